@@ -1,0 +1,1 @@
+"""The model engine: turns token ids into token ids. Knows no service, no text and no network."""

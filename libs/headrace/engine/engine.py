@@ -1,0 +1,59 @@
+"""The engine's Protocol: everything that a worker may ask of a model."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """Facts about a loaded model that do not change."""
+
+    architecture: str
+    vocab_size: int
+    max_model_len: int
+    """Longest prompt plus output, in tokens."""
+    max_running_count: int
+    """Most sequences in one step."""
+    max_step_token_count: int
+    """Token budget of one step (prefill chunks plus decodes)."""
+    block_size: int
+    """Tokens per KV block."""
+    block_count: int
+    eos_token_ids: frozenset[int]
+    device: str
+    precision: str
+    parameter_count: int
+
+
+class Engine(Protocol):
+    """Continuous batching behind five verbs. Not thread-safe: one thread owns it.
+
+    `add` only queues; `step` does the work and returns what it produced. A request's last delta carries its
+    finish reason, after which the engine has forgotten it. `cancel` of an unknown id does nothing.
+    """
+
+    @property
+    def spec(self) -> EngineSpec: ...
+
+    def add(self, request: EngineRequest) -> None:
+        """Queues a request. Raises InvalidRequest (a ValueError) if it can never run: empty prompt, a token id outside the
+        vocabulary, or longer than the context or the KV pool."""
+
+    def cancel(self, request_id: str) -> None:
+        """Drops a request and frees its blocks before the next step. No delta follows."""
+
+    def has_work(self) -> bool: ...
+
+    def step(self) -> list[Delta]:
+        """Runs one step: plan, forward, sample, record. Returns at once when there is no work."""
+
+    def stats(self) -> EngineStats: ...
+
+    def drain_block_events(self) -> BlockEvents: ...
+
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str) -> list[bytes]:
+        """Chained hashes of the full blocks of a prompt: the prefix-cache keys."""
+
+    def close(self) -> None: ...

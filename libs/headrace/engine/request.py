@@ -1,0 +1,123 @@
+"""What goes into the engine and what comes out of it: plain data, no tensors, no protobuf."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class FinishReason(enum.Enum):
+    """Why a request ended."""
+
+    STOP = "stop"
+    """An end-of-sequence token or one of the request's stop ids was generated. It is the last id delivered."""
+    LENGTH = "length"
+    """`max_tokens` were generated, or the context is full."""
+    CANCELLED = "cancelled"
+    """The caller cancelled it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How to choose each token. The defaults mean: greedy-free sampling from the model's own distribution."""
+
+    max_tokens: int = 16
+    """Most tokens to generate. At least 1, or 0 when only the prompt is to be scored."""
+    temperature: float = 1.0
+    """0 picks the most likely token; otherwise logits are divided by it. In [0, 2]."""
+    top_k: int | None = None
+    """Keep only the k most likely tokens. At least 1."""
+    top_p: float = 1.0
+    """Keep the smallest set of tokens whose probability reaches this. In (0, 1]."""
+    min_p: float = 0.0
+    """Drop tokens less likely than this fraction of the most likely one. In [0, 1]."""
+    repetition_penalty: float = 1.0
+    """Divides positive and multiplies negative logits of tokens seen in prompt or output (Keskar et al., 2019)."""
+    presence_penalty: float = 0.0
+    """Subtracted from the logit of every token already generated."""
+    frequency_penalty: float = 0.0
+    """Subtracted from a token's logit once per time it was generated."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """Added to the logits of the given token ids."""
+    seed: int | None = None
+    """Makes sampling repeatable: the draw depends on (seed, position) alone. Unset draws a fresh seed."""
+    stop_token_ids: frozenset[int] = frozenset()
+    """Token ids that end the request, besides the model's own end-of-sequence ids."""
+    ignore_eos: bool = False
+    """Go on after the model's end-of-sequence ids. `stop_token_ids` still stop."""
+    min_tokens: int = 0
+    """No end-of-sequence or stop id is chosen before this many tokens."""
+    logprob_count: int | None = None
+    """Report the chosen token's log-probability and this many alternatives (0 to 20). Unset reports none."""
+    prompt_logprob_count: int | None = None
+    """The same for every prompt token but the first. Unset reports none."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """One sequence to continue."""
+
+    request_id: str
+    """Unique among the requests that the engine holds."""
+    prompt_token_ids: tuple[int, ...]
+    """The prompt. At least one id."""
+    sampling: SamplingParams
+    output_token_ids: tuple[int, ...] = ()
+    """Tokens that another engine already generated for this request: they count as output for penalties,
+    `max_tokens`, `min_tokens` and the sampling position, and are not delivered again."""
+    cache_salt: str = ""
+    """Prefix-cache entries are shared only among requests with the same salt (one per tenant)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """The log-probability of one token and its strongest alternatives, under the distribution before sampling
+    adjustments (log-softmax of the raw logits)."""
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+    """(token id, log-probability), most likely first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one step added to one request."""
+
+    request_id: str
+    first_index: int
+    """Index in the request's output of the first of `token_ids`; counts `EngineRequest.output_token_ids`."""
+    token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """One for each of `token_ids` where asked for, else empty."""
+    prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
+    """Once, with the first delta, where asked for: one per prompt token; the first is None."""
+    finish_reason: FinishReason | None = None
+    """Set on the request's last delta."""
+    cached_token_count: int = 0
+    """Prompt tokens whose KV was found in the prefix cache. Set with the first delta."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """A snapshot of the engine's load."""
+
+    running_count: int
+    waiting_count: int
+    block_count: int
+    used_block_count: int
+    """Blocks that some live request holds (cached but unreferenced blocks are not counted)."""
+    step_count: int
+    """Steps done since the start: the progress counter."""
+    preemption_count: int
+    prompt_token_count: int
+    """Prompt tokens computed since the start (without prefix-cache hits)."""
+    output_token_count: int
+    prefix_hit_token_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEvents:
+    """KV blocks that entered and left the prefix cache since the last call, as chained 128-bit hashes in order."""
+
+    stored: tuple[bytes, ...] = ()
+    removed: tuple[bytes, ...] = ()

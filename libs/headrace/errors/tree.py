@@ -1,0 +1,119 @@
+"""The exception tree. The docstring of a leaf is its default message.
+
+HeadraceError
+├── InvalidRequest            the request can never succeed as it is (also a ValueError)
+│   ├── Unsupported           a known field or feature that Headrace does not have
+│   └── PayloadTooLarge
+├── Unauthenticated
+├── Forbidden
+├── NotFound
+│   └── ModelNotFound
+├── RateLimited               the caller's own limit
+├── Overloaded                the platform's limit: a queue is full
+├── Unavailable               nobody can serve it now; trying again may help
+│   └── StageFailed           a stage was lost in the middle of a request and could not be replaced
+├── DeadlineExceeded          the request's time ran out while running
+│   └── QueueTimeout          … while still queued
+├── RequestCancelled          the caller went away
+├── ConfigError               a setting is unknown or bad: refuse to start
+│   └── AddressInUse
+├── InvalidCheckpoint         a model folder that cannot be served (also a ValueError)
+└── InternalError             our bug
+"""
+
+from collections.abc import Mapping
+
+
+class HeadraceError(Exception):
+    """Something went wrong in Headrace."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        param: str | None = None,
+        stage: str | None = None,
+        retry_after: float | None = None,
+        details: Mapping[str, str] | None = None,
+    ) -> None:
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.param = param
+        """The request field at fault."""
+        self.stage = stage
+        """The stage of the request's life that failed: queue, tokenize, schedule, prefill, decode, …"""
+        self.retry_after = retry_after
+        """Seconds after which trying again makes sense."""
+        self.details = dict(details or {})
+        super().__init__(self.message)
+
+
+class InvalidRequest(HeadraceError, ValueError):
+    """The request is not valid."""
+
+
+class Unsupported(InvalidRequest):
+    """Headrace does not support this."""
+
+
+class PayloadTooLarge(InvalidRequest):
+    """The request body is too large."""
+
+
+class Unauthenticated(HeadraceError):
+    """The API key is missing or not valid."""
+
+
+class Forbidden(HeadraceError):
+    """The API key does not allow this."""
+
+
+class NotFound(HeadraceError):
+    """There is no such thing."""
+
+
+class ModelNotFound(NotFound):
+    """The model does not exist."""
+
+
+class RateLimited(HeadraceError):
+    """The rate limit of this API key is reached."""
+
+
+class Overloaded(HeadraceError):
+    """Too many requests are waiting; try again later."""
+
+
+class Unavailable(HeadraceError):
+    """The service is not available right now; try again."""
+
+
+class StageFailed(Unavailable):
+    """A stage of the request failed and could not be replaced."""
+
+
+class DeadlineExceeded(HeadraceError):
+    """The request did not finish before its deadline."""
+
+
+class QueueTimeout(DeadlineExceeded):
+    """The request was still queued when its deadline passed."""
+
+
+class RequestCancelled(HeadraceError):
+    """The request was cancelled."""
+
+
+class ConfigError(HeadraceError):
+    """The configuration is not valid."""
+
+
+class AddressInUse(ConfigError):
+    """The address is in use by another process."""
+
+
+class InvalidCheckpoint(HeadraceError, ValueError):
+    """The model folder is not a checkpoint that Headrace can serve."""
+
+
+class InternalError(HeadraceError):
+    """An internal error occurred. It was logged with the request id."""
