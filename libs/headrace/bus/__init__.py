@@ -1,0 +1,1 @@
+"""Facts between services: published to whoever listens, numbered, never waited for."""

@@ -1,0 +1,77 @@
+"""The Protocol of the bus, and what NATS and its in-memory twin share: numbering and the counting of gaps."""
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from google.protobuf.message import Message
+from prometheus_client import Counter
+
+M = TypeVar("M", bound=Message)
+PUBLISHER_HEADER = "Headrace-Publisher"
+SEQUENCE_HEADER = "Headrace-Sequence"
+TRACE_HEADER = "traceparent"
+
+EVENT_GAPS = Counter("headrace_bus_event_gaps", "Events that were published and never arrived here", ["subject"])
+EVENTS_DROPPED = Counter("headrace_bus_events_dropped", "Events that could not be published or handled", ["reason"])
+
+
+class Bus(Protocol):
+    """Publishes and hears facts. Losing it loses facts, never requests: nothing here raises when it is away."""
+
+    @property
+    def connected(self) -> bool: ...
+
+    async def publish(self, subject: str, message: Message) -> None:
+        """Tells a fact. Dropped and counted while there is no connection."""
+
+    async def subscribe(self, pattern: str, message_type: type[M], handler: Callable[[M], None]) -> None:
+        """Calls `handler` with every fact whose subject fits. Goes on after a reconnect."""
+
+    async def put(self, key: str, message: Message) -> None:
+        """Writes an entry of the registry."""
+
+    async def delete(self, key: str) -> None:
+        """Removes an entry of the registry."""
+
+    async def entries(self, message_type: type[M]) -> list[M]:
+        """Reads the registry. Empty while there is no connection."""
+
+    def on_connect(self, callback: Callable[[], None]) -> None:
+        """Calls back after every connect, the first included."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Numbering:
+    """Numbers what is published, per subject, so that the other side can count what it missed."""
+
+    publisher_id: str
+    _counters: dict[str, "itertools.count[int]"] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.publisher_id = f"{self.publisher_id}@{time.time_ns():x}"
+
+    def headers(self, subject: str) -> dict[str, str]:
+        number = next(self._counters.setdefault(subject, itertools.count(1)))
+        return {PUBLISHER_HEADER: self.publisher_id, SEQUENCE_HEADER: str(number)}
+
+
+@dataclass
+class GapCounter:
+    """Counts the holes in what arrives. A publisher that restarted begins anew."""
+
+    _last_seen: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def observe(self, subject: str, headers: Mapping[str, str]) -> int:
+        """The number of events missing just before this one."""
+        publisher, number = headers.get(PUBLISHER_HEADER, ""), int(headers.get(SEQUENCE_HEADER, "0"))
+        known_publisher, last = self._last_seen.get(subject, ("", 0))
+        self._last_seen[subject] = (publisher, number)
+        missing = number - last - 1 if publisher == known_publisher and number > last else 0
+        if missing:
+            EVENT_GAPS.labels(subject=subject).inc(missing)
+        return missing

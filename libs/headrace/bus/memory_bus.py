@@ -1,0 +1,65 @@
+"""The bus within one process: the twin that tests use. Delivers at once, in order."""
+
+import fnmatch
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from headrace.bus.bus import EVENTS_DROPPED, GapCounter, M, Numbering
+
+
+class MemoryBus:
+    """Behaves like NatsBus for everyone that shares the object. `connected` may be switched off to act a lost broker."""
+
+    def __init__(self, publisher_id: str = "memory") -> None:
+        self._connected = True
+        self._numbering = Numbering(publisher_id)
+        self._gaps = GapCounter()
+        self._handlers: list[tuple[str, type[Message], Callable[[Any], None]]] = []
+        self._registry: dict[str, bytes] = {}
+        self._connect_callbacks: list[Callable[[], None]] = []
+
+    @property
+    def connected(self) -> bool:
+        return self._connected
+
+    def disconnect(self) -> None:
+        self._connected = False
+
+    def reconnect(self) -> None:
+        self._connected = True
+        for callback in self._connect_callbacks:
+            callback()
+
+    async def publish(self, subject: str, message: Message) -> None:
+        headers = self._numbering.headers(subject)
+        if not self._connected:
+            EVENTS_DROPPED.labels(reason="disconnected").inc()
+            return
+        self._gaps.observe(subject, headers)
+        payload = message.SerializeToString()
+        for pattern, message_type, handler in list(self._handlers):
+            if fnmatch.fnmatchcase(subject, pattern):
+                handler(message_type.FromString(payload))
+
+    async def subscribe(self, pattern: str, message_type: type[M], handler: Callable[[M], None]) -> None:
+        self._handlers.append((pattern, message_type, handler))
+
+    async def put(self, key: str, message: Message) -> None:
+        if self._connected:
+            self._registry[key] = message.SerializeToString()
+
+    async def delete(self, key: str) -> None:
+        self._registry.pop(key, None)
+
+    async def entries(self, message_type: type[M]) -> list[M]:
+        return [message_type.FromString(value) for value in self._registry.values()] if self._connected else []
+
+    def on_connect(self, callback: Callable[[], None]) -> None:
+        self._connect_callbacks.append(callback)
+        if self._connected:
+            callback()
+
+    async def close(self) -> None:
+        self._handlers.clear()

@@ -1,0 +1,155 @@
+"""The bus over NATS: facts on core NATS, the registry in a JetStream KV bucket.
+
+It connects in the background and forever: a service starts, and goes on, without it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import nats
+from google.protobuf.message import DecodeError, Message
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.js.api import KeyValueConfig
+from nats.js.errors import Error as JetStreamError
+from nats.js.kv import KeyValue
+
+from headrace.bus.bus import EVENTS_DROPPED, TRACE_HEADER, GapCounter, M, Numbering
+from headrace.telemetry.traces import current_traceparent
+
+REGISTRY_BUCKET = "headrace_registry"
+REGISTRY_LIFETIME = 30.0
+"""Seconds after which the entry of a service that is gone disappears by itself."""
+RECONNECT_WAIT = 0.2
+REQUEST_TIMEOUT = 2.0
+
+_log = logging.getLogger(__name__)
+_FAILURES = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutError)
+
+
+class NatsBus:
+    """A Bus on a NATS server."""
+
+    def __init__(self, url: str, publisher_id: str) -> None:
+        self._url = url
+        self._numbering = Numbering(publisher_id)
+        self._gaps = GapCounter()
+        self._client = nats.NATS()
+        self._subscriptions: list[tuple[str, Callable[[Msg], Any]]] = []
+        self._connect_callbacks: list[Callable[[], None]] = []
+        self._connecting: asyncio.Task[None] | None = None
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._client.is_connected)
+
+    def start(self) -> None:
+        """Begins to connect. Returns at once."""
+        self._connecting = asyncio.create_task(self._connect(), name="nats-connect")
+
+    async def publish(self, subject: str, message: Message) -> None:
+        headers = self._numbering.headers(subject)
+        if traceparent := current_traceparent():
+            headers[TRACE_HEADER] = traceparent
+        if not self.connected:
+            EVENTS_DROPPED.labels(reason="disconnected").inc()
+            return
+        try:
+            await self._client.publish(subject, message.SerializeToString(), headers=headers)
+        except _FAILURES:
+            EVENTS_DROPPED.labels(reason="publish_failed").inc()
+
+    async def subscribe(self, pattern: str, message_type: type[M], handler: Callable[[M], None]) -> None:
+        async def deliver(received: Msg) -> None:
+            self._gaps.observe(received.subject, received.headers or {})
+            try:
+                message = message_type.FromString(received.data)
+            except DecodeError:
+                EVENTS_DROPPED.labels(reason="undecodable").inc()
+                return
+            handler(message)
+
+        self._subscriptions.append((pattern, deliver))
+        if self.connected:
+            await self._client.subscribe(pattern, cb=deliver)
+
+    async def put(self, key: str, message: Message) -> None:
+        with self._tolerated("put"):
+            await (await self._registry()).put(key, message.SerializeToString())
+
+    async def delete(self, key: str) -> None:
+        with self._tolerated("delete"):
+            await (await self._registry()).delete(key)
+
+    async def entries(self, message_type: type[M]) -> list[M]:
+        found: list[M] = []
+        with self._tolerated("entries"):
+            registry = await self._registry()
+            with contextlib.suppress(nats.js.errors.NoKeysError):
+                for key in await registry.keys():
+                    with contextlib.suppress(nats.js.errors.KeyNotFoundError, DecodeError):
+                        found.append(message_type.FromString((await registry.get(key)).value or b""))
+        return found
+
+    def on_connect(self, callback: Callable[[], None]) -> None:
+        self._connect_callbacks.append(callback)
+        if self.connected:
+            callback()
+
+    async def close(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._connecting
+        with contextlib.suppress(*_FAILURES):
+            await asyncio.wait_for(self._client.close(), REQUEST_TIMEOUT)
+
+    async def _connect(self) -> None:
+        while not self.connected:
+            try:
+                await self._client.connect(
+                    self._url,
+                    name=self._numbering.publisher_id,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_WAIT,
+                    connect_timeout=2,
+                    ping_interval=5,
+                    max_outstanding_pings=2,
+                    error_cb=self._count_error,
+                    reconnected_cb=self._announce_connection,
+                )
+            except _FAILURES as error:
+                _log.debug("cannot reach NATS yet", extra={"error": repr(error)})
+                await asyncio.sleep(RECONNECT_WAIT)
+        for pattern, deliver in self._subscriptions:
+            await self._client.subscribe(pattern, cb=deliver)
+        await self._announce_connection()
+
+    async def _announce_connection(self) -> None:
+        _log.info("connected to NATS")
+        for callback in self._connect_callbacks:
+            callback()
+
+    async def _count_error(self, error: Exception) -> None:
+        EVENTS_DROPPED.labels(reason=type(error).__name__).inc()
+        _log.debug("NATS error", extra={"error": repr(error)})
+
+    async def _registry(self) -> KeyValue:
+        if not self.connected:
+            raise nats.errors.ConnectionClosedError
+        jetstream = self._client.jetstream(timeout=REQUEST_TIMEOUT)
+        try:
+            return await jetstream.key_value(REGISTRY_BUCKET)
+        except nats.js.errors.NotFoundError:
+            return await jetstream.create_key_value(KeyValueConfig(bucket=REGISTRY_BUCKET, ttl=REGISTRY_LIFETIME))
+
+    @contextlib.contextmanager
+    def _tolerated(self, action: str) -> Any:
+        try:
+            yield
+        except _FAILURES as error:
+            EVENTS_DROPPED.labels(reason=f"registry_{action}_failed").inc()
+            _log.debug("the registry did not answer", extra={"action": action, "error": repr(error)})

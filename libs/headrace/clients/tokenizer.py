@@ -1,0 +1,69 @@
+"""Calls the tokenizer."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import grpc
+
+from headrace.rpc.boundary import translated
+from headrace.telemetry.traces import trace_metadata
+from headrace.v1 import tokenizer_pb2, tokenizer_pb2_grpc
+
+STAGE = "tokenize"
+
+
+class TokenizerClient(Protocol):
+    """Every method raises HeadraceError; `timeout` is in seconds."""
+
+    async def encode_text(self, model: str, text: str, add_special_tokens: bool | None, timeout: float) -> list[int]: ...
+
+    async def encode_chat(
+        self,
+        model: str,
+        messages: Sequence[tokenizer_pb2.ChatMessage],
+        add_generation_prompt: bool | None,
+        timeout: float,
+    ) -> list[int]: ...
+
+    async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str: ...
+
+    async def get_vocabulary(self, model: str, timeout: float) -> tokenizer_pb2.GetVocabularyResponse: ...
+
+
+class GrpcTokenizerClient:
+    """TokenizerClient over gRPC."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub: tokenizer_pb2_grpc.TokenizerServiceAsyncStub = tokenizer_pb2_grpc.TokenizerServiceStub(channel)
+
+    async def encode_text(self, model: str, text: str, add_special_tokens: bool | None, timeout: float) -> list[int]:
+        request = tokenizer_pb2.EncodeRequest(model=model, text=text, add_special_tokens=add_special_tokens)
+        return await self._encode(request, timeout)
+
+    async def encode_chat(
+        self,
+        model: str,
+        messages: Sequence[tokenizer_pb2.ChatMessage],
+        add_generation_prompt: bool | None,
+        timeout: float,
+    ) -> list[int]:
+        conversation = tokenizer_pb2.Conversation(messages=messages, add_generation_prompt=add_generation_prompt)
+        return await self._encode(tokenizer_pb2.EncodeRequest(model=model, conversation=conversation), timeout)
+
+    async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:
+        request = tokenizer_pb2.DecodeRequest(
+            model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens
+        )
+        with translated(STAGE):
+            response = await self._stub.Decode(request, timeout=timeout, metadata=trace_metadata())
+        return response.text
+
+    async def get_vocabulary(self, model: str, timeout: float) -> tokenizer_pb2.GetVocabularyResponse:
+        request = tokenizer_pb2.GetVocabularyRequest(model=model)
+        with translated(STAGE):
+            return await self._stub.GetVocabulary(request, timeout=timeout)
+
+    async def _encode(self, request: tokenizer_pb2.EncodeRequest, timeout: float) -> list[int]:
+        with translated(STAGE):
+            response = await self._stub.Encode(request, timeout=timeout, metadata=trace_metadata())
+        return list(response.token_ids)

@@ -1,0 +1,51 @@
+"""Calls a worker."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+import grpc
+
+from headrace.rpc.boundary import translated
+from headrace.v1 import worker_pb2, worker_pb2_grpc
+
+STAGE = "dispatch"
+
+
+class WorkerClient(Protocol):
+    """Every method raises HeadraceError; `timeout` is in seconds."""
+
+    async def dispatch(
+        self, members: Sequence[worker_pb2.BatchMember], timeout: float
+    ) -> worker_pb2.DispatchResponse: ...
+
+    async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus: ...
+
+    def attach(
+        self, commands: AsyncIterator[worker_pb2.AttachRequest]
+    ) -> AsyncIterator[worker_pb2.AttachResponse]:
+        """Opens the frame stream. It lives until one side ends it; the caller watches it for silence."""
+
+
+class GrpcWorkerClient:
+    """WorkerClient over gRPC."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub: worker_pb2_grpc.WorkerServiceAsyncStub = worker_pb2_grpc.WorkerServiceStub(channel)
+
+    async def dispatch(
+        self, members: Sequence[worker_pb2.BatchMember], timeout: float
+    ) -> worker_pb2.DispatchResponse:
+        with translated(STAGE):
+            return await self._stub.Dispatch(worker_pb2.DispatchRequest(members=members), timeout=timeout)
+
+    async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus:
+        with translated(STAGE):
+            response = await self._stub.GetWorkerStatus(worker_pb2.GetWorkerStatusRequest(), timeout=timeout)
+        return response.status
+
+    async def attach(
+        self, commands: AsyncIterator[worker_pb2.AttachRequest]
+    ) -> AsyncIterator[worker_pb2.AttachResponse]:
+        with translated("decode"):
+            async for response in self._stub.Attach(commands):
+                yield response

@@ -1,0 +1,103 @@
+"""Reads settings. Flags win over environment, environment over file, file over defaults.
+
+A setting that is unknown or bad stops the start, and the error names it and where it came from.
+"""
+
+import argparse
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from headrace.errors import ConfigError
+
+SECTIONS = frozenset({"gateway", "tokenizer", "scheduler", "cache", "worker", "platform"})
+
+
+class Settings(BaseModel):
+    """Base of every service's settings. The docstring under a field is its help text."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=(), validate_default=True
+    )
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def load(schema: type[S], section: str, argv: Sequence[str], environ: Mapping[str, str]) -> S:
+    """Reads one service's settings.
+
+    `section` names the TOML table, and in upper case the environment prefix: `HEADRACE_GATEWAY_HTTP_PORT`.
+    Raises ConfigError.
+    """
+    flags = _parse_flags(schema, section, argv)
+    file = flags.pop("config_file", None) or environ.get("HEADRACE_CONFIG")
+    layers = {
+        "file": _read_file(schema, section, Path(file)) if file else {},
+        "environment": _read_environment(schema, section, environ),
+        "flag": flags,
+    }
+    merged: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, values in layers.items():
+        merged.update(values)
+        origins.update(dict.fromkeys(values, origin))
+    try:
+        return schema.model_validate(merged)
+    except ValidationError as error:
+        raise _explain(error, section, origins) from None
+
+
+def _explain(error: ValidationError, section: str, origins: Mapping[str, str]) -> ConfigError:
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else section
+    value = "" if first["type"] == "missing" else f" = {first['input']!r}"
+    origin = f" (from {origins[name]})" if name in origins else ""
+    return ConfigError(f"setting {section}.{name}{value}{origin}: {first['msg']}", param=name)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{self.prog}: {message}; see --help for the settings that exist")
+
+
+def _parse_flags(schema: type[Settings], section: str, argv: Sequence[str]) -> dict[str, Any]:
+    parser = _Parser(prog=f"headrace.{section}", description=schema.__doc__, allow_abbrev=False)
+    parser.add_argument("--config", dest="config_file", help="TOML file with a table per service", default=None)
+    for name, field in schema.model_fields.items():
+        flag = "--" + name.replace("_", "-")
+        text = f"{field.description or ''} [default: {field.default}]".replace("%", "%%")
+        if field.annotation is bool:
+            parser.add_argument(flag, dest=name, action=argparse.BooleanOptionalAction, default=None, help=text)
+        else:
+            parser.add_argument(flag, dest=name, default=None, help=text, metavar="VALUE")
+    return {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
+
+
+def _read_environment(schema: type[Settings], section: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    prefix = f"HEADRACE_{section.upper()}_"
+    values = {key[len(prefix) :].lower(): value for key, value in environ.items() if key.startswith(prefix)}
+    for name in values:
+        if name not in schema.model_fields:
+            raise ConfigError(f"unknown setting in the environment: {prefix}{name.upper()}", param=name)
+    return values
+
+
+def _read_file(schema: type[Settings], section: str, path: Path) -> dict[str, Any]:
+    try:
+        tables = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration file {path} is not TOML: {error}") from None
+    for name in tables:
+        if name not in SECTIONS:
+            raise ConfigError(f"unknown table [{name}] in {path}; known: {', '.join(sorted(SECTIONS))}", param=name)
+    table = tables.get(section, {})
+    for name in table:
+        if name not in schema.model_fields:
+            raise ConfigError(f"unknown setting {section}.{name} in {path}", param=name)
+    return dict(table)

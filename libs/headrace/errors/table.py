@@ -1,0 +1,66 @@
+"""One row per error: how it is called on the wire, over gRPC and over HTTP. Most specific class first."""
+
+from dataclasses import dataclass
+
+import grpc
+
+from headrace.errors import tree
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """How one class of errors travels."""
+
+    error: type[tree.HeadraceError]
+    grpc_code: grpc.StatusCode
+    http_status: int
+    type: str
+    """OpenAI's `error.type`."""
+    code: str
+    """OpenAI's `error.code`. In upper case also the reason in google.rpc.ErrorInfo."""
+
+    @property
+    def reason(self) -> str:
+        return self.code.upper()
+
+
+_INVALID = "invalid_request_error"
+_SERVER = "server_error"
+_CODE = grpc.StatusCode
+
+ROWS: tuple[ErrorRow, ...] = (
+    ErrorRow(tree.Unsupported, _CODE.INVALID_ARGUMENT, 400, _INVALID, "unsupported_parameter"),
+    ErrorRow(tree.PayloadTooLarge, _CODE.INVALID_ARGUMENT, 413, _INVALID, "payload_too_large"),
+    ErrorRow(tree.InvalidCheckpoint, _CODE.FAILED_PRECONDITION, 500, _SERVER, "invalid_checkpoint"),
+    ErrorRow(tree.InvalidRequest, _CODE.INVALID_ARGUMENT, 400, _INVALID, "invalid_value"),
+    ErrorRow(tree.Unauthenticated, _CODE.UNAUTHENTICATED, 401, "authentication_error", "invalid_api_key"),
+    ErrorRow(tree.Forbidden, _CODE.PERMISSION_DENIED, 403, "permission_error", "permission_denied"),
+    ErrorRow(tree.ModelNotFound, _CODE.NOT_FOUND, 404, _INVALID, "model_not_found"),
+    ErrorRow(tree.NotFound, _CODE.NOT_FOUND, 404, _INVALID, "not_found"),
+    ErrorRow(tree.RateLimited, _CODE.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "rate_limit_exceeded"),
+    ErrorRow(tree.Overloaded, _CODE.RESOURCE_EXHAUSTED, 503, _SERVER, "overloaded"),
+    ErrorRow(tree.QueueTimeout, _CODE.DEADLINE_EXCEEDED, 408, "timeout_error", "queue_timeout"),
+    ErrorRow(tree.DeadlineExceeded, _CODE.DEADLINE_EXCEEDED, 504, "timeout_error", "deadline_exceeded"),
+    ErrorRow(tree.StageFailed, _CODE.UNAVAILABLE, 503, _SERVER, "stage_failed"),
+    ErrorRow(tree.Unavailable, _CODE.UNAVAILABLE, 503, _SERVER, "unavailable"),
+    ErrorRow(tree.RequestCancelled, _CODE.CANCELLED, 499, _INVALID, "request_cancelled"),
+    ErrorRow(tree.AddressInUse, _CODE.FAILED_PRECONDITION, 500, _SERVER, "address_in_use"),
+    ErrorRow(tree.ConfigError, _CODE.FAILED_PRECONDITION, 500, _SERVER, "config_error"),
+    ErrorRow(tree.HeadraceError, _CODE.INTERNAL, 500, _SERVER, "internal_error"),
+)
+
+_BY_REASON = {row.reason: row for row in ROWS}
+
+
+def row_of(error: BaseException) -> ErrorRow:
+    """The row of an error. Anything that is not ours is an internal error."""
+    return next((row for row in ROWS if isinstance(error, row.error)), ROWS[-1])
+
+
+def row_of_reason(reason: str) -> ErrorRow | None:
+    return _BY_REASON.get(reason)
+
+
+def row_of_code(code: grpc.StatusCode) -> ErrorRow:
+    """The most general row of a gRPC code, for errors that carry no reason: gRPC's own and other people's."""
+    return next((row for row in reversed(ROWS) if row.grpc_code == code), ROWS[-1])

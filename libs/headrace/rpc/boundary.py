@@ -1,0 +1,95 @@
+"""The one place where exceptions become gRPC status, and status becomes exceptions."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+
+from headrace.errors import HeadraceError, InternalError
+from headrace.errors.status import DETAILS_KEY, from_rpc_error, to_status
+from headrace.telemetry.traces import continued_trace
+
+_log = logging.getLogger(__name__)
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+@contextmanager
+def translated(stage: str) -> Iterator[None]:
+    """Turns the failure of a call into our error, and says which stage it happened in."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        failure = from_rpc_error(error)
+        failure.stage = failure.stage or stage
+        raise failure from None
+
+
+async def _abort(context: grpc.aio.ServicerContext[Any, Any], method: str, error: Exception) -> None:
+    if not isinstance(error, HeadraceError) or isinstance(error, InternalError):
+        _log.exception("unexpected failure", extra={"method": method}, exc_info=error)
+    status = to_status(error)
+    metadata = ((DETAILS_KEY, status.SerializeToString()),)
+    await context.abort(_CODES[status.code], status.message, trailing_metadata=metadata)
+
+
+class Boundary(grpc.aio.ServerInterceptor):
+    """Wraps every handler: continues the caller's trace and maps exceptions to status."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None or not handler_call_details.method.startswith("/headrace."):
+            return handler
+        method = handler_call_details.method
+        metadata = dict(handler_call_details.invocation_metadata or ())
+        wrap = _wrap_stream if handler.response_streaming else _wrap_unary
+        kind = _HANDLER_KINDS[handler.request_streaming, handler.response_streaming]
+        behaviour = getattr(handler, kind)
+        return getattr(grpc, f"{kind}_rpc_method_handler")(
+            wrap(behaviour, method, str(metadata.get("traceparent", ""))),
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+
+_HANDLER_KINDS = {
+    (False, False): "unary_unary",
+    (False, True): "unary_stream",
+    (True, False): "stream_unary",
+    (True, True): "stream_stream",
+}
+
+
+def _wrap_unary(behaviour: Callable[..., Awaitable[Any]], method: str, traceparent: str) -> Callable[..., Awaitable[Any]]:
+    async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        with continued_trace(traceparent):
+            try:
+                return await behaviour(request, context)
+            except (asyncio.CancelledError, grpc.aio.AbortError):
+                raise
+            except Exception as error:  # noqa: BLE001 - this is the boundary
+                return await _abort(context, method, error)
+
+    return call
+
+
+def _wrap_stream(
+    behaviour: Callable[..., AsyncIterator[Any]], method: str, traceparent: str
+) -> Callable[..., AsyncIterator[Any]]:
+    async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+        with continued_trace(traceparent):
+            try:
+                async for response in behaviour(request, context):
+                    yield response
+            except (asyncio.CancelledError, grpc.aio.AbortError):
+                raise
+            except Exception as error:  # noqa: BLE001 - this is the boundary
+                await _abort(context, method, error)
+
+    return call

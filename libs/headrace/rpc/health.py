@@ -1,0 +1,14 @@
+"""Asks a server how it is."""
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+
+async def is_serving(channel: grpc.aio.Channel, timeout: float) -> bool:
+    """Whether the server answers SERVING within `timeout` seconds. Any failure is a no."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    try:
+        response = await stub.Check(health_pb2.HealthCheckRequest(), timeout=timeout)
+    except grpc.aio.AioRpcError:
+        return False
+    return bool(response.status == health_pb2.HealthCheckResponse.SERVING)

@@ -1,0 +1,28 @@
+"""Channel options. Both sides agree on keepalive, or gRPC kills long silent streams with ENHANCE_YOUR_CALM."""
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+_SHARED: list[tuple[str, int]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+]
+
+CHANNEL_OPTIONS: list[tuple[str, int]] = [
+    *_SHARED,
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Two channels of one process to one address must not share a connection: a frozen one would stall the other.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+SERVER_OPTIONS: list[tuple[str, int]] = [
+    *_SHARED,
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+]

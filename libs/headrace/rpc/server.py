@@ -1,0 +1,46 @@
+"""A gRPC server with health, reflection and the boundary."""
+
+from collections.abc import Callable, Sequence
+
+import grpc
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1.health import OVERALL_HEALTH
+from grpc_health.v1.health import aio as health_aio
+from grpc_health.v1.health_pb2 import HealthCheckResponse
+from grpc_reflection.v1alpha import reflection
+
+from headrace.errors import AddressInUse
+from headrace.rpc.boundary import Boundary
+from headrace.rpc.options import SERVER_OPTIONS
+
+
+class Server:
+    """Serves some services on one address. Health says NOT_SERVING until `set_serving(True)`."""
+
+    def __init__(self, bind: Callable[[grpc.aio.Server], None], service_names: Sequence[str]) -> None:
+        self._server = grpc.aio.server(interceptors=[Boundary()], options=SERVER_OPTIONS)
+        self._health = health_aio.HealthServicer()
+        self._names = [OVERALL_HEALTH, *service_names]
+        bind(self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        exposed = [*service_names, "grpc.health.v1.Health", reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(exposed, self._server)
+
+    async def start(self, address: str) -> str:
+        """Listens and returns the address with its real port. Raises AddressInUse."""
+        await self.set_serving(False)
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError:
+            raise AddressInUse(f"cannot listen on {address}: the address is in use or not allowed") from None
+        await self._server.start()
+        return f"{address.rpartition(':')[0]}:{port}"
+
+    async def set_serving(self, serving: bool) -> None:
+        status = HealthCheckResponse.SERVING if serving else HealthCheckResponse.NOT_SERVING
+        for name in self._names:
+            await self._health.set(name, status)
+
+    async def stop(self, grace: float) -> None:
+        """Refuses new calls, and gives the running ones `grace` seconds."""
+        await self._server.stop(grace)

@@ -1,0 +1,7 @@
+"""How every service starts, gets ready, serves, drains and stops: written once."""
+
+from headrace.service.run import run
+from headrace.service.service import Service
+from headrace.service.settings import ServiceSettings
+
+__all__ = ["Service", "ServiceSettings", "run"]

@@ -1,0 +1,107 @@
+"""Start → ready → serve → drain → stop, once for every service.
+
+1. Build: the app connects its clients and loads what it owns.
+2. Listen, with health red: nobody is sent here yet.
+3. Call yourself: the handlers answer before anyone is told that they exist.
+4. Health green, then announce. Never the other way round: an advertised service without handlers hangs its callers.
+5. On SIGTERM or SIGINT: withdraw, health red, let running work end, refuse new calls, close in reverse order.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+import uvloop
+from prometheus_client import start_http_server
+
+from headrace.config import load
+from headrace.errors import HeadraceError, Unavailable
+from headrace.rpc.channel import open_channel
+from headrace.rpc.deadline import Deadline
+from headrace.rpc.health import is_serving
+from headrace.rpc.server import Server
+from headrace.service.announcer import Announcer
+from headrace.service.service import Service
+from headrace.service.settings import ServiceSettings
+from headrace.telemetry.logs import configure_logging
+from headrace.telemetry.traces import configure_tracing
+from headrace.v1.events_pb2 import ServiceRegistered
+
+SELF_CALL_TIMEOUT = 10.0
+STOP_GRACE = 0.5
+EXIT_BAD_START = 78
+"""sysexits.h EX_CONFIG: starting again with the same settings cannot help."""
+
+_log = logging.getLogger(__name__)
+C = TypeVar("C", bound=ServiceSettings)
+OpenApp = Callable[[C], AbstractAsyncContextManager[Service]]
+
+
+def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
+    """The whole life of a service process. Reads flags and environment; exits 0 after a clean stop."""
+    try:
+        settings = load(schema, kind, sys.argv[1:], os.environ)
+        configure_logging(settings.service_id, settings.log_level)
+        uvloop.run(_live(settings, open_app))
+    except HeadraceError as error:
+        sys.stderr.write(f"headrace {kind}: {error.message}\n")
+        raise SystemExit(EXIT_BAD_START) from None
+
+
+async def _live(settings: C, open_app: OpenApp[C]) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    provider = configure_tracing(settings.service_id, settings.otlp_endpoint)
+    with contextlib.ExitStack() as metrics:
+        if settings.metrics_port:
+            metrics_server, _thread = start_http_server(settings.metrics_port)
+            metrics.callback(metrics_server.shutdown)
+        async with open_app(settings) as service, serving(settings, service):
+            await stopping.wait()
+            _log.info("stopping")
+    if provider is not None:
+        provider.shutdown()
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[str]:
+    """Serves a built service for as long as the context is open; yields its advertised address."""
+    server = Server(service.bind, service.service_names)
+    address = await server.start(settings.listen_address)
+    advertised = settings.advertise_address or address
+    service.on_listening(advertised)
+    await server.set_serving(True)
+    await _call_self(address)
+    registration = ServiceRegistered(
+        service_id=settings.service_id,
+        kind=service.kind,
+        epoch=service.epoch,
+        address=advertised,
+        pid=os.getpid(),
+        model=service.model,
+    )
+    announcer = Announcer(service.bus, registration)
+    announcer.start()
+    _log.info("ready", extra={"address": advertised})
+    try:
+        yield advertised
+    finally:
+        await announcer.withdraw()
+        await server.set_serving(False)
+        await service.drain(Deadline.after(settings.drain_seconds))
+        await server.stop(STOP_GRACE)
+
+
+async def _call_self(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    reachable = f"127.0.0.1:{port}" if host in ("0.0.0.0", "[::]") else address
+    async with open_channel(reachable) as channel:
+        if not await is_serving(channel, SELF_CALL_TIMEOUT):
+            raise Unavailable(f"the service does not answer its own call on {address}")

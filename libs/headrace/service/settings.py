@@ -1,0 +1,26 @@
+"""The settings that every process has."""
+
+from pydantic import Field
+
+from headrace.config import Settings
+
+
+class ServiceSettings(Settings):
+    """What every service needs to run."""
+
+    service_id: str = Field(min_length=1)
+    """Unique name of this process, in logs, traces, the registry and on the bus."""
+    listen_address: str = "127.0.0.1:0"
+    """Address to serve gRPC on. Port 0 picks a free one."""
+    advertise_address: str = ""
+    """Address at which others reach it. Empty means the one it listens on."""
+    nats_url: str = "nats://127.0.0.1:4222"
+    """Where NATS is."""
+    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+    """Least severe level that is logged."""
+    otlp_endpoint: str = ""
+    """OTLP gRPC endpoint for traces, such as 127.0.0.1:4317. Empty records none."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Port for this process's own Prometheus metrics. 0 serves none."""
+    drain_seconds: float = Field(default=6.0, gt=0)
+    """Time that running work is given to end after a stop signal."""
