@@ -1,0 +1,1 @@
+"""The cache service: remembers responses and where KV blocks are. Decides nothing."""

@@ -1,0 +1,37 @@
+"""Wiring of the cache."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from headrace.bus import subjects
+from headrace.bus.nats_bus import NatsBus
+from headrace.cache.config import CacheSettings
+from headrace.cache.prefix_index import PrefixIndex
+from headrace.cache.response_store import ResponseStore
+from headrace.cache.servicer import CacheServicer
+from headrace.service import Service
+from headrace.v1 import cache_pb2_grpc
+from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
+
+
+@contextlib.asynccontextmanager
+async def open_app(settings: CacheSettings) -> AsyncIterator[Service]:
+    """Opens the store and yields the service."""
+    store = ResponseStore(settings.folder, settings.max_bytes)
+    servicer = CacheServicer(store, PrefixIndex(settings.max_prefix_blocks), settings.lifetime_seconds)
+    bus = NatsBus(settings.nats_url, settings.service_id)
+    await bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, servicer.on_blocks_changed)
+    await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, servicer.on_deregistered)
+    bus.start()
+    try:
+        yield Service(
+            kind="cache",
+            bus=bus,
+            bind=lambda server: cache_pb2_grpc.add_CacheServiceServicer_to_server(servicer, server),
+            service_names=["headrace.v1.CacheService"],
+            epoch=time.time_ns(),
+        )
+    finally:
+        await bus.close()
+        store.close()

@@ -1,0 +1,87 @@
+"""Responses on disk, per tenant, in LMDB: bounded in bytes and in age, alive after a crash.
+
+Two tables in one transaction: `responses` by (tenant, key), and `order` by time of writing, oldest first.
+"""
+
+import hashlib
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import lmdb
+
+_HEADER = struct.Struct(">dQ")  # expiry as Unix seconds, position in `order`
+_POSITION = struct.Struct(">Q")
+_FREE_SHARE = 0.7
+"""Evict beyond this share of the map: LMDB needs free pages to write, even to delete."""
+
+
+class ResponseStore:
+    """Get and put. Not thread-safe; one process writes."""
+
+    def __init__(self, folder: Path, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._clock = clock
+        self._max_value_bytes = max_bytes // 16
+        self._environment = lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False)
+        self._responses = self._environment.open_db(b"responses")
+        self._order = self._environment.open_db(b"order")
+        self._usable_pages = max_bytes * _FREE_SHARE / self._environment.stat()["psize"]
+
+    def get(self, tenant: str, key: bytes) -> bytes | None:
+        """The response, or None when there is none or it is too old."""
+        with self._environment.begin(db=self._responses) as transaction:
+            entry = transaction.get(_name(tenant, key))
+        if entry is None or _HEADER.unpack_from(entry)[0] <= self._clock():
+            return None
+        return bytes(entry[_HEADER.size :])
+
+    def put(self, tenant: str, key: bytes, value: bytes, lifetime: float) -> bool:
+        """Keeps a response for `lifetime` seconds. Returns False when it is too large to be worth it."""
+        if len(value) > self._max_value_bytes:
+            return False
+        name = _name(tenant, key)
+        with self._environment.begin(write=True) as transaction:
+            self._remove(transaction, name)
+            self._make_room(transaction)
+            position = self._next_position(transaction)
+            transaction.put(_POSITION.pack(position), name, db=self._order)
+            header = _HEADER.pack(self._clock() + lifetime, position)
+            transaction.put(name, header + value, db=self._responses)
+        return True
+
+    def __len__(self) -> int:
+        with self._environment.begin() as transaction:
+            return int(transaction.stat(self._responses)["entries"])
+
+    def close(self) -> None:
+        self._environment.sync(True)
+        self._environment.close()
+
+    def _next_position(self, transaction: lmdb.Transaction) -> int:
+        with transaction.cursor(self._order) as cursor:
+            return _POSITION.unpack(cursor.key())[0] + 1 if cursor.last() else 0
+
+    def _remove(self, transaction: lmdb.Transaction, name: bytes) -> None:
+        entry = transaction.get(name, db=self._responses)
+        if entry is not None:
+            transaction.delete(_POSITION.pack(_HEADER.unpack_from(entry)[1]), db=self._order)
+            transaction.delete(name, db=self._responses)
+
+    def _make_room(self, transaction: lmdb.Transaction) -> None:
+        while self._used_pages(transaction) > self._usable_pages:
+            with transaction.cursor(self._order) as cursor:
+                if not cursor.first():
+                    return
+                position, name = cursor.item()
+            transaction.delete(position, db=self._order)
+            transaction.delete(name, db=self._responses)
+
+    def _used_pages(self, transaction: lmdb.Transaction) -> int:
+        stats = (transaction.stat(database) for database in (self._responses, self._order))
+        return sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
+
+
+def _name(tenant: str, key: bytes) -> bytes:
+    return hashlib.blake2b(tenant.encode(), digest_size=16).digest() + hashlib.blake2b(key, digest_size=32).digest()

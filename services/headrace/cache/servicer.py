@@ -1,0 +1,54 @@
+"""CacheService: converts, calls, converts."""
+
+from typing import Any
+
+import grpc
+
+from headrace.cache.prefix_index import PrefixIndex
+from headrace.cache.response_store import ResponseStore
+from headrace.errors import NotFound
+from headrace.v1 import cache_pb2 as pb
+from headrace.v1 import cache_pb2_grpc
+from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
+    """Serves the store and the index, and keeps the index up to date."""
+
+    def __init__(self, store: ResponseStore, index: PrefixIndex, lifetime: float) -> None:
+        self._store = store
+        self._index = index
+        self._lifetime = lifetime
+
+    async def LookupResponse(  # noqa: N802
+        self, request: pb.LookupResponseRequest, context: Context
+    ) -> pb.LookupResponseResponse:
+        value = self._store.get(request.tenant, request.key)
+        if value is None:
+            raise NotFound("there is no such response")
+        return pb.LookupResponseResponse(value=value)
+
+    async def StoreResponse(  # noqa: N802
+        self, request: pb.StoreResponseRequest, context: Context
+    ) -> pb.StoreResponseResponse:
+        given = request.lifetime.seconds + request.lifetime.nanos / 1e9 if request.HasField("lifetime") else None
+        self._store.put(request.tenant, request.key, request.value, given or self._lifetime)
+        return pb.StoreResponseResponse()
+
+    async def LookupPrefix(  # noqa: N802
+        self, request: pb.LookupPrefixRequest, context: Context
+    ) -> pb.LookupPrefixResponse:
+        matches = self._index.match(request.model, request.block_hashes)
+        return pb.LookupPrefixResponse(
+            matches=[pb.PrefixMatch(worker_id=worker, block_count=count) for worker, count in matches.items()]
+        )
+
+    def on_blocks_changed(self, event: BlocksChanged) -> None:
+        self._index.change(
+            event.worker_id, event.epoch, event.model, event.stored_block_hashes, event.removed_block_hashes
+        )
+
+    def on_deregistered(self, event: ServiceDeregistered) -> None:
+        self._index.forget(event.service_id)

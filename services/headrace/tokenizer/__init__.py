@@ -1,0 +1,1 @@
+"""The tokenizer service: chat templates and encoding. Knows nothing about workers."""

@@ -1,0 +1,34 @@
+"""Wiring of the tokenizer."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from headrace.bus.nats_bus import NatsBus
+from headrace.service import Service
+from headrace.tokenizer.config import TokenizerSettings
+from headrace.tokenizer.encoding_pool import EncodingPool
+from headrace.tokenizer.servicer import TokenizerServicer
+from headrace.tokenizer.text_model import TextModel
+from headrace.v1 import tokenizer_pb2_grpc
+
+
+@contextlib.asynccontextmanager
+async def open_app(settings: TokenizerSettings) -> AsyncIterator[Service]:
+    """Loads the tokenizers and yields the service."""
+    models = {name: TextModel(name, folder) for name, folder in settings.models.items()}
+    pool = EncodingPool(settings.models, settings.pool_size)
+    servicer = TokenizerServicer(models, pool, settings.inline_characters)
+    bus = NatsBus(settings.nats_url, settings.service_id)
+    bus.start()
+    try:
+        yield Service(
+            kind="tokenizer",
+            bus=bus,
+            bind=lambda server: tokenizer_pb2_grpc.add_TokenizerServiceServicer_to_server(servicer, server),
+            service_names=["headrace.v1.TokenizerService"],
+            epoch=time.time_ns(),
+        )
+    finally:
+        pool.close()
+        await bus.close()

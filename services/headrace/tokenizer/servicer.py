@@ -1,0 +1,73 @@
+"""TokenizerService: converts, calls, converts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+
+from headrace.errors import InvalidRequest, ModelNotFound
+from headrace.telemetry.traces import span
+from headrace.tokenizer.encoding_pool import EncodingPool
+from headrace.tokenizer.text_model import TextModel
+from headrace.v1 import tokenizer_pb2 as pb
+from headrace.v1 import tokenizer_pb2_grpc
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
+    """Serves the text models it is given."""
+
+    def __init__(self, models: Mapping[str, TextModel], pool: EncodingPool, inline_characters: int) -> None:
+        self._models = models
+        self._pool = pool
+        self._inline_characters = inline_characters
+
+    async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802
+        model = self._model(request.model)
+        with span("tokenize", {"gen_ai.request.model": model.name}):
+            if request.WhichOneof("input") == "conversation":
+                text, special = _render(model, request.conversation), False
+            else:
+                text = request.text
+                special = request.add_special_tokens if request.HasField("add_special_tokens") else True
+            if len(text) <= self._inline_characters:
+                return pb.EncodeResponse(token_ids=model.encode(text, special))
+            return pb.EncodeResponse(token_ids=await self._pool.encode(model.name, text, special))
+
+    async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802
+        model = self._model(request.model)
+        size = model.vocabulary_size
+        if bad := next((token for token in request.token_ids if not 0 <= token < size), None):
+            raise InvalidRequest(f"token id {bad} is not in the vocabulary (0 to {size - 1})", param="tokens")
+        return pb.DecodeResponse(text=model.decode(request.token_ids, request.skip_special_tokens))
+
+    async def GetVocabulary(  # noqa: N802
+        self, request: pb.GetVocabularyRequest, context: Context
+    ) -> pb.GetVocabularyResponse:
+        model = self._model(request.model)
+        pieces = model.pieces()
+        return pb.GetVocabularyResponse(
+            pieces=pieces.pieces,
+            special_token_ids=pieces.special_token_ids,
+            strips_leading_space=pieces.strips_leading_space,
+            eos_token_ids=model.eos_token_ids,
+            has_chat_template=model.has_chat_template,
+        )
+
+    def _model(self, name: str) -> TextModel:
+        model = self._models.get(name)
+        if model is None:
+            raise ModelNotFound(f"model {name!r} does not exist; there are: {', '.join(self._models)}", param="model")
+        return model
+
+
+def _render(model: TextModel, conversation: pb.Conversation) -> str:
+    messages = [
+        {"role": message.role, "content": message.content} | ({"name": message.name} if message.name else {})
+        for message in conversation.messages
+    ]
+    if not messages:
+        raise InvalidRequest("messages must not be empty", param="messages")
+    opens_answer = conversation.add_generation_prompt if conversation.HasField("add_generation_prompt") else True
+    return model.render(messages, opens_answer)

@@ -1,0 +1,83 @@
+"""The text side of one model: its tokenizer, its chat template and its special tokens."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from headrace.errors import InvalidCheckpoint, Unsupported
+from headrace.tokenizer.chat_template import ChatTemplate
+from headrace.tokenizer.pieces import Pieces, pieces_of
+
+
+class TextModel:
+    """Encodes and decodes for one model. Safe to share between threads."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        path = folder / "tokenizer.json"
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # noqa: BLE001 - the library raises bare Exception
+            raise InvalidCheckpoint(f"cannot read the tokenizer {path}: {error}") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        config = _read_json(folder / "tokenizer_config.json")
+        self._template = _read_template(folder, config)
+        self.eos_token_ids = _eos_token_ids(folder)
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._template is not None
+
+    def encode(self, text: str, add_special_tokens: bool) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
+
+    def render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
+        """The conversation as text. Raises Unsupported when the model has no chat template."""
+        if self._template is None:
+            message = f"model {self.name} has no chat template; use /v1/completions"
+            raise Unsupported(message, param="messages")
+        return self._template.render(messages, add_generation_prompt)
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
+        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special_tokens))
+
+    def pieces(self) -> Pieces:
+        return pieces_of(self._tokenizer)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise InvalidCheckpoint(f"{path} is not JSON: {error}") from None
+    return content if isinstance(content, dict) else {}
+
+
+def _read_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
+    path = folder / "chat_template.jinja"
+    source = path.read_text() if path.exists() else config.get("chat_template")
+    if isinstance(source, list):
+        source = next((entry["template"] for entry in source if entry.get("name") == "default"), None)
+    if not source:
+        return None
+    special = {key: config.get(key) for key in ("bos_token", "eos_token", "pad_token", "unk_token")}
+    texts = {key: value["content"] if isinstance(value, dict) else value for key, value in special.items() if value}
+    return ChatTemplate(str(source), texts)
+
+
+def _eos_token_ids(folder: Path) -> list[int]:
+    for name in ("generation_config.json", "config.json"):
+        found = _read_json(folder / name).get("eos_token_id")
+        if found is not None:
+            return [int(value) for value in (found if isinstance(found, list) else [found])]
+    return []

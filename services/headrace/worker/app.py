@@ -1,0 +1,45 @@
+"""Wiring of the worker."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from headrace.bus.nats_bus import NatsBus
+from headrace.service import Service
+from headrace.v1 import worker_pb2_grpc
+from headrace.worker.config import WorkerSettings
+from headrace.worker.heartbeat import Heartbeat
+from headrace.worker.load_engine import load_engine
+from headrace.worker.runtime import Runtime
+from headrace.worker.servicer import WorkerServicer
+
+
+@contextlib.asynccontextmanager
+async def open_app(settings: WorkerSettings) -> AsyncIterator[Service]:
+    """Loads the model, starts its engine and yields the service."""
+    epoch = time.time_ns()
+    runtime = Runtime(load_engine(settings), settings.model, settings.attach_seconds)
+    bus = NatsBus(settings.nats_url, settings.service_id)
+    heartbeat = Heartbeat(runtime, bus, settings.service_id, epoch, settings.model)
+    servicer = WorkerServicer(runtime, heartbeat, settings.service_id, epoch)
+    runtime.start(heartbeat.on_change, heartbeat.on_blocks)
+    bus.start()
+    beating = asyncio.create_task(heartbeat.beat(), name="heartbeat")
+    try:
+        yield Service(
+            kind="worker",
+            bus=bus,
+            bind=lambda server: worker_pb2_grpc.add_WorkerServiceServicer_to_server(servicer, server),
+            service_names=["headrace.v1.WorkerService"],
+            epoch=epoch,
+            model=settings.model,
+            on_listening=heartbeat.advertise,
+            drain=runtime.drain,
+        )
+    finally:
+        beating.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await beating
+        runtime.stop()
+        await bus.close()

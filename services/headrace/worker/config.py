@@ -1,0 +1,49 @@
+"""The worker's settings."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from headrace.service import ServiceSettings
+
+
+class WorkerSettings(ServiceSettings):
+    """Settings of a worker."""
+
+    service_id: str = "worker-0"
+    """Unique name of this process."""
+    model: str = Field(min_length=1)
+    """Name under which clients ask for the model."""
+    engine: Literal["torch", "sim"] = "torch"
+    """What runs the model: `torch`, or `sim`, which plays one at a chosen pace."""
+    folder: Path | None = None
+    """Folder of the checkpoint, for the torch engine."""
+    device: str = "cpu"
+    """Torch device, such as cpu or cuda:0."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Type that weights and KV are held in."""
+    thread_count: int = Field(default=0, ge=0)
+    """Threads for tensor arithmetic. 0 takes one per core."""
+    max_model_length: int = Field(default=0, ge=0)
+    """Longest prompt plus output, in tokens. 0 takes what the model was made for."""
+    max_running_count: int = Field(default=64, ge=1)
+    """Most sequences in the running batch."""
+    max_step_token_count: int = Field(default=512, ge=16)
+    """Most tokens in one engine step."""
+    block_size: int = Field(default=16, ge=1)
+    """Tokens per KV block."""
+    block_count: int = Field(default=0, ge=0)
+    """KV blocks. 0 takes enough for the running batch, as far as memory allows."""
+    prefix_cache: bool = True
+    """Whether KV blocks of finished prompts are kept and shared."""
+    sim_vocabulary_size: int = Field(default=2048, ge=2)
+    """Vocabulary of the sim engine."""
+    sim_base_seconds: float = Field(default=0.0, ge=0)
+    """Time of any step of the sim engine."""
+    sim_prefill_seconds_per_token: float = Field(default=0.0, ge=0)
+    """Time that the sim engine adds per prompt token in a step."""
+    sim_decode_seconds_per_sequence: float = Field(default=0.0, ge=0)
+    """Time that the sim engine adds per decoding sequence in a step."""
+    attach_seconds: float = Field(default=10.0, gt=0)
+    """How long requests wait for their gateway to attach before they are dropped."""

@@ -1,0 +1,70 @@
+"""Between the wire and the engine."""
+
+from headrace.engine.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob
+from headrace.v1 import generation_pb2 as pb
+from headrace.v1.scheduler_pb2 import Generation
+from headrace.v1.worker_pb2 import TokenDelta
+from headrace.worker.sessions import Session
+
+_FINISH_REASONS = {
+    FinishReason.STOP: pb.FINISH_REASON_STOP,
+    FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
+    FinishReason.CANCELLED: pb.FINISH_REASON_CANCELLED,
+}
+
+
+_OPTIONAL_FIELDS = frozenset(
+    {"temperature", "top_k", "top_p", "repetition_penalty", "seed", "logprob_count", "prompt_logprob_count"}
+)
+
+
+def to_engine_request(generation: Generation) -> EngineRequest:
+    return EngineRequest(
+        request_id=f"{generation.request_id}#{generation.attempt}",
+        prompt_token_ids=tuple(generation.prompt_token_ids),
+        sampling=to_sampling_params(generation.sampling_params),
+        output_token_ids=tuple(generation.output_token_ids),
+        cache_salt=generation.cache_salt,
+    )
+
+
+def to_sampling_params(message: pb.SamplingParams) -> SamplingParams:
+    """Unset fields take the engine's defaults."""
+    given = {field.name: value for field, value in message.ListFields() if field.name in _OPTIONAL_FIELDS}
+    return SamplingParams(
+        max_tokens=message.max_token_count,
+        min_p=message.min_p,
+        presence_penalty=message.presence_penalty,
+        frequency_penalty=message.frequency_penalty,
+        logit_bias=dict(message.logit_biases),
+        stop_token_ids=frozenset(message.stop_token_ids),
+        ignore_eos=message.ignore_eos,
+        min_tokens=message.min_token_count,
+        **given,
+    )
+
+
+def to_token_delta(delta: Delta, session: Session) -> TokenDelta:
+    converted = TokenDelta(
+        request_id=session.request_id,
+        attempt=session.attempt,
+        first_index=delta.first_index,
+        token_ids=delta.token_ids,
+        cached_token_count=delta.cached_token_count,
+    )
+    if delta.logprobs:
+        converted.logprobs.extend(_to_logprob(entry) for entry in delta.logprobs)
+    if delta.prompt_logprobs is not None:
+        converted.prompt_logprobs.extend(_to_logprob(entry) for entry in delta.prompt_logprobs)
+    if delta.finish_reason is not None:
+        converted.finish_reason = _FINISH_REASONS[delta.finish_reason]
+    return converted
+
+
+def _to_logprob(entry: TokenLogprob | None) -> pb.TokenLogprob:
+    if entry is None:
+        return pb.TokenLogprob()
+    return pb.TokenLogprob(
+        chosen=pb.ScoredToken(token_id=entry.token_id, logprob=entry.logprob),
+        alternatives=[pb.ScoredToken(token_id=token_id, logprob=logprob) for token_id, logprob in entry.top],
+    )

@@ -1,0 +1,50 @@
+"""Makes the engine that the settings ask for. Only the torch engine imports torch."""
+
+from headrace.engine.engine import Engine
+from headrace.engine.sim import SimConfig, SimEngine
+from headrace.errors import ConfigError
+from headrace.worker.config import WorkerSettings
+
+
+def load_engine(settings: WorkerSettings) -> Engine:
+    """Loads the model. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    return _sim_engine(settings) if settings.engine == "sim" else _torch_engine(settings)
+
+
+def _sim_engine(settings: WorkerSettings) -> Engine:
+    defaults = SimConfig()
+    return SimEngine(
+        SimConfig(
+            vocab_size=settings.sim_vocabulary_size,
+            max_model_len=settings.max_model_length or defaults.max_model_len,
+            block_size=settings.block_size,
+            block_count=settings.block_count or defaults.block_count,
+            max_running_count=settings.max_running_count,
+            max_step_token_count=settings.max_step_token_count,
+            prefix_cache=settings.prefix_cache,
+            base_seconds=settings.sim_base_seconds,
+            prefill_seconds_per_token=settings.sim_prefill_seconds_per_token,
+            decode_seconds_per_sequence=settings.sim_decode_seconds_per_sequence,
+        )
+    )
+
+
+def _torch_engine(settings: WorkerSettings) -> Engine:
+    if settings.folder is None:
+        raise ConfigError("setting worker.folder is missing: the torch engine needs a checkpoint", param="folder")
+    from headrace.engine.torch_engine import EngineConfig, TorchEngine
+
+    return TorchEngine.load(
+        settings.folder,
+        EngineConfig(
+            device=settings.device,
+            dtype=settings.dtype,
+            thread_count=settings.thread_count or None,
+            max_model_len=settings.max_model_length or None,
+            max_running_count=settings.max_running_count,
+            max_step_token_count=settings.max_step_token_count,
+            block_size=settings.block_size,
+            block_count=settings.block_count or None,
+            prefix_cache=settings.prefix_cache,
+        ),
+    )

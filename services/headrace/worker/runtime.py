@@ -1,0 +1,200 @@
+"""Runs what is dispatched: between the engine thread and the gateways' outboxes."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+from google.rpc.status_pb2 import Status
+
+from headrace.engine.engine import Engine
+from headrace.engine.request import BlockEvents, Delta, EngineStats
+from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, Overloaded, Unavailable
+from headrace.errors.status import to_status
+from headrace.rpc.deadline import Deadline
+from headrace.v1.scheduler_pb2 import Generation
+from headrace.v1.worker_pb2 import BatchMember, TokenDelta
+from headrace.worker.conversion import to_engine_request, to_token_delta
+from headrace.worker.engine_thread import EngineThread, StepReport
+from headrace.worker.outbox import Outbox
+from headrace.worker.sessions import Session, Sessions
+
+EXIT_ENGINE_CRASHED = 70
+"""sysexits.h EX_SOFTWARE."""
+
+_log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """Owns the sessions, the outboxes and the engine thread. Everything here runs on the event loop."""
+
+    def __init__(self, engine: Engine, model: str, attach_seconds: float) -> None:
+        self.spec = engine.spec
+        self.sessions = Sessions()
+        self.draining = False
+        self.stats: EngineStats = engine.stats()
+        self._model = model
+        self._attach_seconds = attach_seconds
+        self._outboxes: dict[str, Outbox] = {}
+        self._attached: set[str] = set()
+        self._thread = EngineThread(engine, self._on_report, _exit_after_crash)
+        self._on_change: Callable[[], None] = lambda: None
+        self._on_blocks: Callable[[BlockEvents], None] = lambda _events: None
+
+    def start(self, on_change: Callable[[], None], on_blocks: Callable[[BlockEvents], None]) -> None:
+        """Starts the engine. `on_change` is called when the load changed, `on_blocks` when cached blocks did."""
+        self._on_change, self._on_blocks = on_change, on_blocks
+        self._thread.start()
+
+    @property
+    def credit_count(self) -> int:
+        """Sequences that would be accepted now: none while some still wait to run."""
+        if self.draining or self.stats.waiting_count > 0:
+            return 0
+        return max(0, self.spec.max_running_count - len(self.sessions))
+
+    def accept(self, member: BatchMember) -> Status:
+        """Takes one member of a batch over, or says why not."""
+        generation = member.generation
+        try:
+            self._check(generation)
+            request = to_engine_request(generation)
+        except HeadraceError as error:
+            return to_status(error)
+        session = Session(generation.request_id, generation.attempt, generation.gateway_id, generation.traceparent)
+        replaced = self.sessions.open(session, member.remaining_duration.ToTimedelta().total_seconds(), self._expire)
+        if replaced is not None:
+            self._thread.cancel(replaced.engine_id)
+        self._outbox(generation.gateway_id)
+        self._thread.add(request)
+        return Status()
+
+    def cancel(self, request_id: str, attempt: int) -> None:
+        """Drops a request. Unknown ones are fine: they have ended."""
+        session = self.sessions.of_request(request_id)
+        if session is not None and session.attempt <= attempt:
+            self._drop(session)
+
+    def attach(self, gateway_id: str) -> Outbox:
+        """Connects a gateway. An older stream of the same gateway is closed."""
+        if gateway_id in self._attached:
+            self._outboxes.pop(gateway_id).close()
+        self._attached.add(gateway_id)
+        return self._outbox(gateway_id)
+
+    def detach(self, gateway_id: str, outbox: Outbox) -> None:
+        """A gateway is gone: so is everyone who waited for its requests."""
+        outbox.close()
+        if self._outboxes.get(gateway_id) is not outbox:
+            return
+        self._attached.discard(gateway_id)
+        self._forget_gateway(gateway_id)
+
+    async def drain(self, deadline: Deadline) -> None:
+        """Takes nothing new and lets running requests end. What is left at the deadline is the gateways' to move."""
+        self.draining = True
+        self._on_change()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.sessions.emptied.wait(), deadline.remaining)
+        for outbox in self._outboxes.values():
+            outbox.close()
+
+    def stop(self) -> None:
+        self._thread.stop(timeout=2.0)
+
+    def _check(self, generation: Generation) -> None:
+        if self.draining:
+            raise Unavailable("the worker is about to stop", stage="dispatch")
+        if generation.model != self._model:
+            raise Unavailable(f"this worker serves {self._model}, not {generation.model}", stage="dispatch")
+        if self.sessions.newest_attempt(generation.request_id) >= generation.attempt:
+            raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
+        if len(self.sessions) >= self.spec.max_running_count:
+            raise Overloaded("the worker has no credit left", stage="dispatch")
+
+    def _outbox(self, gateway_id: str) -> Outbox:
+        """The outbox of a gateway. One that does not attach in time is given up, with its requests."""
+        if gateway_id not in self._outboxes:
+            self._outboxes[gateway_id] = Outbox()
+            asyncio.get_running_loop().call_later(self._attach_seconds, self._give_up_absent, gateway_id)
+        return self._outboxes[gateway_id]
+
+    def _give_up_absent(self, gateway_id: str) -> None:
+        if gateway_id not in self._attached:
+            _log.warning("gateway did not attach", extra={"gateway": gateway_id})
+            self._forget_gateway(gateway_id)
+
+    def _forget_gateway(self, gateway_id: str) -> None:
+        self._outboxes.pop(gateway_id, None)
+        for session in self.sessions.of_gateway(gateway_id):
+            self._drop(session)
+
+    def _drop(self, session: Session) -> None:
+        self.sessions.close(session.engine_id)
+        self._thread.cancel(session.engine_id)
+        self._on_change()
+
+    def _expire(self, session: Session) -> None:
+        stage = "decode" if session.first_token_time else "prefill"
+        error = DeadlineExceeded(f"the deadline passed during {stage}", stage=stage)
+        self._drop(session)
+        self._fail(session, error)
+
+    def _fail(self, session: Session, error: HeadraceError) -> None:
+        delta = TokenDelta(request_id=session.request_id, attempt=session.attempt, error=to_status(error))
+        outbox = self._outboxes.get(session.gateway_id)
+        if outbox is not None:
+            outbox.put(self.stats.step_count, [delta])
+
+    def _on_report(self, report: StepReport) -> None:
+        before = (self.stats.running_count, self.stats.waiting_count, self.stats.used_block_count, len(self.sessions))
+        self.stats = report.stats
+        for engine_id, error in report.refusals:
+            self._refuse(engine_id, error)
+        for engine_id in report.admitted:
+            if (session := self.sessions.get(engine_id)) is not None:
+                session.started_time = report.start_time
+        self._deliver(report.deltas)
+        after = (self.stats.running_count, self.stats.waiting_count, self.stats.used_block_count, len(self.sessions))
+        if after != before:
+            self._on_change()
+        if report.block_events.stored or report.block_events.removed:
+            self._on_blocks(report.block_events)
+
+    def _refuse(self, engine_id: str, error: HeadraceError) -> None:
+        session = self.sessions.get(engine_id)
+        if session is not None:
+            self.sessions.close(engine_id)
+            self._fail(session, error)
+
+    def _deliver(self, deltas: list[Delta]) -> None:
+        now = time.time()
+        by_gateway: defaultdict[str, list[TokenDelta]] = defaultdict(list)
+        for delta in deltas:
+            session = self.sessions.get(delta.request_id)
+            if session is not None:
+                by_gateway[session.gateway_id].append(self._convert(delta, session, now))
+        for gateway_id, converted in by_gateway.items():
+            self._outboxes[gateway_id].put(self.stats.step_count, converted)
+        for gateway_id, outbox in self._outboxes.items():
+            if gateway_id not in by_gateway:
+                outbox.note_step(self.stats.step_count)
+
+    def _convert(self, delta: Delta, session: Session, now: float) -> TokenDelta:
+        if session.first_token_time is None:
+            session.first_token_time = now
+        converted = to_token_delta(delta, session)
+        if delta.finish_reason is not None:
+            converted.timings.CopyFrom(session.timings(now))
+        if delta.finish_reason is not None or converted.HasField("error"):
+            self.sessions.close(session.engine_id)
+        return converted
+
+
+def _exit_after_crash(error: BaseException) -> None:
+    """An engine that crashed may hold anything: the process ends, gateways see it at once and move their requests."""
+    _log.critical("exiting after an engine crash", extra={"error": repr(error or InternalError())})
+    os._exit(EXIT_ENGINE_CRASHED)

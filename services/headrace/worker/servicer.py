@@ -1,0 +1,63 @@
+"""WorkerService: converts, calls, converts."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from headrace.errors import InvalidRequest
+from headrace.v1 import worker_pb2 as pb
+from headrace.v1 import worker_pb2_grpc
+from headrace.worker.heartbeat import Heartbeat
+from headrace.worker.runtime import Runtime
+
+Context = grpc.aio.ServicerContext[Any, Any]
+SIGN_OF_LIFE_INTERVAL = 1.0
+HELLO_TIMEOUT = 10.0
+
+
+class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
+    """Serves one runtime."""
+
+    def __init__(self, runtime: Runtime, heartbeat: Heartbeat, worker_id: str, epoch: int) -> None:
+        self._runtime = runtime
+        self._heartbeat = heartbeat
+        self._worker_id = worker_id
+        self._epoch = epoch
+
+    async def Dispatch(self, request: pb.DispatchRequest, context: Context) -> pb.DispatchResponse:  # noqa: N802
+        outcomes = [self._runtime.accept(member) for member in request.members]
+        return pb.DispatchResponse(outcomes=outcomes, status=self._heartbeat.status())
+
+    async def GetWorkerStatus(  # noqa: N802
+        self, request: pb.GetWorkerStatusRequest, context: Context
+    ) -> pb.GetWorkerStatusResponse:
+        return pb.GetWorkerStatusResponse(status=self._heartbeat.status())
+
+    async def Attach(  # noqa: N802
+        self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context
+    ) -> AsyncIterator[pb.AttachResponse]:
+        first = await asyncio.wait_for(anext(request_iterator), HELLO_TIMEOUT)
+        if not first.hello.gateway_id:
+            raise InvalidRequest("the first message of Attach must be a hello with a gateway id")
+        gateway_id = first.hello.gateway_id
+        outbox = self._runtime.attach(gateway_id)
+        reader = asyncio.create_task(self._read(request_iterator), name=f"attach-{gateway_id}")
+        reader.add_done_callback(lambda _: outbox.close())
+        try:
+            hello = pb.WorkerHello(worker_id=self._worker_id, epoch=self._epoch, model_info=self._heartbeat.model_info)
+            yield pb.AttachResponse(hello=hello)
+            while (frame := await outbox.next_frame(SIGN_OF_LIFE_INTERVAL)) is not None:
+                yield pb.AttachResponse(frame=frame)
+        finally:
+            self._runtime.detach(gateway_id, outbox)
+            reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
+                await reader
+
+    async def _read(self, commands: AsyncIterator[pb.AttachRequest]) -> None:
+        async for command in commands:
+            if command.WhichOneof("command") == "cancellation":
+                self._runtime.cancel(command.cancellation.request_id, command.cancellation.attempt)

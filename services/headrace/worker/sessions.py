@@ -1,0 +1,101 @@
+"""The requests that this worker has accepted and not yet ended: the worker's own ledger."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from headrace.telemetry.traces import record_span
+from headrace.v1.generation_pb2 import WorkerTimings
+
+
+@dataclass(slots=True)
+class Session:
+    """One accepted attempt of one request."""
+
+    request_id: str
+    attempt: int
+    gateway_id: str
+    traceparent: str
+    expiry: asyncio.TimerHandle | None = None
+    accepted_time: float = field(default_factory=time.time)
+    """Unix seconds."""
+    started_time: float | None = None
+    """When the first step that included it began."""
+    first_token_time: float | None = None
+
+    @property
+    def engine_id(self) -> str:
+        return f"{self.request_id}#{self.attempt}"
+
+    def timings(self, end_time: float) -> WorkerTimings:
+        """How long each stage took. Also recorded as spans of the request's trace."""
+        started = self.started_time or end_time
+        first_token = self.first_token_time or end_time
+        timings = WorkerTimings()
+        timings.queue_duration.FromNanoseconds(_nanoseconds(self.accepted_time, started))
+        timings.prefill_duration.FromNanoseconds(_nanoseconds(started, first_token))
+        timings.decode_duration.FromNanoseconds(_nanoseconds(first_token, end_time))
+        attributes: dict[str, str | int] = {"headrace.request_id": self.request_id, "headrace.attempt": self.attempt}
+        record_span("queue", self.traceparent, self.accepted_time, started, attributes)
+        record_span("prefill", self.traceparent, started, first_token, attributes)
+        record_span("decode", self.traceparent, first_token, end_time, attributes)
+        return timings
+
+
+def _nanoseconds(start: float, end: float) -> int:
+    return max(0, int((end - start) * 1e9))
+
+
+class Sessions:
+    """All sessions, by engine id. One attempt per request: a newer one replaces the older."""
+
+    def __init__(self) -> None:
+        self._by_engine_id: dict[str, Session] = {}
+        self._attempts: dict[str, Session] = {}
+        self.emptied = asyncio.Event()
+        """Set while there is none."""
+        self.emptied.set()
+
+    def __len__(self) -> int:
+        return len(self._by_engine_id)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._by_engine_id.values()))
+
+    def open(self, session: Session, lifetime: float, on_expiry: Callable[[Session], None]) -> Session | None:
+        """Takes a session in for at most `lifetime` seconds. Returns the older attempt that it replaced, now closed."""
+        replaced = self._attempts.get(session.request_id)
+        if replaced is not None:
+            self.close(replaced.engine_id)
+        session.expiry = asyncio.get_running_loop().call_later(lifetime, on_expiry, session)
+        self._by_engine_id[session.engine_id] = session
+        self._attempts[session.request_id] = session
+        self.emptied.clear()
+        return replaced
+
+    def get(self, engine_id: str) -> Session | None:
+        return self._by_engine_id.get(engine_id)
+
+    def newest_attempt(self, request_id: str) -> int:
+        """The attempt held for a request; 0 when there is none."""
+        session = self._attempts.get(request_id)
+        return session.attempt if session else 0
+
+    def of_request(self, request_id: str) -> Session | None:
+        return self._attempts.get(request_id)
+
+    def of_gateway(self, gateway_id: str) -> list[Session]:
+        return [session for session in self._by_engine_id.values() if session.gateway_id == gateway_id]
+
+    def close(self, engine_id: str) -> None:
+        """Forgets a session. Unknown ids are fine."""
+        session = self._by_engine_id.pop(engine_id, None)
+        if session is None:
+            return
+        if session.expiry is not None:
+            session.expiry.cancel()
+        if self._attempts.get(session.request_id) is session:
+            del self._attempts[session.request_id]
+        if not self._by_engine_id:
+            self.emptied.set()
