@@ -1,0 +1,76 @@
+"""Attention by gathering each sequence's blocks into one tensor and two batched products.
+
+The arithmetic of a query does not depend on its company, on the length of the padding, or on where chunks of the
+prompt began: products have at least ROW_TILE rows, and values are summed in tiles of KEY_TILE keys in order, to
+which masked keys add exact zeros.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headrace.engine.attention.kv_cache import KvLayer
+from headrace.engine.layers.linear import ROW_TILE
+
+KEY_TILE = 128
+"""Keys per product with values. Key counts are padded to a multiple of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGroup:
+    """Sequences that attend in one call, each with the same number of queries."""
+
+    rows: slice
+    """Their tokens among those of the step."""
+    sequence_count: int
+    block_rows: Tensor
+    """See `KvCache.block_rows`. Each sequence has the same number of blocks, a multiple of KEY_TILE tokens."""
+    mask: Tensor
+    """0 or -inf, to be added to the scores: [sequences x kv heads or 1, query rows or 1, keys]."""
+
+
+def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup]) -> Tensor:
+    """Attention of `queries` [tokens, heads, head] over the cached keys of their sequences: [tokens, heads x head]."""
+    if len(groups) == 1 and groups[0].rows == slice(0, len(queries)):
+        return _attend_group(queries, layer, groups[0])
+    outputs = torch.zeros_like(queries).flatten(1)
+    for group in groups:
+        outputs[group.rows] = _attend_group(queries[group.rows], layer, group)
+    return outputs
+
+
+def _attend_group(queries: Tensor, layer: KvLayer, group: AttentionGroup) -> Tensor:
+    kv_head_count, _, _, head_size = layer.keys.shape
+    token_count, head_count, _ = queries.shape
+    query_count = token_count // group.sequence_count
+    share = head_count // kv_head_count
+    keys = _gather(layer.keys, group.block_rows, group.sequence_count)
+    values = _gather(layer.values, group.block_rows, group.sequence_count)
+    folded = queries.view(group.sequence_count, query_count, kv_head_count, share, head_size).transpose(1, 2)
+    folded = folded.reshape(group.sequence_count * kv_head_count, query_count * share, head_size)
+    outputs = _weigh(_pad_rows(folded), keys, values, group.mask)[:, : query_count * share]
+    unfolded = outputs.view(group.sequence_count, kv_head_count, query_count, share, head_size).transpose(1, 2)
+    return unfolded.reshape(token_count, head_count * head_size)
+
+
+def _gather(cache: Tensor, block_rows: Tensor, sequence_count: int) -> Tensor:
+    """[kv heads, blocks, block size, head] to [sequences x kv heads, keys, head]."""
+    kv_head_count, _, block_size, head_size = cache.shape
+    blocks = cache.view(-1, block_size * head_size).index_select(0, block_rows)
+    return blocks.view(sequence_count * kv_head_count, -1, head_size)
+
+
+def _pad_rows(queries: Tensor) -> Tensor:
+    return functional.pad(queries, (0, 0, 0, -queries.shape[1] % ROW_TILE)) if queries.shape[1] % ROW_TILE else queries
+
+
+def _weigh(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Softmax attention [batch, rows, head]: scores in one product, values tile by tile."""
+    scores = torch.baddbmm(mask, queries, keys.transpose(1, 2), alpha=queries.shape[-1] ** -0.5)
+    weights = torch.softmax(scores, dim=-1)
+    outputs = torch.bmm(weights[:, :, :KEY_TILE], values[:, :KEY_TILE])
+    for start in range(KEY_TILE, keys.shape[1], KEY_TILE):
+        outputs.baddbmm_(weights[:, :, start : start + KEY_TILE], values[:, start : start + KEY_TILE])
+    return outputs

@@ -1,0 +1,254 @@
+"""Decides which tokens each step computes, and keeps the books of all requests. Knows blocks and counts, no tensors.
+
+There are no phases: every sequence has tokens (prompt and output) and a count of those computed, and a step lets the
+counts catch up within one token budget. A decode is a sequence that is one token behind.
+"""
+
+import math
+import random
+from collections import deque
+from collections.abc import Mapping
+
+from headrace.engine.block_hash import hash_blocks
+from headrace.engine.block_pool import BlockPool
+from headrace.engine.engine import EngineSpec
+from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, TokenLogprob
+from headrace.engine.request_check import check_request
+from headrace.engine.sequence import Sequence
+from headrace.engine.step_plan import Chunk, Sample, StepPlan
+from headrace.errors.tree import InvalidRequest
+
+WATERMARK = 0.01
+"""Share of the blocks that admission leaves free, so that new sequences do not push out running ones at once."""
+
+
+class Batcher:
+    """Queues, plans and records. Between two plans, call `record` with what came of the first."""
+
+    def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True) -> None:
+        self._spec = spec
+        self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
+        self._watermark = math.ceil(spec.block_count * WATERMARK)
+        self._waiting: deque[Sequence] = deque()
+        self._running: list[Sequence] = []
+        """In order of arrival."""
+        self._ended: list[Sequence] = []
+        """Resumed sequences that turned out to be complete already."""
+        self._sequences: dict[str, Sequence] = {}
+        self._arrival_count = 0
+        self._step_count = 0
+        self._preemption_count = 0
+        self._prompt_token_count = 0
+        self._output_token_count = 0
+        self._prefix_hit_token_count = 0
+
+    def add(self, request: EngineRequest) -> None:
+        """Queues a request. Raises InvalidRequest if it can never run."""
+        check_request(request, self._spec)
+        if request.request_id in self._sequences:
+            raise InvalidRequest(f"Request {request.request_id!r} is already running: choose another id.")
+        sampling = request.sampling
+        sequence = Sequence(
+            request=request,
+            arrival=self._arrival_count,
+            seed=random.SystemRandom().getrandbits(64) if sampling.seed is None else sampling.seed,
+            stop_token_ids=sampling.stop_token_ids | (frozenset() if sampling.ignore_eos else self._spec.eos_token_ids),
+            max_model_len=self._spec.max_model_len,
+        )
+        self._arrival_count += 1
+        self._sequences[sequence.request_id] = sequence
+        (self._waiting if sequence.finish_reason is None else self._ended).append(sequence)
+
+    def cancel(self, request_id: str) -> Sequence | None:
+        """Forgets a request and frees its blocks. Returns what was forgotten, if anything."""
+        sequence = self._sequences.pop(request_id, None)
+        if sequence is not None:
+            for queue in (self._running, self._waiting, self._ended):
+                if sequence in queue:
+                    queue.remove(sequence)
+            self._free(sequence)
+        return sequence
+
+    def has_work(self) -> bool:
+        return bool(self._sequences)
+
+    def plan(self) -> StepPlan:
+        """Chooses the next step's chunks and gives them blocks: running sequences first, then new ones.
+
+        Decodes come before prefill chunks, older sequences before younger ones. When the blocks run out, the youngest
+        sequence loses its blocks and waits for recomputation; then nobody is admitted in this step.
+        """
+        chunks: dict[Sequence, Chunk] = {}
+        preempted = False
+        for sequence in sorted(self._running, key=lambda running: (running.remaining_count > 1, running.arrival)):
+            chunk = self._chunk(sequence, self._budget_left(chunks))
+            while chunk and sequence in self._running and not self._grow(sequence, chunk.end):
+                chunks.pop(self._preempt_youngest(), None)
+                preempted = True
+            if chunk and sequence in self._running:
+                chunks[sequence] = chunk
+        if not preempted:
+            self._admit(chunks)
+        return StepPlan(tuple(sorted(chunks.values(), key=lambda chunk: chunk.token_count > 1)))
+
+    def record(self, plan: StepPlan, samples: Mapping[str, Sample]) -> list[Delta]:
+        """Books what a step computed: frees finished sequences and returns what each gained.
+
+        `samples` is keyed by request id. Sequences that were cancelled since the plan are passed over.
+        """
+        self._step_count += bool(plan.chunks)
+        deltas = [self._end(sequence) for sequence in self._ended]
+        self._ended = []
+        for chunk in plan.chunks:
+            if self._sequences.get(chunk.sequence.request_id) is chunk.sequence:
+                deltas += self._record_chunk(chunk, samples[chunk.sequence.request_id])
+        return deltas
+
+    def stats(self) -> EngineStats:
+        return EngineStats(
+            running_count=len(self._running),
+            waiting_count=len(self._waiting) + len(self._ended),
+            block_count=self.pool.block_count,
+            used_block_count=self.pool.used_count,
+            step_count=self._step_count,
+            preemption_count=self._preemption_count,
+            prompt_token_count=self._prompt_token_count,
+            output_token_count=self._output_token_count,
+            prefix_hit_token_count=self._prefix_hit_token_count,
+        )
+
+    def drain_block_events(self) -> BlockEvents:
+        return self.pool.drain_events()
+
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str) -> list[bytes]:
+        return hash_blocks(token_ids, self._spec.block_size, cache_salt)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if the books are wrong. For tests and idle moments: costs O(blocks)."""
+        self.pool.check_invariants([sequence.block_table for sequence in self._sequences.values()])
+        if sorted(self._running, key=lambda sequence: sequence.arrival) != self._running:
+            raise AssertionError("running sequences are out of order")
+        if len(self._running) + len(self._waiting) + len(self._ended) != len(self._sequences):
+            raise AssertionError("a sequence is in no queue, or in two")
+        for sequence in self._running:
+            if len(sequence.block_table) * self._spec.block_size < sequence.computed_count:
+                raise AssertionError(f"{sequence.request_id} has more tokens than its blocks can hold")
+        for sequence in self._waiting:
+            if sequence.block_table or sequence.computed_count:
+                raise AssertionError(f"{sequence.request_id} waits, but holds blocks")
+
+    def _budget_left(self, chunks: Mapping[Sequence, Chunk]) -> int:
+        return self._spec.max_step_token_count - sum(chunk.token_count for chunk in chunks.values())
+
+    def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
+        """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
+        start = sequence.computed_count
+        end = min(sequence.token_count, start + budget)
+        if end < sequence.token_count:
+            end -= end % self._spec.block_size
+        return Chunk(sequence, start, end) if end > start else None
+
+    def _grow(self, sequence: Sequence, token_count: int) -> bool:
+        """Extends the block table to hold `token_count` tokens, if there are blocks."""
+        missing = self._block_count(token_count) - len(sequence.block_table)
+        if missing > self.pool.free_count:
+            return False
+        if missing > 0:
+            sequence.block_table += self.pool.allocate(missing)
+        return True
+
+    def _block_count(self, token_count: int) -> int:
+        return -(-token_count // self._spec.block_size)
+
+    def _preempt_youngest(self) -> Sequence:
+        sequence = self._running.pop()
+        self._free(sequence)
+        self._waiting.appendleft(sequence)
+        self._preemption_count += 1
+        return sequence
+
+    def _free(self, sequence: Sequence) -> None:
+        self.pool.release(sequence.block_table)
+        sequence.block_table = []
+        sequence.computed_count = 0
+
+    def _admit(self, chunks: dict[Sequence, Chunk]) -> None:
+        """Starts waiting sequences in order of arrival, as long as there is budget and room for all their tokens."""
+        promised = sum(
+            max(0, self._block_count(sequence.token_count) - len(sequence.block_table)) for sequence in self._running
+        )
+        while self._waiting and len(self._running) < self._spec.max_running_count:
+            sequence = self._waiting[0]
+            cached = self._find_cached(sequence)
+            missing = self._block_count(sequence.token_count) - len(cached)
+            room = self.pool.free_count - self.pool.count_free(cached) - promised
+            if self._running and missing + self._watermark > room:
+                return
+            sequence.computed_count = len(cached) * self._spec.block_size
+            chunk = self._chunk(sequence, self._budget_left(chunks))
+            if chunk is None:
+                sequence.computed_count = 0
+                return
+            self._start(sequence, cached)
+            self._grow(sequence, chunk.end)
+            promised += self._block_count(sequence.token_count) - len(sequence.block_table)
+            chunks[sequence] = chunk
+
+    def _find_cached(self, sequence: Sequence) -> list[int]:
+        """Cached blocks of the sequence's beginning. At least one token is left over: its logits are needed."""
+        if not self.pool.prefix_cache or sequence.wants_prompt_logprobs:
+            return []
+        self._extend_hashes(sequence, sequence.token_count)
+        return self.pool.find(sequence.block_hashes[: (sequence.token_count - 1) // self._spec.block_size])
+
+    def _start(self, sequence: Sequence, cached: list[int]) -> None:
+        self._running.append(self._waiting.popleft())
+        self.pool.share(cached)
+        sequence.block_table = cached
+        self._prefix_hit_token_count += sequence.computed_count
+        if not sequence.admitted:
+            sequence.admitted = True
+            sequence.cached_token_count = min(sequence.computed_count, sequence.prompt_count)
+
+    def _record_chunk(self, chunk: Chunk, sample: Sample) -> list[Delta]:
+        sequence = chunk.sequence
+        self._prompt_token_count += max(0, min(chunk.end, sequence.prompt_count) - chunk.start)
+        sequence.computed_count = chunk.end
+        sequence.prompt_logprobs += sample.prompt_logprobs
+        self._publish(sequence, chunk)
+        logprobs: tuple[TokenLogprob, ...] = ()
+        token_ids: tuple[int, ...] = ()
+        if chunk.samples and sample.token_id is not None:
+            token_ids = (sample.token_id,)
+            logprobs = (sample.logprob,) if sample.logprob else ()
+            sequence.token_ids += token_ids
+            self._output_token_count += 1
+        if sequence.finish_reason is not None:
+            return [self._end(sequence, token_ids, logprobs)]
+        return [sequence.deliver(token_ids, logprobs)] if token_ids else []
+
+    def _publish(self, sequence: Sequence, chunk: Chunk) -> None:
+        """Makes the blocks that the chunk completed findable. Only now: their content exists."""
+        if not self.pool.prefix_cache:
+            return
+        block_size = self._spec.block_size
+        self._extend_hashes(sequence, sequence.computed_count)
+        for index in range(chunk.start // block_size, chunk.end // block_size):
+            self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
+
+    def _extend_hashes(self, sequence: Sequence, token_count: int) -> None:
+        if token_count // self._spec.block_size > len(sequence.block_hashes):
+            sequence.block_hashes = hash_blocks(
+                sequence.token_ids[:token_count],
+                self._spec.block_size,
+                sequence.request.cache_salt,
+                known=sequence.block_hashes,
+            )
+
+    def _end(
+        self, sequence: Sequence, token_ids: tuple[int, ...] = (), logprobs: tuple[TokenLogprob, ...] = ()
+    ) -> Delta:
+        """Forgets a finished sequence and returns its last delta."""
+        delta = sequence.deliver(token_ids, logprobs)
+        self.cancel(sequence.request_id)
+        return delta

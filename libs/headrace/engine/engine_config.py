@@ -1,0 +1,47 @@
+"""The settings of a TorchEngine."""
+
+from dataclasses import dataclass
+
+from headrace.errors.tree import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Where the model runs and how much it may hold at once."""
+
+    device: str = "cpu"
+    """A torch device: cpu, cuda, cuda:1."""
+    precision: str | None = None
+    """float32, bfloat16 or float16. Unset: float32 on the CPU, the checkpoint's own elsewhere."""
+    block_size: int = 16
+    """Tokens per KV block."""
+    block_count: int | None = None
+    """KV blocks. Unset: as many as `max_running_count` requests of full length need, within `kv_cache_bytes`."""
+    kv_cache_bytes: int = 1 << 30
+    """Upper bound for the KV cache where `block_count` is unset."""
+    max_running_count: int = 64
+    """Most sequences in one step."""
+    max_step_token_count: int = 512
+    """Token budget of one step."""
+    max_model_len: int | None = None
+    """Longest prompt plus output, in tokens. Unset: as the checkpoint says; never more than that."""
+    thread_count: int | None = None
+    """Threads of torch's one pool, which is shared by the whole process. Unset leaves it as it is."""
+    prefix_cache: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("block_size", "kv_cache_bytes", "max_running_count", "max_step_token_count"):
+            self._require_positive(name, getattr(self, name))
+        for name in ("block_count", "max_model_len", "thread_count"):
+            if getattr(self, name) is not None:
+                self._require_positive(name, getattr(self, name))
+        if self.max_step_token_count < self.block_size:
+            raise ConfigError(
+                f"max_step_token_count is {self.max_step_token_count}, less than a block of {self.block_size}: "
+                "no prompt could ever be split; raise it."
+            )
+
+    @staticmethod
+    def _require_positive(name: str, value: int) -> None:
+        if value < 1:
+            raise ConfigError(f"{name} is {value}: it must be at least 1.")

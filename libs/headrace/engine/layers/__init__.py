@@ -1,0 +1,1 @@
+"""The pieces that decoders are made of: plain callables over tensors."""

@@ -1,0 +1,1 @@
+"""Reads model folders: configuration and weights."""

@@ -1,0 +1,91 @@
+"""Reads tensors by name from the safetensors files of a model folder, memory mapped."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from headrace.errors.tree import InvalidCheckpoint
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+
+class Weights:
+    """The tensors of a checkpoint: one file, or shards with an index."""
+
+    def __init__(self, folder: Path) -> None:
+        """Opens all files. Raises InvalidCheckpoint naming a file that is missing or cannot be read."""
+        self._files: dict[str, tuple[Path, Any]] = {}
+        """Tensor name to the file that holds it, and its open handle."""
+        for path in _list_files(folder):
+            handle = _open(path)
+            self._files.update((name, (path, handle)) for name in handle.keys())  # noqa: SIM118 -- not a dict
+        _check_index(folder, set(self._files))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
+
+    def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """One tensor, converted. Raises InvalidCheckpoint if it is missing or has another shape."""
+        if name not in self._files:
+            raise InvalidCheckpoint(f"Tensor {name} is in none of the checkpoint's files.")
+        path, handle = self._files[name]
+        found = tuple(handle.get_slice(name).get_shape())
+        if found != shape:
+            raise InvalidCheckpoint(f"{path}: tensor {name} has shape {found}, but config.json implies {shape}.")
+        try:
+            tensor: Tensor = handle.get_tensor(name)
+        except SafetensorError as error:
+            raise InvalidCheckpoint(f"{path}: tensor {name} cannot be read: {error}.") from error
+        if not tensor.is_floating_point():
+            raise InvalidCheckpoint(f"{path}: tensor {name} holds {tensor.dtype}, not floating-point numbers.")
+        return tensor.to(device=device, dtype=dtype)
+
+
+def _list_files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise InvalidCheckpoint(f"{folder} is not a folder.")
+    if (folder / INDEX_FILE).is_file():
+        return [folder / name for name in sorted(set(_read_index(folder).values()))]
+    if (folder / SINGLE_FILE).is_file():
+        return [folder / SINGLE_FILE]
+    if pickles := sorted(path.name for path in folder.glob("*.bin")):
+        raise InvalidCheckpoint(
+            f"{folder} has its weights in {pickles[0]}: pickle files can run code and are not read. "
+            "Convert them to safetensors."
+        )
+    raise InvalidCheckpoint(f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}.")
+
+
+def _read_index(folder: Path) -> dict[str, str]:
+    """Tensor name to file name. File names come from outside, so only plain names are let through."""
+    path = folder / INDEX_FILE
+    try:
+        weight_map = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
+        files = {str(name): str(file) for name, file in weight_map.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidCheckpoint(f"{path} cannot be read: {error!r}.") from error
+    for file in files.values():
+        if Path(file).name != file or "\\" in file or not file.endswith(".safetensors"):
+            raise InvalidCheckpoint(f"{path} names {file!r}: only safetensors files of the same folder are read.")
+    return files
+
+
+def _check_index(folder: Path, present: set[str]) -> None:
+    if (folder / INDEX_FILE).is_file():
+        for name, file in _read_index(folder).items():
+            if name not in present:
+                raise InvalidCheckpoint(f"{folder / file} lacks tensor {name}, which {INDEX_FILE} promises.")
+
+
+def _open(path: Path) -> Any:
+    if not path.is_file():
+        raise InvalidCheckpoint(f"{path} is missing.")
+    try:
+        return safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}.") from error

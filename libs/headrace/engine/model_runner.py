@@ -1,0 +1,151 @@
+"""Turns a step's chunks into tensors, runs the model and hands back logits. Owns the KV cache."""
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from headrace.engine.attention.gather import KEY_TILE, ROW_TILE, AttentionGroup
+from headrace.engine.attention.kv_cache import KvCache
+from headrace.engine.models.llama import Llama, StepTensors
+from headrace.engine.step_plan import Chunk, StepPlan
+
+MAX_SCORE_COUNT = 1 << 24
+"""Attention scores held at once. Longer chunks attend in several calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepLogits:
+    """Logits of a step's rows, and which chunk each row belongs to."""
+
+    values: Tensor
+    """fp32 [rows, vocabulary]: one row for each chunk that samples, then the scored prompt rows."""
+    sampling: tuple[Chunk, ...]
+    """The chunk of each of the first rows."""
+    scoring: tuple[Chunk, ...]
+    """Chunks with scored prompt tokens, whose rows follow in order: `len(chunk.scored_prompt_range)` each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Consecutive tokens of one chunk that attend in one call."""
+
+    chunk: Chunk
+    start: int
+    end: int
+
+    @property
+    def key_count(self) -> int:
+        return math.ceil(self.end / KEY_TILE) * KEY_TILE
+
+
+class ModelRunner:
+    """Runs plans through one model."""
+
+    def __init__(self, model: Llama, cache: KvCache, head_count: int, kv_head_count: int, device: torch.device) -> None:
+        self._model = model
+        self._cache = cache
+        self._head_count = head_count
+        self._kv_head_count = kv_head_count
+        self._device = device
+
+    def run(self, plan: StepPlan) -> StepLogits:
+        """Computes all chunks, writes their KV and returns the logits that the plan wants."""
+        chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.end))
+        sampling = tuple(chunk for chunk in chunks if chunk.samples)
+        scoring = tuple(chunk for chunk in chunks if chunk.scored_prompt_range)
+        step = self._build(chunks, self._logit_rows(chunks))
+        return StepLogits(self._model(step, self._cache), sampling, scoring)
+
+    def clear(self, blocks: list[int]) -> None:
+        """Zeroes the KV of blocks whose content is not to be trusted."""
+        self._cache.clear(blocks)
+
+    def _build(self, chunks: list[Chunk], logit_rows: list[int]) -> StepTensors:
+        token_ids: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        block_size = self._cache.block_size
+        for chunk in chunks:
+            token_ids += chunk.sequence.token_ids[chunk.start : chunk.end]
+            positions += range(chunk.start, chunk.end)
+            table = chunk.sequence.block_table
+            slots += [
+                table[index // block_size] * block_size + index % block_size for index in range(chunk.start, chunk.end)
+            ]
+        return StepTensors(
+            token_ids=self._tensor(token_ids),
+            positions=self._tensor(positions),
+            write_rows=self._cache.rows(torch.tensor(slots)).to(self._device),
+            groups=self._groups(chunks),
+            logit_rows=self._tensor(logit_rows),
+        )
+
+    def _logit_rows(self, chunks: list[Chunk]) -> list[int]:
+        sampling: list[int] = []
+        scoring: list[int] = []
+        first = 0
+        for chunk in chunks:
+            if chunk.samples:
+                sampling.append(first + chunk.token_count - 1)
+            scoring += [first + index - 1 - chunk.start for index in chunk.scored_prompt_range]
+            first += chunk.token_count
+        return sampling + scoring
+
+    def _groups(self, chunks: list[Chunk]) -> list[AttentionGroup]:
+        """Decodes with the same number of key tiles attend together, prefill spans one by one."""
+        groups: list[AttentionGroup] = []
+        first = 0
+        spans = [span for chunk in chunks for span in self._split(chunk)]
+        for _, company in groupby(enumerate(spans), key=lambda item: self._group_key(*item)):
+            members = [span for _, span in company]
+            group = self._group(members, first)
+            groups.append(group)
+            first = group.rows.stop
+        return groups
+
+    def _group_key(self, index: int, span: _Span) -> tuple[int, int]:
+        """Spans with the same key attend together: decodes by key count, others alone."""
+        is_decode = span.chunk.token_count == 1
+        return (span.key_count, 0) if is_decode else (0, index + 1)
+
+    def _split(self, chunk: Chunk) -> list[_Span]:
+        """Parts of a chunk whose scores fit `MAX_SCORE_COUNT`."""
+        width = math.ceil(chunk.end / KEY_TILE) * KEY_TILE * self._head_count
+        length = max(1, MAX_SCORE_COUNT // width)
+        return [_Span(chunk, start, min(start + length, chunk.end)) for start in range(chunk.start, chunk.end, length)]
+
+    def _group(self, spans: list[_Span], first: int) -> AttentionGroup:
+        block_count = spans[0].key_count // self._cache.block_size
+        tables = [
+            (span.chunk.sequence.block_table + [self._cache.zero_block] * block_count)[:block_count] for span in spans
+        ]
+        query_count = spans[0].end - spans[0].start
+        mask = self._decode_mask(spans) if query_count == 1 else self._prefill_mask(spans[0])
+        return AttentionGroup(
+            rows=slice(first, first + query_count * len(spans)),
+            sequence_count=len(spans),
+            block_rows=self._cache.block_rows(torch.tensor(tables)).to(self._device),
+            mask=mask.to(self._device, self._cache.dtype),
+        )
+
+    def _decode_mask(self, spans: list[_Span]) -> Tensor:
+        """[sequences x kv heads, 1, keys]: each sequence sees its own length."""
+        ends = torch.tensor([span.end for span in spans]).repeat_interleave(self._kv_head_count)
+        return _mask(torch.arange(spans[0].key_count), ends[:, None, None])
+
+    def _prefill_mask(self, span: _Span) -> Tensor:
+        """[1, query rows, keys]: each token sees itself and those before it. The queries that share a KV head are
+        neighbours; rows that only fill up the tile see everything."""
+        ends = torch.arange(span.start + 1, span.end + 1).repeat_interleave(self._head_count // self._kv_head_count)
+        ends = torch.nn.functional.pad(ends, (0, -len(ends) % ROW_TILE), value=span.end)
+        return _mask(torch.arange(span.key_count), ends[None, :, None])
+
+    def _tensor(self, values: list[int]) -> Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._device)
+
+
+def _mask(keys: Tensor, ends: Tensor) -> Tensor:
+    return torch.zeros(1).where(keys < ends, -math.inf)

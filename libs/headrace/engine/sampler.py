@@ -1,0 +1,150 @@
+"""Chooses the next token of each row from its logits. Rows never influence each other.
+
+Order of operations: repetition, frequency and presence penalties, logit bias, ban of stop ids below `min_tokens`;
+then either the most likely token, or temperature, top-k, top-p, min-p and one draw. Log-probabilities are those of
+the raw logits.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from headrace.engine.request import SamplingParams, TokenLogprob
+from headrace.engine.sampling_draw import uniform
+from headrace.engine.sequence import Sequence
+
+
+def sample(logits: Tensor, sequences: list[Sequence]) -> list[int]:
+    """One token id per row of `logits` [rows, vocabulary], fp32."""
+    adjusted = _adjust(logits, sequences)
+    if all(sequence.request.sampling.temperature == 0 for sequence in sequences):
+        return _to_ints(adjusted.argmax(dim=-1))
+    token_ids = _to_ints(adjusted.argmax(dim=-1))
+    for sorts in (False, True):
+        rows = [
+            row
+            for row, sequence in enumerate(sequences)
+            if sequence.request.sampling.temperature > 0 and _needs_order(sequence.request.sampling) is sorts
+        ]
+        if rows:
+            drawn = _draw(adjusted[rows], [sequences[row] for row in rows], sorts=sorts)
+            for row, token_id in zip(rows, drawn, strict=True):
+                token_ids[row] = token_id
+    return token_ids
+
+
+def logprobs(logits: Tensor, token_ids: list[int], top_counts: list[int]) -> list[TokenLogprob]:
+    """The log-probability of `token_ids`, and of the `top_counts` strongest tokens, one per row of `logits`."""
+    distribution = torch.log_softmax(logits, dim=-1)
+    chosen = distribution.gather(1, torch.tensor(token_ids, device=logits.device)[:, None])[:, 0].tolist()
+    values, ids = distribution.topk(min(max(top_counts), logits.shape[-1]), dim=-1)
+    return [
+        TokenLogprob(token_id, logprob, tuple(zip(row_ids[:count], row_values[:count], strict=True)))
+        for token_id, logprob, row_ids, row_values, count in zip(
+            token_ids, chosen, ids.tolist(), values.tolist(), top_counts, strict=True
+        )
+    ]
+
+
+def _adjust(logits: Tensor, sequences: list[Sequence]) -> Tensor:
+    """Applies what depends on the text so far. Leaves `logits` as it is."""
+    changed = [row for row, sequence in enumerate(sequences) if _is_adjusted(sequence)]
+    if not changed:
+        return logits
+    logits = logits.clone()
+    for row in changed:
+        _penalise(logits[row], sequences[row])
+        _bias(logits[row], sequences[row])
+    return logits
+
+
+def _is_adjusted(sequence: Sequence) -> bool:
+    sampling = sequence.request.sampling
+    return bool(
+        sampling.repetition_penalty != 1
+        or sampling.frequency_penalty
+        or sampling.presence_penalty
+        or sampling.logit_bias
+        or (sequence.stop_is_banned and sequence.stop_token_ids)
+    )
+
+
+def _penalise(logits: Tensor, sequence: Sequence) -> None:
+    """Changes `logits` [vocabulary] in place."""
+    sampling = sequence.request.sampling
+    if sampling.repetition_penalty != 1:
+        seen = torch.tensor(sequence.token_ids, device=logits.device).unique()
+        values = logits[seen]
+        logits[seen] = torch.where(
+            values > 0, values / sampling.repetition_penalty, values * sampling.repetition_penalty
+        )
+    if (sampling.frequency_penalty or sampling.presence_penalty) and sequence.output_count:
+        output = torch.tensor(sequence.output_token_ids, device=logits.device)
+        generated, counts = output.unique(return_counts=True)
+        logits[generated] -= sampling.frequency_penalty * counts + sampling.presence_penalty
+
+
+def _bias(logits: Tensor, sequence: Sequence) -> None:
+    """Changes `logits` [vocabulary] in place."""
+    bias = sequence.request.sampling.logit_bias
+    if bias:
+        logits[list(bias)] += torch.tensor(list(bias.values()), device=logits.device, dtype=logits.dtype)
+    if sequence.stop_is_banned:
+        logits[list(sequence.stop_token_ids)] = -math.inf
+
+
+def _needs_order(sampling: SamplingParams) -> bool:
+    return sampling.top_k is not None or sampling.top_p < 1
+
+
+def _draw(logits: Tensor, sequences: list[Sequence], *, sorts: bool) -> list[int]:
+    """Draws by inverting the cumulative distribution at one uniform number per row."""
+    samplings = [sequence.request.sampling for sequence in sequences]
+    temperatures = _column([sampling.temperature for sampling in samplings], logits)
+    scaled = logits / temperatures
+    order: Tensor | None = None
+    if sorts:
+        scaled, order = scaled.sort(dim=-1, descending=True, stable=True)
+    probabilities = torch.softmax(scaled, dim=-1)
+    if order is not None:
+        probabilities = _keep_head(probabilities, samplings)
+    probabilities = _drop_unlikely(probabilities, samplings)
+    cumulative = probabilities.double().cumsum(dim=-1)
+    draws = [uniform(sequence.seed, sequence.output_count) for sequence in sequences]
+    targets = torch.tensor(draws, dtype=torch.float64, device=logits.device)[:, None] * cumulative[:, -1:]
+    chosen = torch.searchsorted(cumulative, targets, right=True)
+    return _to_ints((chosen if order is None else order.gather(1, chosen))[:, 0])
+
+
+def _keep_head(probabilities: Tensor, samplings: list[SamplingParams]) -> Tensor:
+    """Top-k, then top-p (Holtzman et al., 2020) of what is left. `probabilities` are in descending order."""
+    vocab_size = probabilities.shape[-1]
+    ranks = torch.arange(vocab_size, device=probabilities.device)
+    top_k = torch.tensor([sampling.top_k or vocab_size for sampling in samplings], device=probabilities.device)
+    kept = probabilities.where(ranks < top_k[:, None], 0.0)
+    if all(sampling.top_p >= 1 for sampling in samplings):
+        return kept
+    cumulative = kept.double().cumsum(dim=-1)
+    limits = _column([sampling.top_p if sampling.top_p < 1 else math.inf for sampling in samplings], cumulative)
+    before = cumulative - kept
+    return kept.where(before < limits * cumulative[:, -1:], 0.0)
+
+
+def _drop_unlikely(probabilities: Tensor, samplings: list[SamplingParams]) -> Tensor:
+    """Min-p (Nguyen et al., 2024)."""
+    if all(sampling.min_p == 0 for sampling in samplings):
+        return probabilities
+    thresholds = probabilities.amax(dim=-1, keepdim=True) * _column(
+        [sampling.min_p for sampling in samplings], probabilities
+    )
+    return probabilities.where(probabilities >= thresholds, 0.0)
+
+
+def _column(values: list[float], like: Tensor) -> Tensor:
+    return torch.tensor(values, dtype=like.dtype, device=like.device)[:, None]
+
+
+def _to_ints(values: Tensor) -> list[int]:
+    integers: list[int] = values.tolist()
+    return integers

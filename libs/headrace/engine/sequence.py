@@ -1,0 +1,104 @@
+"""The state of one request in the engine. Everything that follows from it is a property, so counts cannot disagree."""
+
+from dataclasses import dataclass, field
+
+from headrace.engine.request import Delta, EngineRequest, FinishReason, TokenLogprob
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """A prompt, what was generated from it, and how much of both the KV cache holds."""
+
+    request: EngineRequest
+    arrival: int
+    """Position in the order of `add` calls. A lower one has the higher priority."""
+    seed: int
+    """The request's seed, or a fresh one."""
+    stop_token_ids: frozenset[int]
+    """The ids that end it: its own, and the model's unless they are ignored."""
+    max_model_len: int
+    token_ids: list[int] = field(default_factory=list)
+    """Prompt, then output."""
+    computed_count: int = 0
+    """Tokens whose KV is in the cache."""
+    block_table: list[int] = field(default_factory=list)
+    block_hashes: list[bytes] = field(default_factory=list)
+    """Of the full blocks of `token_ids`, as far as they were needed."""
+    prompt_logprobs: list[TokenLogprob | None] = field(default_factory=list)
+    """For the prompt's first tokens, as far as computed."""
+    cached_token_count: int = 0
+    """Prompt tokens that the prefix cache supplied at the first admission."""
+    admitted: bool = False
+    """It has run before."""
+    delivered: bool = False
+    """A delta of it was delivered before."""
+
+    def __post_init__(self) -> None:
+        self.token_ids = [*self.request.prompt_token_ids, *self.request.output_token_ids]
+        if self.request.sampling.prompt_logprob_count is not None:
+            self.prompt_logprobs = [None]
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def token_count(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def prompt_count(self) -> int:
+        return len(self.request.prompt_token_ids)
+
+    @property
+    def output_count(self) -> int:
+        return self.token_count - self.prompt_count
+
+    @property
+    def output_token_ids(self) -> list[int]:
+        return self.token_ids[self.prompt_count :]
+
+    @property
+    def remaining_count(self) -> int:
+        """Tokens still to be computed. 1 means that it is decoding."""
+        return self.token_count - self.computed_count
+
+    @property
+    def scores_only(self) -> bool:
+        """It is there for its prompt's log-probabilities; no token is to be generated."""
+        return self.request.sampling.max_tokens == 0
+
+    @property
+    def wants_prompt_logprobs(self) -> bool:
+        """Log-probabilities of prompt tokens are asked for and not all there yet."""
+        return self.request.sampling.prompt_logprob_count is not None and len(self.prompt_logprobs) < self.prompt_count
+
+    @property
+    def stop_is_banned(self) -> bool:
+        return self.output_count < self.request.sampling.min_tokens
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """Why no further token is to be generated, if so."""
+        if self.scores_only:
+            done = self.remaining_count == 0 and not self.wants_prompt_logprobs
+            return FinishReason.LENGTH if done else None
+        if self.output_count and self.token_ids[-1] in self.stop_token_ids:
+            return FinishReason.STOP
+        if self.output_count >= self.request.sampling.max_tokens or self.token_count >= self.max_model_len:
+            return FinishReason.LENGTH
+        return None
+
+    def deliver(self, token_ids: tuple[int, ...], logprobs: tuple[TokenLogprob, ...]) -> Delta:
+        """The delta for `token_ids`, which are already the last of the output."""
+        first = not self.delivered
+        self.delivered = True
+        return Delta(
+            request_id=self.request_id,
+            first_index=self.output_count - len(token_ids),
+            token_ids=token_ids,
+            logprobs=logprobs,
+            prompt_logprobs=tuple(self.prompt_logprobs) if first and self.prompt_logprobs else None,
+            finish_reason=self.finish_reason,
+            cached_token_count=self.cached_token_count if first else 0,
+        )

@@ -1,0 +1,61 @@
+"""What one step computes, and what came of it: the messages between batcher and model."""
+
+from dataclasses import dataclass, field
+
+from headrace.engine.request import TokenLogprob
+from headrace.engine.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive tokens of one sequence to run through the model."""
+
+    sequence: Sequence
+    start: int
+    """Index of the first token in `sequence.token_ids`."""
+    end: int
+    """One past the last."""
+
+    @property
+    def token_count(self) -> int:
+        return self.end - self.start
+
+    @property
+    def samples(self) -> bool:
+        """A new token follows from the last one of the chunk."""
+        return self.end == self.sequence.token_count and not self.sequence.scores_only
+
+    @property
+    def scored_prompt_range(self) -> range:
+        """Indices of the prompt tokens whose log-probabilities this chunk is to deliver."""
+        sequence = self.sequence
+        if not sequence.wants_prompt_logprobs:
+            return range(0)
+        return range(max(self.start + 1, len(sequence.prompt_logprobs)), min(self.end + 1, sequence.prompt_count))
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """The chunks of one step: at most one per sequence, decodes first."""
+
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def token_count(self) -> int:
+        return sum(chunk.token_count for chunk in self.chunks)
+
+    @property
+    def decode_count(self) -> int:
+        return sum(chunk.token_count == 1 for chunk in self.chunks)
+
+
+@dataclass(slots=True)
+class Sample:
+    """What the model made of one chunk."""
+
+    token_id: int | None = None
+    """The new token, where the chunk samples."""
+    logprob: TokenLogprob | None = None
+    """Of the new token, where asked for."""
+    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    """For the chunk's `scored_prompt_range`."""

@@ -1,0 +1,196 @@
+"""The engine that runs a real model with torch. Knows no architecture: the runner's model does."""
+
+from collections import deque
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headrace.engine import sampler
+from headrace.engine.attention.gather import KEY_TILE
+from headrace.engine.attention.kv_cache import KvCache
+from headrace.engine.batcher import Batcher
+from headrace.engine.engine import EngineSpec
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.loader.model_config import ModelConfig, read_model_config
+from headrace.engine.loader.weights import Weights
+from headrace.engine.model_runner import ModelRunner, StepLogits
+from headrace.engine.models.llama import Llama
+from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.step_plan import Sample, StepPlan
+from headrace.errors.tree import ConfigError, InternalError
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class TorchEngine:
+    """Continuous batching over a paged KV cache. See the Protocol in `engine.py`.
+
+    When a request's logits are not finite, `step` raises an InternalError whose details name the request under
+    `request_id`. That request is forgotten; the other requests' deltas come with the next call.
+    """
+
+    def __init__(self, spec: EngineSpec, runner: ModelRunner, *, prefix_cache: bool) -> None:
+        self._spec = spec
+        self._runner = runner
+        self._batcher = Batcher(spec, prefix_cache=prefix_cache)
+        self._deltas: list[Delta] = []
+        """Ready, but held back by a failure."""
+        self._failures: deque[InternalError] = deque()
+
+    @classmethod
+    def load(cls, folder: Path, config: EngineConfig) -> "TorchEngine":
+        """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+        if config.thread_count is not None:
+            torch.set_num_threads(config.thread_count)
+        model_config = read_model_config(folder)
+        device = _device(config)
+        dtype = _dtype(config, model_config, device)
+        max_len = min(config.max_model_len or model_config.max_model_len, model_config.max_model_len)
+        with torch.inference_mode():
+            model = Llama(model_config, max_len, Weights(folder), dtype, device)
+            cache = _cache(config, model_config, max_len, dtype, device)
+        spec = EngineSpec(
+            architecture=model_config.architecture,
+            vocab_size=model_config.vocab_size,
+            max_model_len=max_len,
+            max_running_count=config.max_running_count,
+            max_step_token_count=config.max_step_token_count,
+            block_size=config.block_size,
+            block_count=cache.zero_block,
+            eos_token_ids=model_config.eos_token_ids,
+            device=str(device),
+            precision=str(dtype).removeprefix("torch."),
+            parameter_count=model.parameter_count,
+        )
+        runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)
+        return cls(spec, runner, prefix_cache=config.prefix_cache)
+
+    @property
+    def spec(self) -> EngineSpec:
+        return self._spec
+
+    def add(self, request: EngineRequest) -> None:
+        self._batcher.add(request)
+
+    def cancel(self, request_id: str) -> None:
+        self._batcher.cancel(request_id)
+        self._deltas = [delta for delta in self._deltas if delta.request_id != request_id]
+
+    def has_work(self) -> bool:
+        return self._batcher.has_work() or bool(self._deltas or self._failures)
+
+    def step(self) -> list[Delta]:
+        if not self._failures:
+            plan = self._batcher.plan()
+            samples = self._compute(plan) if plan.chunks else {}
+            self._deltas += self._batcher.record(plan, samples)
+        if self._failures:
+            raise self._failures.popleft()
+        deltas, self._deltas = self._deltas, []
+        return deltas
+
+    def stats(self) -> EngineStats:
+        return self._batcher.stats()
+
+    def drain_block_events(self) -> BlockEvents:
+        return self._batcher.drain_block_events()
+
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str) -> list[bytes]:
+        return self._batcher.block_hashes(token_ids, cache_salt)
+
+    def check_invariants(self) -> None:
+        self._batcher.check_invariants()
+
+    def close(self) -> None:
+        """Lets go of model and KV cache."""
+        del self._runner
+
+    @torch.inference_mode()
+    def _compute(self, plan: StepPlan) -> dict[str, Sample]:
+        """Runs the plan and samples from it, one Sample per chunk."""
+        logits = self._runner.run(plan)
+        samples = {chunk.sequence.request_id: Sample() for chunk in plan.chunks}
+        self._sample(logits, samples)
+        self._score(logits, samples)
+        self._drop_failed(logits)
+        return samples
+
+    def _sample(self, logits: StepLogits, samples: dict[str, Sample]) -> None:
+        sequences = [chunk.sequence for chunk in logits.sampling]
+        if not sequences:
+            return
+        rows = logits.values[: len(sequences)]
+        token_ids = sampler.sample(rows, sequences)
+        for sequence, token_id in zip(sequences, token_ids, strict=True):
+            samples[sequence.request_id].token_id = token_id
+        wanted = [
+            (i, count) for i, s in enumerate(sequences) if (count := s.request.sampling.logprob_count) is not None
+        ]
+        if wanted:
+            indices, counts = [index for index, _ in wanted], [count for _, count in wanted]
+            found = sampler.logprobs(rows[indices], [token_ids[index] for index in indices], counts)
+            for index, logprob in zip(indices, found, strict=True):
+                samples[sequences[index].request_id].logprob = logprob
+
+    def _score(self, logits: StepLogits, samples: dict[str, Sample]) -> None:
+        first = len(logits.sampling)
+        for chunk in logits.scoring:
+            indices = chunk.scored_prompt_range
+            rows = logits.values[first : first + len(indices)]
+            first += len(indices)
+            count = chunk.sequence.request.sampling.prompt_logprob_count or 0
+            prompt_ids = [chunk.sequence.token_ids[index] for index in indices]
+            samples[chunk.sequence.request_id].prompt_logprobs = sampler.logprobs(rows, prompt_ids, [count] * len(rows))
+
+    def _drop_failed(self, logits: StepLogits) -> None:
+        """Forgets requests whose logits are not finite, with everything that they put into the KV cache."""
+        for row in _find_broken(logits.values[: len(logits.sampling)]):
+            request_id = logits.sampling[row].sequence.request_id
+            blocks = list(logits.sampling[row].sequence.block_table)
+            self._batcher.pool.forget(blocks)
+            self._runner.clear(blocks)
+            self._batcher.cancel(request_id)
+            self._failures.append(
+                InternalError(
+                    f"The model's logits for request {request_id} are not finite.",
+                    stage="decode",
+                    details={"request_id": request_id},
+                )
+            )
+
+
+def _find_broken(logits: Tensor) -> list[int]:
+    """Rows with a NaN or an infinity."""
+    if not len(logits) or bool(torch.isfinite(logits.amax(dim=-1)).all()):
+        return []
+    rows: list[int] = torch.isfinite(logits.amax(dim=-1)).logical_not().nonzero()[:, 0].tolist()
+    return rows
+
+
+def _device(config: EngineConfig) -> torch.device:
+    try:
+        device = torch.device(config.device)
+    except RuntimeError as error:
+        raise ConfigError(f"device is {config.device!r}: torch does not know it.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device is {config.device!r}, but torch sees no CUDA device here.")
+    return device
+
+
+def _dtype(config: EngineConfig, model: ModelConfig, device: torch.device) -> torch.dtype:
+    name = config.precision or ("float32" if device.type == "cpu" else model.precision)
+    if name not in PRECISIONS:
+        raise ConfigError(f"precision is {name!r}: it must be one of {', '.join(PRECISIONS)}.")
+    return PRECISIONS[name]
+
+
+def _cache(config: EngineConfig, model: ModelConfig, max_len: int, dtype: torch.dtype, device: torch.device) -> KvCache:
+    if KEY_TILE % config.block_size:
+        raise ConfigError(f"block_size is {config.block_size}: it must divide {KEY_TILE}.")
+    block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
+    wanted = config.max_running_count * -(-max_len // config.block_size)
+    block_count = config.block_count or min(wanted, max(1, config.kv_cache_bytes // block_bytes))
+    return KvCache(
+        model.layer_count, block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device
+    )
