@@ -78,7 +78,10 @@ class BlockPool:
             self._stored[block_hash] = None
 
     def release(self, blocks: Sequence[int]) -> None:
-        """Drops a reference from each block of a table. The tail becomes free first, so the shared head lives longest."""
+        """Drops a reference from each block of a table, tail first, so that the shared head lives longest.
+
+        Blocks that no prefix search can find are the first to be reused.
+        """
         for block in reversed(blocks):
             self._reference_counts[block] -= 1
             if self._reference_counts[block] == 0:
@@ -92,7 +95,7 @@ class BlockPool:
             self._forget(block)
 
     def drain_events(self) -> BlockEvents:
-        """What changed in the prefix cache since the last call. A hash that came and went in between is not reported."""
+        """What changed in the prefix cache since the last call. What came and went in between is not reported."""
         events = BlockEvents(stored=tuple(self._stored), removed=tuple(self._removed))
         self._stored.clear()
         self._removed.clear()

@@ -38,8 +38,8 @@ class Engine(Protocol):
     def spec(self) -> EngineSpec: ...
 
     def add(self, request: EngineRequest) -> None:
-        """Queues a request. Raises InvalidRequest (a ValueError) if it can never run: empty prompt, a token id outside the
-        vocabulary, or longer than the context or the KV pool."""
+        """Queues a request. Raises InvalidRequest (a ValueError) if it can never run: empty prompt, a token id outside
+        the vocabulary, or longer than the context or the KV pool."""
 
     def cancel(self, request_id: str) -> None:
         """Drops a request and frees its blocks before the next step. No delta follows."""

@@ -7,8 +7,9 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from headrace.engine.attention.gather import KEY_TILE, ROW_TILE, AttentionGroup
+from headrace.engine.attention.gather import KEY_TILE, AttentionGroup
 from headrace.engine.attention.kv_cache import KvCache
+from headrace.engine.layers.linear import ROW_TILE
 from headrace.engine.models.llama import Llama, StepTensors
 from headrace.engine.step_plan import Chunk, StepPlan
 

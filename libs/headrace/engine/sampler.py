@@ -6,6 +6,7 @@ the raw logits.
 """
 
 import math
+from collections import Counter
 
 import torch
 from torch import Tensor
@@ -74,15 +75,15 @@ def _penalise(logits: Tensor, sequence: Sequence) -> None:
     """Changes `logits` [vocabulary] in place."""
     sampling = sequence.request.sampling
     if sampling.repetition_penalty != 1:
-        seen = torch.tensor(sequence.token_ids, device=logits.device).unique()
+        seen = torch.tensor(sorted(set(sequence.token_ids)), device=logits.device)
         values = logits[seen]
         logits[seen] = torch.where(
             values > 0, values / sampling.repetition_penalty, values * sampling.repetition_penalty
         )
     if (sampling.frequency_penalty or sampling.presence_penalty) and sequence.output_count:
-        output = torch.tensor(sequence.output_token_ids, device=logits.device)
-        generated, counts = output.unique(return_counts=True)
-        logits[generated] -= sampling.frequency_penalty * counts + sampling.presence_penalty
+        counts = Counter(sequence.output_token_ids)
+        penalties = [sampling.frequency_penalty * count + sampling.presence_penalty for count in counts.values()]
+        logits[list(counts)] -= torch.tensor(penalties, device=logits.device, dtype=logits.dtype)
 
 
 def _bias(logits: Tensor, sequence: Sequence) -> None:

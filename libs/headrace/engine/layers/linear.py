@@ -32,7 +32,7 @@ def build_linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
 
 def has_onednn(weight: Tensor) -> bool:
     """oneDNN can hold `weight` in its own layout."""
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available()
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and bool(torch._C._has_mkldnn)
 
 
 class OneDnnLinear:

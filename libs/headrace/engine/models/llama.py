@@ -54,7 +54,7 @@ class LlamaLayer:
     def _attend(self, inputs: Tensor, rotation: tuple[Tensor, Tensor], kv_layer: KvLayer, step: StepTensors) -> Tensor:
         rotated_count = self.head_count + self.kv_head_count
         heads = self.qkv(inputs).view(-1, rotated_count + self.kv_head_count, self.head_size)
-        halves = heads[:, :rotated_count].unflatten(-1, (2, self.head_size // 2))
+        halves = heads[:, :rotated_count].view(-1, rotated_count, 2, self.head_size // 2)
         rotated = rotate(halves, *rotation).flatten(-2)
         kv_layer.write(step.write_rows, rotated[:, self.head_count :], heads[:, rotated_count:])
         return attend(rotated[:, : self.head_count], kv_layer, step.groups)
