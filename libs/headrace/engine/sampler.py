@@ -15,18 +15,19 @@ from headrace.engine.request import SamplingParams, TokenLogprob
 from headrace.engine.sampling_draw import uniform
 from headrace.engine.sequence import Sequence
 
+MIN_TEMPERATURE = 1e-5
+"""Below it, dividing logits could overflow, and only the most likely token is left anyway."""
+
 
 def sample(logits: Tensor, sequences: list[Sequence]) -> list[int]:
     """One token id per row of `logits` [rows, vocabulary], fp32."""
     adjusted = _adjust(logits, sequences)
-    if all(sequence.request.sampling.temperature == 0 for sequence in sequences):
-        return _to_ints(adjusted.argmax(dim=-1))
     token_ids = _to_ints(adjusted.argmax(dim=-1))
     for sorts in (False, True):
         rows = [
             row
             for row, sequence in enumerate(sequences)
-            if sequence.request.sampling.temperature > 0 and _needs_order(sequence.request.sampling) is sorts
+            if not _is_greedy(sequence.request.sampling) and _needs_order(sequence.request.sampling) is sorts
         ]
         if rows:
             drawn = _draw(adjusted[rows], [sequences[row] for row in rows], sorts=sorts)
@@ -93,6 +94,10 @@ def _bias(logits: Tensor, sequence: Sequence) -> None:
         logits[list(bias)] += torch.tensor(list(bias.values()), device=logits.device, dtype=logits.dtype)
     if sequence.stop_is_banned:
         logits[list(sequence.stop_token_ids)] = -math.inf
+
+
+def _is_greedy(sampling: SamplingParams) -> bool:
+    return sampling.temperature < MIN_TEMPERATURE
 
 
 def _needs_order(sampling: SamplingParams) -> bool:

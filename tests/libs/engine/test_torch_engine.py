@@ -1,0 +1,226 @@
+"""The engine against transformers, and against itself in other company."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from engine_running import finish, request, run, tokens
+from tiny_models import SHAPES, VOCAB_SIZE, continue_greedily, make_oracle, make_prompts
+from transformers import LlamaForCausalLM
+
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.request import FinishReason
+from headrace.engine.torch_engine import TorchEngine
+from headrace.errors.tree import ConfigError, InternalError, InvalidRequest
+
+PROMPTS = make_prompts((1, 7, 16, 33, 90, 150))
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def oracle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LlamaForCausalLM]:
+    folder = tmp_path_factory.mktemp(request.param)
+    return folder, make_oracle(folder, request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("grouped")
+    make_oracle(folder, "grouped")
+    return folder
+
+
+def load(folder: Path, **settings: object) -> TorchEngine:
+    defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
+    return TorchEngine.load(folder, EngineConfig(**(defaults | settings)))
+
+
+def test_greedy_output_equals_transformers(oracle: tuple[Path, LlamaForCausalLM]) -> None:
+    folder, model = oracle
+    engine = load(folder)
+    out = run(engine, *(request(str(i), p, max_tokens=24, temperature=0.0) for i, p in enumerate(PROMPTS)))
+    for index, prompt in enumerate(PROMPTS):
+        assert out[str(index)] == continue_greedily(model, prompt, 24), index
+
+
+def test_prompt_logprobs_equal_transformers(oracle: tuple[Path, LlamaForCausalLM]) -> None:
+    """The whole logits row counts: log-probabilities of the 20 strongest tokens of each position, through chunks."""
+    folder, model = oracle
+    engine = load(folder)
+    engine.add(request("r", PROMPTS[5], max_tokens=0, prompt_logprob_count=20))
+    (delta,) = finish(engine)["r"]
+    assert delta.finish_reason is FinishReason.LENGTH
+    assert delta.token_ids == ()
+    with torch.inference_mode():
+        expected = torch.log_softmax(model(torch.tensor([PROMPTS[5]])).logits[0], dim=-1)
+    assert delta.prompt_logprobs is not None
+    assert delta.prompt_logprobs[0] is None
+    assert len(delta.prompt_logprobs) == len(PROMPTS[5])
+    for position, found in enumerate(delta.prompt_logprobs[1:]):
+        assert found is not None
+        assert found.token_id == PROMPTS[5][position + 1]
+        ids = [found.token_id, *(token_id for token_id, _ in found.top)]
+        values = torch.tensor([found.logprob, *(value for _, value in found.top)])
+        torch.testing.assert_close(values, expected[position, ids], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sampled: bool) -> None:
+    """Log-probabilities, not only tokens, are equal to the last bit."""
+    sampling = {"temperature": 0.9, "top_p": 0.9, "seed": 7} if sampled else {"temperature": 0.0}
+    sampling |= {"max_tokens": 30, "logprob_count": 2}
+    requests = [request(str(i), prompt, **sampling) for i, prompt in enumerate((*PROMPTS, PROMPTS[4] + PROMPTS[1]))]
+    expected = {}
+    for each in requests:
+        engine = load(folder, prefix_cache=False, max_step_token_count=512)
+        engine.add(each)
+        expected |= finish(engine)
+    variants = {
+        "together": {},
+        "small chunks": {"max_step_token_count": 16},
+        "tiny pool": {"block_count": 13, "prefix_cache": False},
+        "tiny pool with cache": {"block_count": 13},
+        "large blocks": {"block_size": 64, "block_count": 16},
+    }
+    for name, settings in variants.items():
+        engine = load(folder, **settings)
+        for round_ in range(2):  # the second round hits the prefix cache
+            order = list(requests)
+            random.Random(round_).shuffle(order)
+            streams = {}
+            for each in order:  # staggered arrivals
+                engine.add(each)
+                for delta in engine.step():
+                    streams.setdefault(delta.request_id, []).append(delta)
+            for request_id, stream in finish(engine).items():
+                streams.setdefault(request_id, []).extend(stream)
+            for each in requests:
+                found, wanted = streams[each.request_id], expected[each.request_id]
+                assert tokens(found) == tokens(wanted), (name, round_, each.request_id)
+                assert [d.logprobs for d in found] == [d.logprobs for d in wanted], (name, round_, each.request_id)
+        if "tiny" in name:
+            assert engine.stats().preemption_count > 0
+        elif name != "large blocks":
+            assert engine.stats().prefix_hit_token_count > 0
+
+
+def test_resuming_elsewhere_continues_the_same_text(folder: Path) -> None:
+    sampling = {"max_tokens": 20, "seed": 3, "temperature": 1.0, "frequency_penalty": 0.5, "repetition_penalty": 1.1}
+    whole = run(load(folder), request("r", PROMPTS[3], **sampling))["r"]
+    for cut in (1, 9, 19):
+        engine = load(folder)
+        engine.add(request("r", PROMPTS[3], tuple(whole[:cut]), **sampling))
+        stream = finish(engine)["r"]
+        assert stream[0].first_index == cut
+        assert tokens(stream) == whole[cut:]
+
+
+def test_a_resumed_request_that_is_complete_ends_at_once(folder: Path) -> None:
+    engine = load(folder)
+    engine.add(request("r", PROMPTS[1], (1, 2), max_tokens=2))
+    (delta,) = finish(engine)["r"]
+    assert (delta.token_ids, delta.first_index, delta.finish_reason) == ((), 2, FinishReason.LENGTH)
+
+
+def test_different_seeds_differ_and_no_seed_is_fresh(folder: Path) -> None:
+    out = run(
+        load(folder),
+        *(request(f"seed{seed}", PROMPTS[2], max_tokens=12, temperature=2.0, seed=seed) for seed in range(4)),
+        *(request(f"fresh{i}", PROMPTS[2], max_tokens=12, temperature=2.0) for i in range(4)),
+    )
+    assert len({tuple(ids) for ids in out.values()}) == 8
+
+
+def test_stop_ids_end_a_request_unless_banned_by_min_tokens(folder: Path) -> None:
+    plain = run(load(folder), request("r", PROMPTS[3], max_tokens=10, temperature=0.0))["r"]
+    stop = frozenset({plain[0]})
+    engine = load(folder)
+    engine.add(request("stop", PROMPTS[3], max_tokens=10, temperature=0.0, stop_token_ids=stop))
+    engine.add(request("later", PROMPTS[3], max_tokens=10, temperature=0.0, stop_token_ids=stop, min_tokens=4))
+    streams = finish(engine)
+    assert tokens(streams["stop"]) == plain[:1]
+    assert streams["stop"][-1].finish_reason is FinishReason.STOP
+    assert plain[0] not in tokens(streams["later"])[:4]
+
+
+def test_output_ends_where_the_context_is_full(folder: Path) -> None:
+    engine = load(folder, max_model_len=40)
+    engine.add(request("r", PROMPTS[3], max_tokens=500))
+    stream = finish(engine)["r"]
+    assert len(PROMPTS[3]) + len(tokens(stream)) == 40
+    assert stream[-1].finish_reason is FinishReason.LENGTH
+
+
+def test_cancelled_requests_vanish(folder: Path) -> None:
+    engine = load(folder)
+    engine.add(request("r", PROMPTS[3], max_tokens=50))
+    engine.step()
+    engine.cancel("r")
+    engine.cancel("unknown")
+    assert not engine.has_work()
+    assert engine.step() == []
+    assert engine.stats().used_block_count == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sampling", "param"),
+    [
+        ((), {}, "prompt"),
+        ((VOCAB_SIZE,), {}, "prompt"),
+        ((-1,), {}, "prompt"),
+        ((1,) * 512, {}, "prompt"),
+        ((1,), {"temperature": 3.0}, "temperature"),
+        ((1,), {"temperature": float("nan")}, "temperature"),
+        ((1,), {"top_p": 0.0}, "top_p"),
+        ((1,), {"top_k": 0}, "top_k"),
+        ((1,), {"min_p": 1.1}, "min_p"),
+        ((1,), {"logprob_count": 21}, "logprobs"),
+        ((1,), {"logit_bias": {VOCAB_SIZE: 1.0}}, "logit_bias"),
+        ((1,), {"max_tokens": -1}, "max_tokens"),
+        ((1,) * 200, {"max_tokens": 300}, "max_tokens"),
+    ],
+)
+def test_impossible_requests_are_refused(folder: Path, prompt: tuple[int, ...], sampling: dict, param: str) -> None:
+    engine = load(folder, block_count=20)
+    with pytest.raises(InvalidRequest) as caught:
+        engine.add(request("r", prompt, **sampling))
+    assert caught.value.param == param
+    assert not engine.has_work()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"block_size": 0}, {"block_size": 24}, {"device": "quantum"}, {"precision": "int3"}, {"max_step_token_count": 8}],
+)
+def test_bad_settings_are_refused(folder: Path, settings: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        load(folder, **settings)
+
+
+def test_broken_logits_fail_one_request_only(folder: Path) -> None:
+    engine = load(folder)
+    expected = run(engine, request("good", PROMPTS[4], max_tokens=8, temperature=0.0))["good"]
+    model = engine._runner._model
+    embedding = model._embedding.clone()
+    embedding[13] = float("nan")
+    model._embedding = embedding
+    engine.add(request("bad", (13, 14, 15), max_tokens=8, temperature=0.0))
+    engine.add(request("good", PROMPTS[4], max_tokens=8, temperature=0.0))
+    with pytest.raises(InternalError) as caught:
+        engine.step()
+    assert caught.value.details == {"request_id": "bad"}
+    good = finish(engine)
+    if 13 not in PROMPTS[4]:
+        assert tokens(good["good"]) == expected
+    assert "bad" not in good
+
+
+def test_two_threads_keep_rows_independent(folder: Path) -> None:
+    try:
+        engine = load(folder, thread_count=2, max_step_token_count=512)
+        alone = run(engine, request("r", PROMPTS[4], max_tokens=6, temperature=0.0))["r"]
+        engine = load(folder, thread_count=2, max_step_token_count=512, prefix_cache=False)
+        crowd = [request(str(i), prompt, max_tokens=6, temperature=0.0) for i, prompt in enumerate(PROMPTS)]
+        assert run(engine, *crowd)["4"] == alone
+    finally:
+        torch.set_num_threads(1)
