@@ -26,7 +26,8 @@ class EngineConfig:
     max_model_len: int | None = None
     """Longest prompt plus output, in tokens. Unset: as the checkpoint says; never more than that."""
     thread_count: int | None = None
-    """Threads of torch's one pool, which is shared by the whole process. Unset leaves it as it is."""
+    """Threads of torch's one pool, which is shared by the whole process. Unset: one less than the cores, because a
+    thread that waits for a core that another process holds makes all others wait too."""
     prefix_cache: bool = True
 
     def __post_init__(self) -> None:

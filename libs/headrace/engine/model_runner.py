@@ -79,7 +79,7 @@ class ModelRunner:
         return StepTensors(
             token_ids=self._tensor(token_ids),
             positions=self._tensor(positions),
-            write_rows=self._cache.rows(torch.tensor(slots)).to(self._device),
+            write_rows=self._cache.token_rows(torch.tensor(slots)).to(self._device),
             groups=self._groups(chunks),
             logit_rows=self._tensor(logit_rows),
         )

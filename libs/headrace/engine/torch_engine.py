@@ -1,5 +1,6 @@
 """The engine that runs a real model with torch. Knows no architecture: the runner's model does."""
 
+import os
 from collections import deque
 from pathlib import Path
 
@@ -41,8 +42,7 @@ class TorchEngine:
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "TorchEngine":
         """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-        if config.thread_count is not None:
-            torch.set_num_threads(config.thread_count)
+        torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
         model_config = read_model_config(folder)
         device = _device(config)
         dtype = _dtype(config, model_config, device)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from headrace.engine.attention.kv_cache import KvLayer
 from headrace.engine.layers.linear import ROW_TILE
@@ -42,28 +41,25 @@ def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup]) -> Ten
 
 
 def _attend_group(queries: Tensor, layer: KvLayer, group: AttentionGroup) -> Tensor:
-    kv_head_count, _, _, head_size = layer.keys.shape
-    token_count, head_count, _ = queries.shape
+    token_count, head_count, head_size = queries.shape
+    kv_head_count = layer.kv_head_count
     query_count = token_count // group.sequence_count
     share = head_count // kv_head_count
-    keys = _gather(layer.keys, group.block_rows, group.sequence_count)
-    values = _gather(layer.values, group.block_rows, group.sequence_count)
+    keys, values = layer.gather(group.block_rows, group.sequence_count)
     folded = queries.view(group.sequence_count, query_count, kv_head_count, share, head_size).transpose(1, 2)
     folded = folded.reshape(group.sequence_count * kv_head_count, query_count * share, head_size)
-    outputs = _weigh(_pad_rows(folded), keys, values, group.mask)[:, : query_count * share]
+    outputs = _weigh(_fill_tile(folded), keys, values, group.mask)[:, : query_count * share]
     unfolded = outputs.view(group.sequence_count, kv_head_count, query_count, share, head_size).transpose(1, 2)
     return unfolded.reshape(token_count, head_count * head_size)
 
 
-def _gather(cache: Tensor, block_rows: Tensor, sequence_count: int) -> Tensor:
-    """[kv heads, blocks, block size, head] to [sequences x kv heads, keys, head]."""
-    kv_head_count, _, block_size, head_size = cache.shape
-    blocks = cache.view(-1, block_size * head_size).index_select(0, block_rows)
-    return blocks.view(sequence_count * kv_head_count, -1, head_size)
-
-
-def _pad_rows(queries: Tensor) -> Tensor:
-    return functional.pad(queries, (0, 0, 0, -queries.shape[1] % ROW_TILE)) if queries.shape[1] % ROW_TILE else queries
+def _fill_tile(queries: Tensor) -> Tensor:
+    """Repeats the first row until the row count is a multiple of ROW_TILE."""
+    batch, row_count, head_size = queries.shape
+    missing = -row_count % ROW_TILE
+    if not missing:
+        return queries
+    return torch.cat((queries, queries[:, :1].expand(batch, missing, head_size)), dim=1)
 
 
 def _weigh(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """Where the keys and values of all blocks live."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -9,18 +7,24 @@ SPARE_BLOCK_COUNT = 1
 """A block of zeros beyond those of the pool, which fills up short block tables."""
 
 
-@dataclass(frozen=True, slots=True)
 class KvLayer:
-    """Keys and values of one layer, each [kv heads, blocks, block size, head]: a head's block is contiguous."""
+    """Keys and values of one layer: [2, kv heads, blocks, block size, head]. A head's block is contiguous."""
 
-    keys: Tensor
-    values: Tensor
+    def __init__(self, states: Tensor) -> None:
+        self.states = states
+        self.kv_head_count = states.shape[1]
+        self._tokens = states.view(-1, states.shape[-1])
+        self._blocks = states.view(-1, states.shape[-1] * states.shape[-2])
 
-    def write(self, rows: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Stores `keys` and `values` [tokens, kv heads, head] at `rows` [tokens x kv heads], see `KvCache.rows`."""
-        head_size = keys.shape[-1]
-        self.keys.view(-1, head_size).index_copy_(0, rows, keys.reshape(-1, head_size))
-        self.values.view(-1, head_size).index_copy_(0, rows, values.reshape(-1, head_size))
+    def write(self, rows: Tensor, states: Tensor) -> None:
+        """Stores `states` [tokens, 2 x kv heads, head], keys before values, at `rows`: see `KvCache.token_rows`."""
+        self._tokens.index_copy_(0, rows, states.reshape(-1, states.shape[-1]))
+
+    def gather(self, rows: Tensor, sequence_count: int) -> tuple[Tensor, Tensor]:
+        """Keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`."""
+        gathered = self._blocks.index_select(0, rows)
+        keys, values = gathered.view(2, sequence_count * self.kv_head_count, -1, self._tokens.shape[-1]).unbind()
+        return keys, values
 
 
 class KvCache:
@@ -39,25 +43,21 @@ class KvCache:
         self.block_size = block_size
         self.dtype = dtype
         self.zero_block = block_count
-        self._stride = block_count + SPARE_BLOCK_COUNT
-        shape = (kv_head_count, self._stride, block_size, head_size)
-        self.layers = [
-            KvLayer(torch.zeros(shape, dtype=dtype, device=device), torch.zeros(shape, dtype=dtype, device=device))
-            for _ in range(layer_count)
-        ]
-        self._heads = torch.arange(kv_head_count)
+        stride = block_count + SPARE_BLOCK_COUNT
+        shape = (2, kv_head_count, stride, block_size, head_size)
+        self.layers = [KvLayer(torch.zeros(shape, dtype=dtype, device=device)) for _ in range(layer_count)]
+        self._first_blocks = torch.arange(2 * kv_head_count).view(2, 1, kv_head_count, 1) * stride
+        self._first_tokens = torch.arange(2 * kv_head_count) * stride * block_size
 
     def block_rows(self, tables: Tensor) -> Tensor:
-        """Where to gather `tables` [sequences, blocks] from: indices [sequences x kv heads x blocks] into a layer's
-        [kv heads x blocks] head blocks."""
-        return (tables[:, None, :] + (self._heads * self._stride)[:, None]).flatten()
+        """Where to gather block tables [sequences, blocks] from: int64 [2 x sequences x kv heads x blocks]."""
+        return (tables[:, None, :] + self._first_blocks).flatten()
 
-    def rows(self, slots: Tensor) -> Tensor:
-        """Where to write tokens: indices [tokens x kv heads] for `slots` [tokens] (block x block size + offset)."""
-        return (slots[:, None] + self._heads * self._stride * self.block_size).flatten()
+    def token_rows(self, slots: Tensor) -> Tensor:
+        """Where to write tokens at `slots` [tokens] (block x block size + offset): int64 [tokens x 2 x kv heads]."""
+        return (slots[:, None] + self._first_tokens).flatten()
 
     def clear(self, blocks: list[int]) -> None:
         """Zeroes blocks. Stale NaN would leak through the masked part of a later reader's block: 0 x NaN is NaN."""
         for layer in self.layers:
-            layer.keys[:, blocks] = 0
-            layer.values[:, blocks] = 0
+            layer.states[:, :, blocks] = 0

@@ -9,7 +9,11 @@ from headrace.engine.loader.model_config import Llama3Scaling, ModelConfig
 
 
 class RotaryTable:
-    """Cosines and sines for every position, computed once in fp32."""
+    """Cosines and sines for every position, computed once in fp32.
+
+    They cover all heads of a fused query, key and value projection. Values turn by angle zero, which leaves them as
+    they are and keeps them beside their keys in memory, ready to be written to the cache together.
+    """
 
     def __init__(self, config: ModelConfig, max_len: int, dtype: torch.dtype, device: torch.device) -> None:
         frequencies = _frequencies(config.head_size, config.rope_theta, config.rope_scaling)
@@ -17,10 +21,16 @@ class RotaryTable:
         cosine, sine = angles.cos(), angles.sin()
         self._cosine = torch.stack([cosine, cosine], dim=1)[:, None].to(device, dtype)  # [len, 1, 2, head/2]
         self._sine = torch.stack([-sine, sine], dim=1)[:, None].to(device, dtype)
+        self._turning_count = config.head_count + config.kv_head_count
+        self._resting_count = config.kv_head_count
 
     def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and signed sines [tokens, 1, 2, head/2] for `positions` [tokens]."""
-        return self._cosine.index_select(0, positions), self._sine.index_select(0, positions)
+        """Cosines and signed sines [tokens, heads, 2, head/2] for `positions` [tokens]."""
+        return self._for_all_heads(self._cosine, positions, 1.0), self._for_all_heads(self._sine, positions, 0.0)
+
+    def _for_all_heads(self, table: Tensor, positions: Tensor, resting: float) -> Tensor:
+        turning = table.index_select(0, positions).expand(-1, self._turning_count, -1, -1)
+        return torch.cat((turning, turning.new_full((), resting).expand_as(turning[:, : self._resting_count])), dim=1)
 
 
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ class StepTensors:
     positions: Tensor
     """int64 [tokens]."""
     write_rows: Tensor
-    """Where their keys and values go, see `KvCache.rows`."""
+    """Where their keys and values go, see `KvCache.token_rows`."""
     groups: list[AttentionGroup]
     logit_rows: Tensor
     """int64 [rows]: the tokens whose logits are wanted."""
@@ -52,11 +52,9 @@ class LlamaLayer:
         return self.mlp(self.mlp_norm(hidden), hidden)
 
     def _attend(self, inputs: Tensor, rotation: tuple[Tensor, Tensor], kv_layer: KvLayer, step: StepTensors) -> Tensor:
-        rotated_count = self.head_count + self.kv_head_count
-        heads = self.qkv(inputs).view(-1, rotated_count + self.kv_head_count, self.head_size)
-        halves = heads[:, :rotated_count].view(-1, rotated_count, 2, self.head_size // 2)
-        rotated = rotate(halves, *rotation).flatten(-2)
-        kv_layer.write(step.write_rows, rotated[:, self.head_count :], heads[:, rotated_count:])
+        heads = self.qkv(inputs).view(-1, self.head_count + 2 * self.kv_head_count, 2, self.head_size // 2)
+        rotated = rotate(heads, *rotation).flatten(-2)
+        kv_layer.write(step.write_rows, rotated[:, self.head_count :])
         return attend(rotated[:, : self.head_count], kv_layer, step.groups)
 
 
