@@ -11,7 +11,7 @@ from prometheus_client import Histogram
 
 from headrace.clients.cache import CacheClient
 from headrace.clients.worker import GrpcWorkerClient, WorkerClient
-from headrace.engine.block_hash import chain_hashes
+from headrace.engine.block_hash import hash_blocks
 from headrace.errors import HeadraceError, Unavailable
 from headrace.errors.status import from_status
 from headrace.rpc.channel import open_channel
@@ -139,7 +139,7 @@ class Dispatcher:
         with contextlib.suppress(HeadraceError):
             for pending in batch:
                 generation = pending.request.generation
-                hashes = chain_hashes(tuple(generation.prompt_token_ids), workers[0].block_size, generation.cache_salt)
+                hashes = hash_blocks(tuple(generation.prompt_token_ids), workers[0].block_size, generation.cache_salt)
                 if hashes:
                     found[generation.request_id] = await self._cache.lookup_prefix(
                         self._model, hashes, PREFIX_LOOKUP_SECONDS

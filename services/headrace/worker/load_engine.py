@@ -32,13 +32,14 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
 def _torch_engine(settings: WorkerSettings) -> Engine:
     if settings.folder is None:
         raise ConfigError("setting worker.folder is missing: the torch engine needs a checkpoint", param="folder")
-    from headrace.engine.torch_engine import EngineConfig, TorchEngine
+    from headrace.engine.engine_config import EngineConfig
+    from headrace.engine.torch_engine import TorchEngine
 
     return TorchEngine.load(
         settings.folder,
         EngineConfig(
             device=settings.device,
-            dtype=settings.dtype,
+            precision=settings.dtype,
             thread_count=settings.thread_count or None,
             max_model_len=settings.max_model_length or None,
             max_running_count=settings.max_running_count,

@@ -1,0 +1,29 @@
+"""`headrace COMMAND`. Each command is a file of its own."""
+
+import sys
+
+from cyclopts import App
+
+from headrace.cli.output import fail
+from headrace.errors import HeadraceError
+
+app = App(
+    name="headrace",
+    help="Serves large language models: OpenAI-compatible outside, gRPC and NATS inside.",
+)
+app.command("headrace.cli.up:up", name="up")
+app.command("headrace.cli.ps:ps", name="ps")
+
+
+def main() -> None:
+    """Runs a command. Errors of ours are told in words, without a stack trace."""
+    try:
+        app()
+    except HeadraceError as error:
+        fail(error.message, as_json="--json" in sys.argv)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

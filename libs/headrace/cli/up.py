@@ -1,0 +1,197 @@
+"""`headrace up`: runs the whole platform on this machine."""
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.output import console, print_json
+from headrace.errors import ConfigError
+from headrace.supervisor.model_source import resolve
+from headrace.supervisor.options import PlatformOptions
+from headrace.supervisor.platform import Platform
+from headrace.supervisor.state import DEFAULT_FOLDER, StateFolder
+
+_STYLES = {"ready": "green", "starting": "yellow", "restarting": "red", "stopped": "dim"}
+
+
+def up(
+    *models: str,
+    http_port: int = 8000,
+    grpc_port: int = 9000,
+    replicas: int = 1,
+    state_dir: Path = DEFAULT_FOLDER,
+    config: Path | None = None,
+    nats: str = "",
+    engine: Literal["torch", "sim"] = "torch",
+    device: str = "cpu",
+    strict: bool = False,
+    log_level: Literal["debug", "info", "warning", "error"] = "info",
+    otlp_endpoint: str = "",
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Runs the whole platform on this machine until Ctrl-C.
+
+    Parameters
+    ----------
+    models
+        Folders with a Hugging Face checkpoint, hub ids, or names from the catalogue; NAME=SOURCE names one.
+        None given: the bundled model, served as headrace-demo.
+    http_port
+        Port of the OpenAI-compatible API; 0 picks a free one.
+    grpc_port
+        Port of the gRPC API; 0 picks a free one.
+    replicas
+        Workers per model.
+    state_dir
+        Where logs and state are kept. Two platforms with two folders run side by side.
+    config
+        TOML file with a table per service, for everything else.
+    nats
+        A running NATS to use, such as nats://host:4222. Else one is started.
+    engine
+        torch, or sim, which plays a model without weights.
+    device
+        Torch device of the workers, such as cpu or cuda:0.
+    strict
+        Refuse request fields that nobody knows.
+    log_level
+        Least severe level that is logged.
+    otlp_endpoint
+        OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
+    json
+        Print one JSON object a line; when ready one with "event": "ready".
+    """
+    if replicas < 1:
+        raise ConfigError(f"--replicas is {replicas}; it must be at least 1", param="replicas")
+    if config is not None and not config.is_file():
+        raise ConfigError(f"there is no configuration file {config}", param="config")
+    options = PlatformOptions(
+        models=resolve(models),
+        http_port=http_port,
+        grpc_port=grpc_port,
+        replicas=replicas,
+        nats_url=nats,
+        config_file=config.absolute() if config else None,
+        engine=engine,
+        device=device,
+        strict=strict,
+        log_level=log_level,
+        otlp_endpoint=otlp_endpoint,
+    )
+    with StateFolder(state_dir) as state:
+        asyncio.run(_run(options, state, json))
+
+
+async def _run(options: PlatformOptions, state: StateFolder, as_json: bool) -> None:
+    stopping = asyncio.Event()
+    view = _JsonView() if as_json else _TerminalView()
+    platform = Platform(options, state, view.on_change)
+    _stop_on_signal(stopping, platform)
+    try:
+        with view:
+            starting = asyncio.create_task(platform.start())
+            stopped = asyncio.create_task(stopping.wait())
+            await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                starting.cancel()
+                return
+            starting.result()
+        view.on_ready(platform)
+        await stopping.wait()
+    finally:
+        view.on_stopping()
+        await platform.stop()
+
+
+def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:
+    """The first signal stops in order, a second one at once."""
+
+    def on_signal() -> None:
+        if stopping.is_set():
+            platform.kill()
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
+
+
+class _JsonView:
+    """One JSON object a line."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, str] = {}
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def on_change(self, platform: Platform) -> None:
+        for process in platform.processes:
+            name, state = process.spec.name, process.state
+            if self._states.get(name) != state:
+                self._states[name] = state
+                print_json({"event": "service", "name": name, "state": state, "pid": process.pid})
+
+    def on_ready(self, platform: Platform) -> None:
+        print_json({"event": "ready"} | platform.describe())
+
+    def on_stopping(self) -> None:
+        print_json({"event": "stopping"})
+
+
+class _TerminalView:
+    """A live table while starting, then what to try."""
+
+    def __init__(self) -> None:
+        self._live = Live(console=console, refresh_per_second=10, transient=False)
+        self._started = time.monotonic()
+
+    def __enter__(self) -> None:
+        self._live.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def on_change(self, platform: Platform) -> None:
+        if self._live.is_started:
+            self._live.update(_service_table(platform))
+
+    def on_ready(self, platform: Platform) -> None:
+        model = platform.describe()["models"][0]
+        question = '{"role": "user", "content": "What is continuous batching?"}'
+        body = f'{{"model": "{model}", "messages": [{question}]}}'
+        console.print(f"\n[bold green]Ready[/] in {time.monotonic() - self._started:.1f} s.\n")
+        lines = Text.assemble(
+            ("REST  ", "dim"),
+            f"{platform.http_url}/v1\n",
+            ("gRPC  ", "dim"),
+            f"{platform.grpc_address}\n\n",
+            ("Try   ", "dim"),
+            "headrace chat\n",
+            ("      ", "dim"),
+            f"curl {platform.http_url}/v1/chat/completions -d '{body}'",
+        )
+        console.print(Panel(lines, border_style="dim", expand=False))
+        console.print("[dim]Ctrl-C stops everything.[/]")
+
+    def on_stopping(self) -> None:
+        console.print("[dim]Stopping: running requests may end first …[/]")
+
+
+def _service_table(platform: Platform) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in ("service", "state", "pid", "address", "model"):
+        table.add_column(title)
+    for process in platform.processes:
+        state = Text(process.state, style=_STYLES[process.state])
+        spec = process.spec
+        table.add_row(spec.name, state, str(process.pid or ""), spec.address(), spec.model)
+    return table

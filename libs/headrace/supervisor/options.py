@@ -1,0 +1,36 @@
+"""What a local platform is to run."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.supervisor.model_source import ModelSource
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformOptions:
+    """The choices of `headrace up`."""
+
+    models: list[ModelSource]
+    http_port: int = 8000
+    """0 picks a free one."""
+    grpc_port: int = 9000
+    """0 picks a free one."""
+    replicas: int = 1
+    """Workers per model."""
+    nats_url: str = ""
+    """A running NATS. Empty starts one."""
+    config_file: Path | None = None
+    engine: str = "torch"
+    device: str = "cpu"
+    strict: bool = False
+    log_level: str = "info"
+    otlp_endpoint: str = ""
+    start_seconds: float = 120.0
+    """Time that everything together is given to get ready."""
+
+    @property
+    def thread_count(self) -> int:
+        """Threads per worker: the cores, shared out."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return max(1, cores // (self.replicas * len(self.models)))

@@ -1,0 +1,198 @@
+"""The platform of one machine: which processes there are, in which order they start and stop."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+
+from headrace.errors import ConfigError
+from headrace.rpc.channel import open_channel
+from headrace.rpc.deadline import Deadline
+from headrace.rpc.health import is_serving
+from headrace.supervisor.nats_server import LocalNats
+from headrace.supervisor.options import PlatformOptions
+from headrace.supervisor.ports import PortReservation
+from headrace.supervisor.process import ProcessSpec, SupervisedProcess
+from headrace.supervisor.state import StateFolder
+
+PROBE_TIMEOUT = 1.0
+GATEWAY_STOP_SECONDS = 6.0
+
+
+class Platform:
+    """Starts everything, keeps it running, stops it.
+
+    Start: NATS first, because its port is picked then; all others at once, because each waits for what it needs.
+    Stop: the gateway first, so that running requests end; then those it called; NATS last.
+    """
+
+    def __init__(
+        self, options: PlatformOptions, state: StateFolder, on_change: Callable[["Platform"], None] = lambda _: None
+    ) -> None:
+        self._options = options
+        self._state = state
+        self._listener = on_change
+        self._processes: dict[str, SupervisedProcess] = {}
+        self._channels: list[grpc.aio.Channel] = []
+        self._nats = None if options.nats_url else LocalNats(state.path / "nats")
+        self._started = time.time()
+        self._ports: dict[str, PortReservation] = {}
+        self._reserve("http", options.http_port)
+        self._reserve("grpc", options.grpc_port)
+        for name in ("tokenizer", "scheduler", "cache", *(name for name, _ in self._workers())):
+            self._reserve(name, 0)
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{self._ports['http'].address}"
+
+    @property
+    def grpc_address(self) -> str:
+        return self._ports["grpc"].address
+
+    @property
+    def nats_url(self) -> str:
+        return self._options.nats_url or (self._nats.url if self._nats else "")
+
+    @property
+    def processes(self) -> list[SupervisedProcess]:
+        return list(self._processes.values())
+
+    def describe(self) -> dict[str, Any]:
+        """What runs, for `ps`, for the ready line and for scripts."""
+        return {
+            "http": self.http_url,
+            "grpc": self.grpc_address,
+            "nats": self.nats_url,
+            "models": [model.name for model in self._options.models],
+            "pid": os.getpid(),
+            "started": self._started,
+            "services": [_describe(process) for process in self._processes.values()],
+        }
+
+    async def start(self) -> None:
+        """Returns once everything is ready. Raises HeadraceError."""
+        deadline = Deadline.after(self._options.start_seconds)
+        if self._nats is not None:
+            self._add(self._nats_spec(self._nats))
+            await self._processes["nats"].wait_ready(deadline)
+            # From now on the port that it picked is the one to come back on.
+            self._processes["nats"].spec = self._nats_spec(self._nats)
+        for spec in self._service_specs():
+            self._add(spec)
+        await asyncio.gather(*(process.wait_ready(deadline) for process in self.processes))
+
+    async def stop(self) -> None:
+        """Stops what was started, in order. Nothing is left of it."""
+        gateway, nats = self._processes.get("gateway"), self._processes.get("nats")
+        if gateway is not None:
+            await gateway.stop()
+        await asyncio.gather(*(process.stop() for process in self.processes if process not in (gateway, nats)))
+        if nats is not None:
+            await nats.stop()
+        if self._nats is not None:
+            self._nats.close()
+        for channel in self._channels:
+            await channel.close()
+        for reservation in self._ports.values():
+            reservation.close()
+
+    def kill(self) -> None:
+        """Ends everything at once, for the impatient."""
+        for process in self.processes:
+            process.kill()
+
+    def _reserve(self, name: str, port: int) -> None:
+        try:
+            self._ports[name] = PortReservation(port, name)
+        except ConfigError:
+            for reservation in self._ports.values():
+                reservation.close()
+            raise
+
+    def _add(self, spec: ProcessSpec) -> None:
+        process = SupervisedProcess(spec, self._on_change)
+        self._processes[spec.name] = process
+        process.start()
+
+    def _on_change(self) -> None:
+        self._state.write(self.describe())
+        self._listener(self)
+
+    def _workers(self) -> list[tuple[str, Any]]:
+        models = [model for model in self._options.models for _ in range(self._options.replicas)]
+        return [(f"worker-{index}", model) for index, model in enumerate(models)]
+
+    def _nats_spec(self, nats: LocalNats) -> ProcessSpec:
+        return ProcessSpec(
+            name="nats",
+            command=nats.command(-1 if nats.port is None else nats.port),
+            log_path=self._fresh_log("nats"),
+            is_ready=lambda: asyncio.ensure_future(nats.is_ready()),
+            address=lambda: nats.url.removeprefix("nats://"),
+        )
+
+    def _service_specs(self) -> list[ProcessSpec]:
+        address = {name: reservation.address for name, reservation in self._ports.items()}
+        models = ",".join(f"{model.name}={model.folder}" for model in self._options.models)
+        specs = [
+            self._service("tokenizer", "tokenizer", address["tokenizer"], ["--models", models]),
+            self._service("scheduler", "scheduler", address["scheduler"], ["--cache-address", address["cache"]]),
+            self._service("cache", "cache", address["cache"], ["--folder", str(self._state.path / "cache")]),
+        ]
+        specs += [
+            self._service("worker", name, address[name], self._worker_arguments(model), model.name)
+            for name, model in self._workers()
+        ]
+        gateway = ["--http-address", address["http"], "--strict" if self._options.strict else "--no-strict"]
+        for name in ("tokenizer", "scheduler", "cache"):
+            gateway += [f"--{name}-address", address[name]]
+        specs.append(self._service("gateway", "gateway", address["grpc"], gateway))
+        return specs
+
+    def _worker_arguments(self, model: Any) -> Sequence[str]:
+        arguments = ["--model", model.name, "--folder", str(model.folder), "--engine", self._options.engine]
+        return [*arguments, "--device", self._options.device, "--thread-count", str(self._options.thread_count)]
+
+    def _service(self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "") -> ProcessSpec:
+        common = ["--service-id", name, "--listen-address", address, "--nats-url", self.nats_url]
+        common += ["--log-level", self._options.log_level]
+        if self._options.otlp_endpoint:
+            common += ["--otlp-endpoint", self._options.otlp_endpoint]
+        if self._options.config_file is not None:
+            common += ["--config", str(self._options.config_file)]
+        channel = open_channel(address)
+        self._channels.append(channel)
+        return ProcessSpec(
+            name=name,
+            command=[sys.executable, "-m", f"headrace.{kind}", *common, *arguments],
+            log_path=self._fresh_log(name),
+            is_ready=lambda: asyncio.ensure_future(is_serving(channel, PROBE_TIMEOUT)),
+            address=lambda: address,
+            environment={"OMP_NUM_THREADS": str(self._options.thread_count)} if kind == "worker" else {},
+            model=model,
+            stop_seconds=GATEWAY_STOP_SECONDS if kind == "gateway" else 2.0,
+        )
+
+    def _fresh_log(self, name: str) -> Any:
+        path = self._state.log_path(name)
+        if name not in self._processes:
+            path.write_bytes(b"")
+        return path
+
+
+def _describe(process: SupervisedProcess) -> dict[str, Any]:
+    spec = process.spec
+    described = {
+        "name": spec.name,
+        "pid": process.pid,
+        "state": process.state,
+        "address": spec.address(),
+        "restarts": process.restarts,
+        "log": str(spec.log_path),
+    }
+    return described | ({"model": spec.model} if spec.model else {})

@@ -1,0 +1,40 @@
+"""Ports that stay ours: kept bound, not listening, while the process that serves there comes and goes."""
+
+import socket
+
+from headrace.errors import AddressInUse
+
+HOST = "127.0.0.1"
+
+
+class PortReservation:
+    """Holds a TCP port on loopback with SO_REUSEPORT. Processes of the same user that set it too can listen there."""
+
+    def __init__(self, port: int, purpose: str) -> None:
+        if port:
+            _refuse_if_in_use(port, purpose)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            self._socket.bind((HOST, port))
+        except (OSError, OverflowError) as error:
+            self._socket.close()
+            raise AddressInUse(f"cannot use port {port} for {purpose}: {error}") from None
+        self.address = f"{HOST}:{self._socket.getsockname()[1]}"
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _refuse_if_in_use(port: int, purpose: str) -> None:
+    """With SO_REUSEPORT two platforms could share a port without a word; so look first, without it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except (OSError, OverflowError):
+            raise AddressInUse(
+                f"port {port} is in use by another program. Choose another for {purpose} with --{purpose}-port, "
+                "or 0 for any free one",
+                param=f"{purpose}-port",
+            ) from None

@@ -1,0 +1,149 @@
+"""One process that is kept running."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from headrace.errors import ConfigError, Unavailable
+from headrace.rpc.deadline import Deadline
+from headrace.service.run import EXIT_BAD_START
+
+State = Literal["starting", "ready", "restarting", "stopped"]
+BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+STABLE_SECONDS = 30.0
+"""A process that lived this long starts again at once when it dies."""
+PROBE_INTERVAL = 0.05
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """What to run."""
+
+    name: str
+    command: Sequence[str]
+    log_path: Path
+    is_ready: Callable[[], "asyncio.Future[bool] | asyncio.Task[bool]"]
+    """Asks once whether it is ready."""
+    address: Callable[[], str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    stop_seconds: float = 2.0
+
+
+class SupervisedProcess:
+    """Starts the process, waits for it, and starts it again for as long as it is not stopped."""
+
+    def __init__(self, spec: ProcessSpec, on_change: Callable[[], None]) -> None:
+        self.spec = spec
+        self.state: State = "starting"
+        self.restarts = 0
+        self.pid: int | None = None
+        self.ready = asyncio.Event()
+        self._on_change = on_change
+        self._stopping = False
+        self._process: asyncio.subprocess.Process | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep_running(), name=f"supervise-{self.spec.name}")
+
+    async def wait_ready(self, deadline: Deadline) -> None:
+        """Raises ConfigError when it refuses to start, Unavailable when it is not ready in time."""
+        waiting = asyncio.create_task(self.ready.wait())
+        task = self._task
+        assert task is not None
+        try:
+            await asyncio.wait({waiting, task}, timeout=deadline.remaining, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if task.done():
+            task.result()
+        if not self.ready.is_set():
+            raise Unavailable(f"{self.spec.name} is not ready in time; its log: {self.spec.log_path}")
+
+    async def stop(self) -> None:
+        """SIGTERM, then SIGKILL when it takes too long."""
+        self._stopping = True
+        process = self._process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), self.spec.stop_seconds)
+            except TimeoutError:
+                self.kill()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._set_state("stopped")
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _keep_running(self) -> None:
+        failures = 0
+        while not self._stopping:
+            await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
+            started = time.monotonic()
+            process = await self._spawn()
+            probing = asyncio.create_task(self._probe())
+            code = await process.wait()
+            probing.cancel()
+            self.ready.clear()
+            if self._stopping:
+                return
+            if code == EXIT_BAD_START and self.restarts == 0:
+                raise ConfigError(_last_line(self.spec.log_path))
+            failures = 0 if time.monotonic() - started > STABLE_SECONDS else failures + 1
+            self.restarts += 1
+            self._set_state("restarting")
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        with self.spec.log_path.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.spec.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.spec.environment},
+                # A session of its own: Ctrl-C in the terminal reaches the supervisor alone, which stops in order.
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        self.pid = self._process.pid
+        self._on_change()
+        return self._process
+
+    async def _probe(self) -> None:
+        while not await self.spec.is_ready():
+            await asyncio.sleep(PROBE_INTERVAL)
+        self.ready.set()
+        self._set_state("ready")
+
+    def _set_state(self, state: State) -> None:
+        self.state = state
+        self._on_change()
+
+
+def _die_with_parent() -> None:
+    """A supervisor that was killed leaves no orphans."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _last_line(log_path: Path) -> str:
+    lines = log_path.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else f"no message; see {log_path}"

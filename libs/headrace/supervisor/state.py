@@ -1,0 +1,81 @@
+"""The state folder of a platform: who runs on it, and what runs."""
+
+import contextlib
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import ConfigError, NotFound
+
+DEFAULT_FOLDER = Path("~/.local/state/headrace")
+PLATFORM_FILE = "platform.json"
+LOCK_FILE = "lock"
+
+
+class StateFolder:
+    """One platform at a time. Use as a context manager; raises ConfigError when another one runs on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self._lock = -1
+
+    def __enter__(self) -> "StateFolder":
+        try:
+            for name in ("logs", "nats", "cache"):
+                (self.path / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot use {self.path} as the state folder: {error.strerror}", param="state-dir"
+            ) from None
+        self._lock = self._acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (self.path / PLATFORM_FILE).unlink()
+        (self.path / LOCK_FILE).unlink(missing_ok=True)
+        os.close(self._lock)
+
+    def log_path(self, name: str) -> Path:
+        return self.path / "logs" / f"{name}.log"
+
+    def write(self, platform: dict[str, Any]) -> None:
+        """Replaces the description of the running platform, whole."""
+        draft = self.path / f"{PLATFORM_FILE}.new"
+        draft.write_text(json.dumps(platform))
+        draft.replace(self.path / PLATFORM_FILE)
+
+    def _acquire(self) -> int:
+        """A lock that dies with the process. The loop covers a lock file that its owner has just removed."""
+        path = self.path / LOCK_FILE
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                raise ConfigError(
+                    f"a platform already runs on {self.path}. Stop it, or give this one its own --state-dir",
+                    param="state-dir",
+                ) from None
+            with contextlib.suppress(FileNotFoundError):
+                if os.fstat(descriptor).st_ino == path.stat().st_ino:
+                    return descriptor
+            os.close(descriptor)
+
+
+def read_platform(folder: Path) -> dict[str, Any]:
+    """What runs on a state folder. Raises NotFound."""
+    path = folder.expanduser().absolute()
+    try:
+        with (path / LOCK_FILE).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with contextlib.suppress(OSError, ValueError):
+            return dict(json.loads((path / PLATFORM_FILE).read_text()))
+        raise NotFound(f"a platform on {path} is just starting or stopping") from None
+    except OSError:
+        pass
+    raise NotFound(f"no platform runs on {path}. Start one with: headrace up")

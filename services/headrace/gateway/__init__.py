@@ -1,0 +1,1 @@
+"""The gateway service: owns each request from accept to its one outcome."""

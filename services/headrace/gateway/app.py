@@ -1,0 +1,87 @@
+"""Wiring of the gateway."""
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+
+from prometheus_client import REGISTRY
+
+from headrace.bus import subjects
+from headrace.bus.nats_bus import NatsBus
+from headrace.clients.cache import GrpcCacheClient
+from headrace.clients.scheduler import GrpcSchedulerClient
+from headrace.clients.tokenizer import GrpcTokenizerClient
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.fleet import Fleet
+from headrace.gateway.generation_routes import GenerationRoutes
+from headrace.gateway.http_server import HttpServer
+from headrace.gateway.inference_servicer import InferenceServicer
+from headrace.gateway.ledger import Ledger
+from headrace.gateway.pipeline import Pipeline
+from headrace.gateway.platform_health import PlatformHealth
+from headrace.gateway.platform_metrics import PlatformMetrics
+from headrace.gateway.routes import Routes
+from headrace.rpc.channel import open_channel
+from headrace.rpc.deadline import Deadline
+from headrace.service import Service
+from headrace.v1 import inference_pb2_grpc
+from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
+
+
+@contextlib.asynccontextmanager
+async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
+    """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
+    bus = NatsBus(settings.nats_url, settings.service_id)
+    fleet = Fleet(settings, open_channel)
+    ledger = Ledger(settings.max_open_requests)
+    metrics = PlatformMetrics(fleet, ledger)
+    async with contextlib.AsyncExitStack() as stack:
+        tokenizer = await stack.enter_async_context(open_channel(settings.tokenizer_address))
+        scheduler = await stack.enter_async_context(open_channel(settings.scheduler_address))
+        cache = await stack.enter_async_context(open_channel(settings.cache_address))
+        pipeline = Pipeline(
+            settings, GrpcTokenizerClient(tokenizer), GrpcSchedulerClient(scheduler), GrpcCacheClient(cache), fleet
+        )
+        health = PlatformHealth({"tokenizer": tokenizer, "scheduler": scheduler, "cache": cache}, fleet, bus)
+        generation = GenerationRoutes(settings, pipeline, ledger)
+        http = HttpServer(Routes(settings, generation, pipeline, health, REGISTRY), settings.http_address)
+        servicer = InferenceServicer(settings, pipeline, ledger)
+        REGISTRY.register(metrics)
+        stack.callback(REGISTRY.unregister, metrics)
+        await bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, lambda event: fleet.observe(event.status))
+        await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, fleet.on_deregistered)
+        await bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, metrics.on_scheduler_heartbeat)
+        bus.start()
+        stack.push_async_callback(bus.close)
+        stack.push_async_callback(fleet.close)
+        watching = asyncio.create_task(health.watch(), name="health")
+        stack.push_async_callback(_cancel, watching)
+        await http.start()
+
+        async def drain(deadline: Deadline) -> None:
+            health.stopping = True
+            await http.stop(deadline)
+
+        yield Service(
+            kind="gateway",
+            bus=bus,
+            bind=lambda server: inference_pb2_grpc.add_InferenceServiceServicer_to_server(servicer, server),
+            service_names=["headrace.v1.InferenceService"],
+            epoch=time.time_ns(),
+            on_listening=lambda address: _print_addresses(http.address, address),
+            drain=drain,
+        )
+
+
+def _print_addresses(http: str, grpc: str) -> None:
+    """Tells whoever started the process where it listens: ports may have been picked."""
+    sys.stdout.write(json.dumps({"event": "listening", "http": http, "grpc": grpc}) + "\n")
+    sys.stdout.flush()
+
+
+async def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

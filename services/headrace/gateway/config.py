@@ -1,0 +1,40 @@
+"""The gateway's settings."""
+
+from pydantic import Field
+
+from headrace.service import ServiceSettings
+
+
+class GatewaySettings(ServiceSettings):
+    """Settings of the gateway service. `listen_address` is the public gRPC address."""
+
+    service_id: str = "gateway"
+    """Unique name of this process."""
+    listen_address: str = "127.0.0.1:9000"
+    """Address of the public gRPC API."""
+    http_address: str = "127.0.0.1:8000"
+    """Address of the REST bridge. Port 0 picks a free one."""
+    tokenizer_address: str = "127.0.0.1:9101"
+    """Where the tokenizer is."""
+    scheduler_address: str = "127.0.0.1:9102"
+    """Where the scheduler is."""
+    cache_address: str = "127.0.0.1:9103"
+    """Where the cache is."""
+    strict: bool = False
+    """Whether fields that nobody knows are refused instead of named in x-headrace-ignored-fields."""
+    max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
+    """Largest request body."""
+    max_open_requests: int = Field(default=1024, ge=1)
+    """Most requests open at once. More are refused as overloaded."""
+    max_choices: int = Field(default=128, ge=1)
+    """Most sequences that one request may ask for (prompts times n)."""
+    default_timeout_seconds: float = Field(default=600.0, gt=0)
+    """Deadline of a request that does not bring its own."""
+    heartbeat_seconds: float = Field(default=5.0, gt=0)
+    """A stream without events for this long gets an SSE comment."""
+    worker_silence_seconds: float = Field(default=5.0, gt=0)
+    """A worker that sends no sign of life for this long is lost."""
+    worker_stall_seconds: float = Field(default=60.0, gt=0)
+    """A worker that holds requests and does no step for this long is lost."""
+    max_attempts: int = Field(default=5, ge=1)
+    """Most placements of one request when workers are lost."""

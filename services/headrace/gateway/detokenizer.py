@@ -1,0 +1,61 @@
+"""Text from token ids, as they come: complete characters only."""
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What the gateway must know of a model's tokenizer."""
+
+    pieces: tuple[bytes, ...]
+    """The bytes of each token, by id."""
+    special_token_ids: frozenset[int]
+    strips_leading_space: bool
+    eos_token_ids: frozenset[int]
+    has_chat_template: bool
+
+    @classmethod
+    def from_message(cls, message: GetVocabularyResponse) -> "Vocabulary":
+        return cls(
+            tuple(message.pieces),
+            frozenset(message.special_token_ids),
+            message.strips_leading_space,
+            frozenset(message.eos_token_ids),
+            message.has_chat_template,
+        )
+
+    def piece(self, token_id: int) -> bytes:
+        """The bytes of a token. Ids beyond the tokenizer, which padded models have, stand for nothing."""
+        return self.pieces[token_id] if 0 <= token_id < len(self.pieces) else b""
+
+
+class Detokenizer:
+    """Holds back the bytes of an unfinished character until the rest arrives."""
+
+    def __init__(self, vocabulary: Vocabulary, skips_special_tokens: bool) -> None:
+        self._vocabulary = vocabulary
+        self._hidden = vocabulary.special_token_ids if skips_special_tokens else frozenset[int]()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._at_start = vocabulary.strips_leading_space
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """The characters that these tokens complete."""
+        return self._trim(self._decoder.decode(self._bytes(token_ids)))
+
+    def flush(self) -> str:
+        """What is left at the end; bytes that never became a character are U+FFFD."""
+        return self._trim(self._decoder.decode(b"", final=True))
+
+    def _bytes(self, token_ids: Sequence[int]) -> bytes:
+        piece = self._vocabulary.piece
+        return b"".join(piece(token_id) for token_id in token_ids if token_id not in self._hidden)
+
+    def _trim(self, text: str) -> str:
+        if self._at_start and text:
+            self._at_start = False
+            return text.removeprefix(" ")
+        return text

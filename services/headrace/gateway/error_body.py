@@ -1,0 +1,22 @@
+"""Errors as OpenAI's API writes them."""
+
+from typing import Any
+
+from headrace.errors import HeadraceError, InternalError
+from headrace.errors.table import row_of
+
+
+def error_body(error: BaseException) -> dict[str, Any]:
+    """`{"error": {message, type, param, code}}`. What is not ours tells nothing but that it happened."""
+    shown = error if isinstance(error, HeadraceError) else InternalError()
+    row = row_of(shown)
+    message = shown.message if shown.stage is None else f"{shown.message} (stage: {shown.stage})"
+    return {"error": {"message": message, "type": row.type, "param": shown.param, "code": row.code}}
+
+
+def error_headers(error: BaseException) -> dict[str, str]:
+    """When to try again, for clients that ask: the OpenAI SDKs do."""
+    retry_after = error.retry_after if isinstance(error, HeadraceError) else None
+    if retry_after is None:
+        return {}
+    return {"retry-after": str(max(1, round(retry_after))), "retry-after-ms": str(round(retry_after * 1000))}

@@ -1,0 +1,123 @@
+"""The workers as this gateway knows them: what they serve, how loaded they are, and the attachment to each."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import grpc
+
+from headrace.clients.worker import GrpcWorkerClient
+from headrace.errors import ModelNotFound
+from headrace.gateway.attachment import Attachment, Inboxes
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.inbox import WorkerLost
+from headrace.v1.events_pb2 import ServiceDeregistered
+from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.scheduler_pb2 import SubmitResponse
+from headrace.v1.worker_pb2 import WorkerStatus
+
+ATTACH_TIMEOUT = 3.0
+FORGET_SECONDS = 120.0
+"""A worker that has not been heard of for this long is no longer listed."""
+
+
+class Fleet:
+    """Learns of workers from heartbeats and from placements, and attaches to each."""
+
+    def __init__(self, settings: GatewaySettings, open_channel: Callable[[str], grpc.aio.Channel]) -> None:
+        self.inboxes = Inboxes()
+        self._settings = settings
+        self._open_channel = open_channel
+        self._statuses: dict[str, WorkerStatus] = {}
+        self._heard: dict[str, float] = {}
+        self._attachments: dict[str, Attachment] = {}
+        self._tasks: dict[Attachment, asyncio.Task[None]] = {}
+
+    @property
+    def statuses(self) -> list[WorkerStatus]:
+        now = time.monotonic()
+        return [status for worker, status in self._statuses.items() if now - self._heard[worker] < FORGET_SECONDS]
+
+    @property
+    def attached_count(self) -> int:
+        return sum(attachment.alive for attachment in self._attachments.values())
+
+    def is_attached(self, worker_id: str) -> bool:
+        attachment = self._attachments.get(worker_id)
+        return attachment is not None and attachment.alive
+
+    def models(self) -> dict[str, ModelInfo]:
+        """What can be asked for, by name."""
+        return {status.model_info.model: status.model_info for status in self.statuses}
+
+    def model(self, name: str) -> ModelInfo:
+        """Raises ModelNotFound with the names that exist."""
+        models = self.models()
+        if name not in models:
+            known = ", ".join(sorted(models)) or "none is ready yet"
+            raise ModelNotFound(f"model {name!r} does not exist; there are: {known}", param="model")
+        return models[name]
+
+    def observe(self, status: WorkerStatus) -> None:
+        """A worker said how it is."""
+        known = self._statuses.get(status.worker_id)
+        if known is not None and (status.epoch, status.version) <= (known.epoch, known.version):
+            return
+        self._statuses[status.worker_id] = status
+        self._heard[status.worker_id] = time.monotonic()
+        attachment = self._attachments.get(status.worker_id)
+        if attachment is None and not status.draining:
+            self._attach(status.worker_id, status.address)
+
+    def on_deregistered(self, event: ServiceDeregistered) -> None:
+        status = self._statuses.get(event.service_id)
+        if status is not None and status.epoch <= event.epoch:
+            del self._statuses[event.service_id]
+
+    async def attachment_for(self, placement: SubmitResponse, timeout: float) -> Attachment:
+        """The live attachment to where a request was placed. Raises WorkerLost when that incarnation is gone."""
+        attachment = self._attachments.get(placement.worker_id)
+        if attachment is not None and attachment.alive and attachment.epoch != placement.worker_epoch:
+            raise WorkerLost(stage="dispatch")
+        if attachment is None:
+            attachment = self._attach(placement.worker_id, placement.worker_address)
+        greeted = await attachment.wait_until_greeted(min(timeout, ATTACH_TIMEOUT))
+        if not greeted or attachment.epoch != placement.worker_epoch:
+            raise WorkerLost(f"worker {placement.worker_id} was lost", stage="dispatch")
+        return attachment
+
+    def cancel(self, worker_id: str, request_id: str, attempt: int) -> None:
+        attachment = self._attachments.get(worker_id)
+        if attachment is not None:
+            attachment.cancel(request_id, attempt)
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _attach(self, worker_id: str, address: str) -> Attachment:
+        channel = self._open_channel(address)
+        attachment = Attachment(
+            worker_id,
+            GrpcWorkerClient(channel),
+            self._settings.service_id,
+            self.inboxes,
+            self._settings.worker_silence_seconds,
+            self._settings.worker_stall_seconds,
+        )
+        self._attachments[worker_id] = attachment
+        self._tasks[attachment] = asyncio.create_task(self._run(attachment, channel), name=f"attach-{worker_id}")
+        return attachment
+
+    async def _run(self, attachment: Attachment, channel: grpc.aio.Channel) -> None:
+        try:
+            await attachment.run(self._on_end)
+        finally:
+            await channel.close()
+
+    def _on_end(self, attachment: Attachment) -> None:
+        """The next heartbeat or placement attaches again."""
+        self._tasks.pop(attachment, None)
+        if self._attachments.get(attachment.worker_id) is attachment:
+            del self._attachments[attachment.worker_id]

@@ -1,0 +1,168 @@
+"""/v1/completions and /v1/chat/completions."""
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+from headrace.errors import HeadraceError, InvalidRequest, RequestCancelled
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.error_body import error_body
+from headrace.gateway.http_exchange import DONE, HttpExchange, data_event
+from headrace.gateway.job import Envelope, Job
+from headrace.gateway.ledger import Ledger
+from headrace.gateway.merged import merged
+from headrace.gateway.openai_options import chat_options, completion_options, messages_of, prompts_of
+from headrace.gateway.openai_response import ChatFormat, CompletionFormat, ResponseFormat, choices_of
+from headrace.gateway.openai_schema import Body, ChatBody, CompletionBody, ignored_fields, parse
+from headrace.gateway.pipeline import Pipeline
+from headrace.gateway.text_stream import Piece
+from headrace.rpc.deadline import Deadline
+from headrace.telemetry.logs import bound_request_id
+from headrace.telemetry.traces import continued_trace, current_traceparent, span
+
+MAX_TIMEOUT_MS = 24 * 3600 * 1000
+PUBLIC_TENANT = "public"
+
+_log = logging.getLogger(__name__)
+Prepare = Callable[[Envelope], Awaitable[tuple[Job, ResponseFormat]]]
+
+
+class GenerationRoutes:
+    """Turns an exchange into a job, runs it, and writes what comes of it."""
+
+    def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._ledger = ledger
+
+    async def completions(self, exchange: HttpExchange) -> None:
+        body = parse(CompletionBody, await exchange.read_body())
+        options = completion_options(body)
+        prompts = prompts_of(body)
+        self._check_choice_count(len(prompts) * options.choice_count)
+
+        async def prepare(envelope: Envelope) -> tuple[Job, ResponseFormat]:
+            job = await self._pipeline.prepare_completion(
+                body.model, prompts, body.add_special_tokens, options, envelope
+            )
+            echoed = await self._echoed(body, job, envelope.deadline)
+            response_id = f"cmpl-{envelope.request_id}"
+            return job, CompletionFormat(job, response_id, bool(body.return_token_ids), echoed)
+
+        await self._run(exchange, body, prepare)
+
+    async def chat_completions(self, exchange: HttpExchange) -> None:
+        body = parse(ChatBody, await exchange.read_body())
+        options = chat_options(body)
+        self._check_choice_count(options.choice_count)
+
+        async def prepare(envelope: Envelope) -> tuple[Job, ResponseFormat]:
+            job = await self._pipeline.prepare_chat(body.model, messages_of(body), options, envelope)
+            return job, ChatFormat(job, f"chatcmpl-{envelope.request_id}", bool(body.return_token_ids))
+
+        await self._run(exchange, body, prepare)
+
+    async def _run(self, exchange: HttpExchange, body: Body, prepare: Prepare) -> None:
+        if unknown := ignored_fields(body, self._settings.strict):
+            exchange.headers["x-headrace-ignored-fields"] = ", ".join(unknown).encode("ascii", "replace").decode()
+        self._pipeline.fleet.model(body.model)
+        request_id = exchange.headers["x-request-id"]
+        traceparent = exchange.header("traceparent") or ""
+        with (
+            bound_request_id(request_id),
+            continued_trace(traceparent),
+            span(f"generate {body.model}", {"gen_ai.request.model": body.model, "headrace.request_id": request_id}),
+            self._ledger.open_request(request_id, body.model),
+        ):
+            envelope = self._envelope(exchange, request_id)
+            write = self._stream if body.stream else self._respond
+            await exchange.unless_client_leaves(write(exchange, body, prepare, envelope))
+
+    def _envelope(self, exchange: HttpExchange, request_id: str) -> Envelope:
+        return Envelope(
+            request_id=uuid.uuid4().hex,
+            accepted=time.monotonic(),
+            deadline=Deadline.after(self._timeout_seconds(exchange)),
+            tenant=PUBLIC_TENANT,
+            traceparent=current_traceparent() or (exchange.header("traceparent") or ""),
+            use_cache=exchange.header("x-headrace-cache") == "on",
+        )
+
+    def _timeout_seconds(self, exchange: HttpExchange) -> float:
+        given = exchange.header("x-headrace-timeout-ms")
+        if given is None:
+            return self._settings.default_timeout_seconds
+        if not given.isdigit() or not 1 <= int(given) <= MAX_TIMEOUT_MS:
+            raise InvalidRequest(
+                f"x-headrace-timeout-ms must be a whole number from 1 to {MAX_TIMEOUT_MS}",
+                param="x-headrace-timeout-ms",
+            )
+        return int(given) / 1000
+
+    def _check_choice_count(self, count: int) -> None:
+        if count > self._settings.max_choices:
+            raise InvalidRequest(
+                f"the request asks for {count} sequences; at most {self._settings.max_choices} are allowed", param="n"
+            )
+
+    async def _echoed(self, body: CompletionBody, job: Job, deadline: Deadline) -> list[str] | None:
+        if not body.echo:
+            return None
+        prompts = prompts_of(body)
+        return [
+            prompt if isinstance(prompt, str) else await self._pipeline.decode(body.model, prompt, deadline)
+            for prompt in prompts
+        ]
+
+    def _pieces(self, job: Job) -> AsyncGenerator[tuple[int, Piece], None]:
+        return merged([self._pipeline.pieces(job, sequence) for sequence in job.sequences()])
+
+    async def _respond(self, exchange: HttpExchange, body: Body, prepare: Prepare, envelope: Envelope) -> None:
+        job, style = await prepare(envelope)
+        choices = choices_of(job)
+        async with aclosing(self._pieces(job)) as pieces:
+            async for index, piece in pieces:
+                choices[index].add(piece)
+        await exchange.send_json(200, style.whole(choices))
+
+    async def _stream(self, exchange: HttpExchange, body: Body, prepare: Prepare, envelope: Envelope) -> None:
+        """Until the first event a failure is an HTTP status; after it, an event."""
+        beating = asyncio.create_task(exchange.keep_alive(self._settings.heartbeat_seconds))
+        try:
+            job, style = await prepare(envelope)
+            await self._write_chunks(exchange, body, job, style)
+        except RequestCancelled:
+            raise
+        except Exception as error:
+            if not exchange.started:
+                raise
+            if not isinstance(error, HeadraceError):
+                _log.exception("unexpected failure in a stream")
+            await exchange.send_event(data_event(error_body(error)))
+            await exchange.end_events()
+            raise
+        finally:
+            beating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beating
+
+    async def _write_chunks(self, exchange: HttpExchange, body: Body, job: Job, style: ResponseFormat) -> None:
+        choices = choices_of(job)
+        with_usage = body.includes_usage
+        async with aclosing(self._pieces(job)) as pieces:
+            async for index, piece in pieces:
+                choice = choices[index]
+                if not choice.text and (opening := style.opening(choice)) is not None:
+                    await exchange.send_event(data_event(style.chunk(opening, with_usage)))
+                chunk = style.delta(choice, piece)
+                choice.add(piece)
+                if piece.text or piece.finish_reason or piece.logprobs or body.return_token_ids:
+                    await exchange.send_event(data_event(style.chunk(chunk, with_usage)))
+        if with_usage:
+            await exchange.send_event(data_event(style.usage_chunk(choices)))
+        await exchange.send_event(DONE)
+        await exchange.end_events()

@@ -1,0 +1,80 @@
+"""Runs the REST bridge on uvicorn, under the life cycle of the service and not uvicorn's own."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from headrace.errors import AddressInUse
+from headrace.rpc.deadline import Deadline
+
+STARTUP_TIMEOUT = 10.0
+BACKLOG = 2048
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals belong to the service."""
+        yield
+
+
+class HttpServer:
+    """Listens at once when made; serves from `start` to `stop`."""
+
+    def __init__(self, app: ASGIApp, address: str) -> None:
+        self._socket = _listen(address)
+        host, port = self._socket.getsockname()[:2]
+        self.address = f"{host}:{port}"
+        config = uvicorn.Config(
+            app,
+            loop="none",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            backlog=BACKLOG,
+        )
+        self._server = _Server(config)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http")
+        deadline = Deadline.after(STARTUP_TIMEOUT)
+        while not self._server.started and not self._task.done() and not deadline.expired:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.005)
+
+    async def stop(self, deadline: Deadline) -> None:
+        """Refuses new connections, lets running requests end until the deadline, then cuts them."""
+        if self._task is None or self._task.done():
+            return
+        self._server.should_exit = True
+        done, _ = await asyncio.wait({self._task}, timeout=deadline.remaining)
+        if not done:
+            self._server.force_exit = True
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _listen(address: str) -> socket.socket:
+    """A listening socket. Raises AddressInUse."""
+    host, _, port = address.rpartition(":")
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "SO_REUSEPORT"):
+        # Lets several gateway processes share the port, and the supervisor keep it reserved across restarts.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        listening.bind((host.strip("[]"), int(port)))
+    except (OSError, ValueError) as error:
+        listening.close()
+        raise AddressInUse(f"cannot listen on {address}: {error}") from None
+    listening.setblocking(False)
+    return listening

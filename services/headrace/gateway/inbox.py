@@ -1,0 +1,57 @@
+"""Where the deltas of one attempt of one sequence arrive."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+
+from headrace.errors import DeadlineExceeded, HeadraceError, StageFailed
+from headrace.rpc.deadline import Deadline
+from headrace.v1.worker_pb2 import TokenDelta
+
+
+class WorkerLost(StageFailed):
+    """The worker of this request was lost."""
+
+
+class Inbox:
+    """Filled by the attachments, read by one task."""
+
+    def __init__(self, request_id: str, attempt: int) -> None:
+        self.request_id = request_id
+        self.attempt = attempt
+        self.worker_id: str | None = None
+        """The worker that the deltas come from, once the scheduler said so."""
+        self.ended = False
+        """The last delta was read: the worker has forgotten the request."""
+        self._deltas: deque[TokenDelta] = deque()
+        self._failure: HeadraceError | None = None
+        self._arrived = asyncio.Event()
+
+    def put(self, delta: TokenDelta) -> None:
+        self._deltas.append(delta)
+        self._arrived.set()
+
+    def fail(self, error: HeadraceError) -> None:
+        """Ends the reading, after what has arrived."""
+        self._failure = error
+        self._arrived.set()
+
+    async def read(self, deadline: Deadline) -> AsyncGenerator[TokenDelta, None]:
+        """The deltas up to the last. Raises WorkerLost, or DeadlineExceeded."""
+        expiry = asyncio.get_running_loop().call_later(deadline.remaining, self._expire)
+        try:
+            while not self.ended:
+                if not self._deltas:
+                    await self._arrived.wait()
+                    self._arrived.clear()
+                while self._deltas:
+                    delta = self._deltas.popleft()
+                    self.ended = bool(delta.finish_reason) or delta.HasField("error")
+                    yield delta
+                if self._failure is not None and not self.ended:
+                    raise self._failure
+        finally:
+            expiry.cancel()
+
+    def _expire(self) -> None:
+        self.fail(DeadlineExceeded("the deadline passed while the model was generating", stage="decode"))

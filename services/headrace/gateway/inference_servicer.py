@@ -1,0 +1,165 @@
+"""InferenceService, the public gRPC API: converts, calls, converts."""
+
+import secrets
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+
+from headrace.errors import InvalidRequest
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.generation_routes import PUBLIC_TENANT
+from headrace.gateway.job import Envelope, Job, Options
+from headrace.gateway.ledger import Ledger
+from headrace.gateway.pipeline import Pipeline, Prompt
+from headrace.gateway.text_stream import Piece
+from headrace.rpc.deadline import Deadline
+from headrace.telemetry.logs import bound_request_id
+from headrace.telemetry.traces import current_traceparent
+from headrace.v1 import inference_pb2 as pb
+from headrace.v1 import inference_pb2_grpc
+from headrace.v1.generation_pb2 import SamplingParams
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Prepare = Callable[[Envelope], Awaitable[Job]]
+DEFAULT_TOKEN_COUNT = 16
+
+
+class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
+    """Serves what the pipeline can do."""
+
+    def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._ledger = ledger
+
+    async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:  # noqa: N802
+        result = await self._whole(request.model, self._prepare_prompt(request), context)
+        return pb.GenerateResponse(result=result)
+
+    async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
+        return pb.ChatResponse(result=await self._whole(request.model, self._prepare_chat(request), context))
+
+    async def StreamGenerate(  # noqa: N802
+        self, request: pb.StreamGenerateRequest, context: Context
+    ) -> AsyncGenerator[pb.StreamGenerateResponse, None]:
+        async with aclosing(self._events(request.model, self._prepare_prompt(request), context)) as events:
+            async for event in events:
+                if isinstance(event, pb.GenerationChunk):
+                    yield pb.StreamGenerateResponse(chunk=event)
+                else:
+                    yield pb.StreamGenerateResponse(summary=event)
+
+    async def StreamChat(  # noqa: N802
+        self, request: pb.StreamChatRequest, context: Context
+    ) -> AsyncGenerator[pb.StreamChatResponse, None]:
+        async with aclosing(self._events(request.model, self._prepare_chat(request), context)) as events:
+            async for event in events:
+                if isinstance(event, pb.GenerationChunk):
+                    yield pb.StreamChatResponse(chunk=event)
+                else:
+                    yield pb.StreamChatResponse(summary=event)
+
+    async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
+        models = self._pipeline.fleet.models()
+        return pb.ListModelsResponse(models=[models[name] for name in sorted(models)])
+
+    def _prepare_prompt(self, request: pb.GenerateRequest | pb.StreamGenerateRequest) -> Prepare:
+        kind = request.WhichOneof("prompt")
+        if kind is None:
+            raise InvalidRequest("the prompt is missing: set text or token_ids", param="prompt")
+        prompt: Prompt = request.text if kind == "text" else list(request.token_ids.values)
+        options = _options(request.options, DEFAULT_TOKEN_COUNT)
+        return lambda envelope: self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
+
+    def _prepare_chat(self, request: pb.ChatRequest | pb.StreamChatRequest) -> Prepare:
+        if not request.messages:
+            raise InvalidRequest("messages must not be empty", param="messages")
+        options = _options(request.options, None)
+        return lambda envelope: self._pipeline.prepare_chat(request.model, request.messages, options, envelope)
+
+    async def _whole(self, model: str, prepare: Prepare, context: Context) -> pb.GenerationResult:
+        texts: list[str] = []
+        token_ids: list[int] = []
+        summary = pb.GenerationSummary()
+        async with aclosing(self._events(model, prepare, context)) as events:
+            async for event in events:
+                if isinstance(event, pb.GenerationChunk):
+                    texts.append(event.text)
+                    token_ids += event.token_ids
+                else:
+                    summary = event
+        return pb.GenerationResult(
+            text="".join(texts), token_ids=token_ids, finish_reason=summary.finish_reason, usage=summary.usage
+        )
+
+    async def _events(
+        self, model: str, prepare: Prepare, context: Context
+    ) -> AsyncGenerator[pb.GenerationChunk | pb.GenerationSummary, None]:
+        """Chunks, then one summary."""
+        self._pipeline.fleet.model(model)
+        request_id = uuid.uuid4().hex
+        with bound_request_id(request_id), self._ledger.open_request(request_id, model):
+            job = await prepare(self._envelope(request_id, context))
+            sequence = job.sequences()[0]
+            output_count, cached_count = 0, 0
+            piece = Piece()
+            async with aclosing(self._pipeline.pieces(job, sequence)) as pieces:
+                async for piece in pieces:
+                    output_count += len(piece.token_ids)
+                    cached_count = max(cached_count, piece.cached_token_count)
+                    yield pb.GenerationChunk(text=piece.text, token_ids=piece.token_ids)
+            usage = pb.TokenUsage(
+                prompt_token_count=len(sequence.prompt_token_ids),
+                output_token_count=output_count,
+                cached_token_count=cached_count,
+            )
+            yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
+
+    def _envelope(self, request_id: str, context: Context) -> Envelope:
+        remaining = context.time_remaining()
+        limit = self._settings.default_timeout_seconds
+        return Envelope(
+            request_id=request_id,
+            accepted=time.monotonic(),
+            deadline=Deadline.after(limit if remaining is None else min(limit, remaining)),
+            tenant=PUBLIC_TENANT,
+            traceparent=current_traceparent(),
+            use_cache=False,
+        )
+
+
+def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Options:
+    params = SamplingParams()
+    params.CopyFrom(given.sampling_params)
+    if not params.HasField("seed"):
+        params.seed = secrets.randbits(62)
+    _check(params)
+    return Options(
+        sampling_params=params,
+        max_token_count=params.max_token_count or default_token_count,
+        stop_texts=tuple(given.stop_texts),
+        priority_class=given.priority_class,
+    )
+
+
+def _check(params: SamplingParams) -> None:
+    """The ranges that the REST bridge checks with its schema."""
+    ranges = (
+        ("max_token_count", params.max_token_count, 0, 2**31),
+        ("temperature", params.temperature, 0, 2),
+        ("top_p", params.top_p if params.HasField("top_p") else 1, 1e-9, 1),
+        ("top_k", params.top_k if params.HasField("top_k") else 1, 1, 2**31),
+        ("min_p", params.min_p, 0, 1),
+        ("repetition_penalty", params.repetition_penalty if params.HasField("repetition_penalty") else 1, 1e-9, 10),
+        ("presence_penalty", params.presence_penalty, -2, 2),
+        ("frequency_penalty", params.frequency_penalty, -2, 2),
+        ("logprob_count", params.logprob_count, 0, 20),
+        ("prompt_logprob_count", params.prompt_logprob_count, 0, 20),
+    )
+    for name, value, low, high in ranges:
+        if not low <= value <= high:
+            raise InvalidRequest(f"{name} is {value}; it must be from {low} to {high}", param=name)

@@ -1,0 +1,120 @@
+"""A request after validation and encoding: one or more prompts, each continued one or more times."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from headrace.errors import InvalidRequest
+from headrace.gateway.detokenizer import Vocabulary
+from headrace.gateway.sequence_request import SequenceRequest
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a client may ask for, whatever the API it came through."""
+
+    sampling_params: SamplingParams
+    max_token_count: int | None
+    """Unset means as many as fit."""
+    choice_count: int = 1
+    stop_texts: tuple[str, ...] = ()
+    includes_stop_text: bool = False
+    skips_special_tokens: bool = True
+    priority_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What a request carries besides its content."""
+
+    request_id: str
+    accepted: float
+    """Monotonic seconds."""
+    deadline: Deadline
+    tenant: str
+    traceparent: str
+    use_cache: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Ready to run."""
+
+    envelope: Envelope
+    model: ModelInfo
+    vocabulary: Vocabulary
+    prompts: list[list[int]]
+    options: Options
+
+    def check(self) -> None:
+        """Raises InvalidRequest for what could never run on this model."""
+        limit = self.model.max_model_length
+        wanted = self.options.max_token_count
+        for prompt in self.prompts:
+            _check_prompt(prompt, self.model)
+            if wanted is not None and len(prompt) + wanted > limit:
+                raise InvalidRequest(
+                    f"this model's context is {limit} tokens; the prompt has {len(prompt)} and max_tokens is {wanted}: "
+                    "shorten one of them",
+                    param="max_tokens",
+                )
+        _check_ids(self.options.sampling_params.stop_token_ids, self.model, "stop_token_ids")
+        _check_ids(self.options.sampling_params.logit_biases, self.model, "logit_bias")
+
+    def sequences(self) -> list[SequenceRequest]:
+        """One per choice; choice i of prompt p has index p * choice_count + i."""
+        return list(self._sequences())
+
+    def _sequences(self) -> Iterator[SequenceRequest]:
+        options, envelope = self.options, self.envelope
+        for prompt_index, prompt in enumerate(self.prompts):
+            for choice in range(options.choice_count):
+                params = SamplingParams()
+                params.CopyFrom(options.sampling_params)
+                params.seed = _as_int64(params.seed + choice)
+                wanted = options.max_token_count
+                params.max_token_count = self.model.max_model_length - len(prompt) if wanted is None else wanted
+                yield SequenceRequest(
+                    request_id=f"{envelope.request_id}-{prompt_index * options.choice_count + choice}",
+                    model=self.model.model,
+                    prompt_token_ids=prompt,
+                    sampling_params=params,
+                    deadline=envelope.deadline,
+                    accepted=envelope.accepted,
+                    tenant=envelope.tenant,
+                    priority_class=options.priority_class,
+                    traceparent=envelope.traceparent,
+                    stop_texts=options.stop_texts,
+                    includes_stop_text=options.includes_stop_text,
+                    skips_special_tokens=options.skips_special_tokens,
+                    use_cache=envelope.use_cache,
+                )
+
+
+def _check_prompt(prompt: list[int], model: ModelInfo) -> None:
+    if not prompt:
+        raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
+    if len(prompt) >= model.max_model_length:
+        raise InvalidRequest(
+            f"this model's context is {model.max_model_length} tokens and the prompt has {len(prompt)}: "
+            "shorten it so that at least one token can follow",
+            param="prompt",
+        )
+    bad = next((token for token in prompt if not 0 <= token < model.vocabulary_size), None)
+    if bad is not None:
+        raise InvalidRequest(
+            f"token id {bad} is not in the vocabulary (0 to {model.vocabulary_size - 1})", param="prompt"
+        )
+
+
+def _check_ids(token_ids: Iterable[int], model: ModelInfo, param: str) -> None:
+    for token_id in token_ids:
+        if not 0 <= token_id < model.vocabulary_size:
+            raise InvalidRequest(
+                f"token id {token_id} is not in the vocabulary (0 to {model.vocabulary_size - 1})", param=param
+            )
+
+
+def _as_int64(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63

@@ -1,0 +1,89 @@
+"""Every accepted request, from accept to its one outcome."""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from prometheus_client import Counter, Histogram
+
+from headrace.errors import HeadraceError, Overloaded, RequestCancelled
+from headrace.errors.table import row_of
+
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+TOKEN_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2.5, 10)
+
+TIME_TO_FIRST_TOKEN = Histogram(
+    "headrace_time_to_first_token_seconds", "From accept to the first token", ["model"], buckets=LATENCY_BUCKETS
+)
+INTER_TOKEN_LATENCY = Histogram(
+    "headrace_inter_token_latency_seconds",
+    "Between consecutive tokens of one sequence",
+    ["model"],
+    buckets=TOKEN_BUCKETS,
+)
+REQUEST_DURATION = Histogram(
+    "headrace_request_duration_seconds", "From accept to the outcome", ["model"], buckets=LATENCY_BUCKETS
+)
+REQUESTS = Counter("headrace_requests", "Requests by outcome", ["model", "outcome"])
+PROMPT_TOKENS = Counter("headrace_prompt_tokens", "Prompt tokens of finished sequences", ["model"])
+OUTPUT_TOKENS = Counter("headrace_output_tokens", "Tokens delivered", ["model"])
+RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a lost worker", ["model"])
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One open request."""
+
+    request_id: str
+    model: str
+    accepted: float = field(default_factory=time.monotonic)
+    """Monotonic seconds."""
+
+
+class Ledger:
+    """Opens and closes entries. `open_request` is the only way in, and every way out of it closes the entry once."""
+
+    def __init__(self, max_open: int) -> None:
+        self._max_open = max_open
+        self._open: set[Entry] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open_counts(self) -> dict[str, int]:
+        """Open requests by model."""
+        counts: dict[str, int] = {}
+        for entry in self._open:
+            counts[entry.model] = counts.get(entry.model, 0) + 1
+        return counts
+
+    @contextmanager
+    def open_request(self, request_id: str, model: str) -> Iterator[Entry]:
+        """The life of one request. Raises Overloaded when too many are open."""
+        if len(self._open) >= self._max_open:
+            REQUESTS.labels(model=model, outcome="overloaded").inc()
+            raise Overloaded(f"{self._max_open} requests are open already", stage="accept", retry_after=1)
+        entry = Entry(request_id, model)
+        self._open.add(entry)
+        outcome = "finished"
+        try:
+            yield entry
+        except HeadraceError as error:
+            outcome = row_of(error).code
+            raise
+        except BaseException as error:
+            outcome = row_of(RequestCancelled() if not isinstance(error, Exception) else error).code
+            raise
+        finally:
+            self._open.discard(entry)
+            self._settle(entry, outcome)
+
+    def _settle(self, entry: Entry, outcome: str) -> None:
+        duration = time.monotonic() - entry.accepted
+        REQUESTS.labels(model=entry.model, outcome=outcome).inc()
+        REQUEST_DURATION.labels(model=entry.model).observe(duration)
+        _log.info("request ended", extra={"model": entry.model, "outcome": outcome, "seconds": round(duration, 6)})

@@ -1,0 +1,213 @@
+"""The request bodies of OpenAI's API, with the extensions that vLLM's users know.
+
+Three kinds of fields are told apart: those that work, those of OpenAI's API that do not work yet, which are refused by
+name, and those that nobody knows, which are named in a response header, or refused when the gateway is strict.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headrace.errors import InvalidRequest, Unsupported
+
+MAX_LOGPROBS = 20
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+Neutral = Callable[[Any], bool]
+
+
+class StreamOptions(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+    include_usage: bool = False
+
+
+class Body(BaseModel):
+    """Fields that completions and chat share."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=())
+
+    model: str
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    n: int | None = Field(default=None, ge=1)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    user: str | None = None
+    metadata: dict[str, Any] | None = None
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    top_k: int | None = Field(default=None, ge=-1)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    repetition_penalty: float | None = Field(default=None, gt=0, le=10)
+    min_tokens: int | None = Field(default=None, ge=0)
+    ignore_eos: bool | None = None
+    stop_token_ids: list[TokenId] | None = Field(default=None, max_length=64)
+    skip_special_tokens: bool | None = None
+    include_stop_str_in_output: bool | None = None
+    return_token_ids: bool | None = None
+
+    @property
+    def stop_texts(self) -> tuple[str, ...]:
+        if self.stop is None:
+            return ()
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @property
+    def includes_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
+
+
+class CompletionBody(Body):
+    """POST /v1/completions."""
+
+    prompt: str | list[str] | list[TokenId] | list[list[TokenId]]
+    max_tokens: int | None = Field(default=None, ge=0)
+    logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
+    echo: bool | None = None
+    add_special_tokens: bool | None = None
+
+
+class TextPart(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+    type: Literal["text"]
+    text: str
+
+
+class Message(BaseModel):
+    """One message of a conversation."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+    role: str = Field(min_length=1)
+    content: str | list[TextPart] | None = None
+    name: str | None = None
+
+    @property
+    def text(self) -> str:
+        if self.content is None:
+            return ""
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+
+class ChatBody(Body):
+    """POST /v1/chat/completions."""
+
+    messages: list[Message] = Field(min_length=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+
+class TokenizeBody(BaseModel):
+    """POST /tokenize."""
+
+    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
+    model: str
+    prompt: str | None = None
+    messages: list[Message] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+
+
+class DetokenizeBody(BaseModel):
+    """POST /detokenize."""
+
+    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
+    model: str
+    tokens: list[TokenId]
+
+
+def _never(_value: Any) -> bool:
+    return False
+
+
+def _is(*neutral: Any) -> Neutral:
+    return lambda value: value in neutral
+
+
+UNSUPPORTED: dict[str, Neutral] = {
+    "audio": _never,
+    "best_of": _is(1),
+    "function_call": _is("none"),
+    "functions": _is([]),
+    "modalities": _is(["text"]),
+    "moderation": _never,
+    "parallel_tool_calls": _never,
+    "prediction": _never,
+    "prompt_cache_options": _never,
+    "prompt_cache_retention": _never,
+    "reasoning_effort": _is("none"),
+    "response_format": _is({"type": "text"}),
+    "store": _is(False),
+    "suffix": _is(""),
+    "tool_choice": _is("none"),
+    "tools": _is([]),
+    "verbosity": _is("medium"),
+    "web_search_options": _never,
+}
+"""Fields of OpenAI's API that do not work yet, and for each the values that ask for nothing."""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def parse(schema: type[M], body: bytes) -> M:
+    """Reads a body. Raises InvalidRequest naming the field, or Unsupported."""
+    try:
+        content = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise InvalidRequest("the body must be a JSON object")
+    try:
+        parsed = schema.model_validate(content)
+    except ValidationError as error:
+        raise _explain(error) from None
+    _check_encodable(content)
+    for name, value in (parsed.model_extra or {}).items():
+        neutral = UNSUPPORTED.get(name)
+        if neutral is not None and value is not None and not neutral(value):
+            raise Unsupported(f"{name} is not supported yet", param=name)
+    return parsed
+
+
+def ignored_fields(parsed: BaseModel, strict: bool) -> list[str]:
+    """Fields that nobody knows. Raises InvalidRequest when strict."""
+    unknown = sorted(name for name in parsed.model_extra or {} if name not in UNSUPPORTED)
+    if unknown and strict:
+        raise InvalidRequest(f"unknown field {unknown[0]}", param=unknown[0])
+    return unknown
+
+
+def _explain(error: ValidationError) -> InvalidRequest:
+    """The first problem, in words; where a field takes several types, the one that came closest."""
+    first = max(error.errors(include_url=False), key=lambda problem: (problem["type"] != "missing", 0))
+    if len({problem["loc"][0] for problem in error.errors() if problem["loc"]}) > 1:
+        first = error.errors(include_url=False)[0]
+    location = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
+    name = location[0] if location else None
+    if first["type"] == "missing":
+        return InvalidRequest(f"{'.'.join(location)} is required", param=name)
+    return InvalidRequest(f"{'.'.join(location) or 'the body'}: {first['msg'].lower()}", param=name)
+
+
+def _check_encodable(value: Any) -> None:
+    """Refuses text that is not Unicode: JSON can spell half of a surrogate pair, UTF-8 cannot."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidRequest("a text holds an unpaired surrogate, which is not valid Unicode") from None
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            _check_encodable(key)
+            _check_encodable(entry)
+    elif isinstance(value, list) and value and not isinstance(value[0], int):
+        for entry in value:
+            _check_encodable(entry)

@@ -1,0 +1,166 @@
+"""The way of a request through the platform: encode, check, ask the cache, generate, turn into text."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+
+from headrace.clients.cache import CacheClient
+from headrace.clients.scheduler import SchedulerClient
+from headrace.clients.tokenizer import TokenizerClient
+from headrace.errors import HeadraceError, Unavailable, Unsupported
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.fleet import Fleet
+from headrace.gateway.job import Envelope, Job, Options
+from headrace.gateway.sequence_request import SequenceRequest
+from headrace.gateway.text_stream import Piece, text_pieces
+from headrace.gateway.token_stream import TokenStream
+from headrace.gateway.vocabularies import Vocabularies
+from headrace.rpc.deadline import Deadline
+from headrace.telemetry.traces import span
+from headrace.v1.tokenizer_pb2 import ChatMessage
+from headrace.v1.worker_pb2 import TokenDelta
+
+CACHE_TIMEOUT = 0.25
+"""Seconds that the response cache may take. Without an answer the request runs as if there were none."""
+TOKENIZER_RETRY_PAUSE = 0.1
+
+Prompt = str | list[int]
+_log = logging.getLogger(__name__)
+
+
+class Pipeline:
+    """What every API of the gateway runs its requests through."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        tokenizer: TokenizerClient,
+        scheduler: SchedulerClient,
+        cache: CacheClient,
+        fleet: Fleet,
+    ) -> None:
+        self.fleet = fleet
+        self.vocabularies = Vocabularies(tokenizer)
+        self._settings = settings
+        self._tokenizer = tokenizer
+        self._scheduler = scheduler
+        self._cache = cache
+
+    async def prepare_completion(
+        self,
+        model: str,
+        prompts: Sequence[Prompt],
+        add_special_tokens: bool | None,
+        options: Options,
+        envelope: Envelope,
+    ) -> Job:
+        """Encodes what is text and checks the rest. Raises HeadraceError."""
+        model_info = self.fleet.model(model)
+        encoded = [
+            await self.encode_text(model, prompt, add_special_tokens, envelope.deadline)
+            if isinstance(prompt, str)
+            else prompt
+            for prompt in prompts
+        ]
+        vocabulary = await self.vocabularies.get(model, envelope.deadline.remaining)
+        job = Job(envelope, model_info, vocabulary, encoded, options)
+        job.check()
+        return job
+
+    async def prepare_chat(
+        self, model: str, messages: Sequence[ChatMessage], options: Options, envelope: Envelope
+    ) -> Job:
+        """Renders and encodes a conversation, and checks it. Raises HeadraceError."""
+        model_info = self.fleet.model(model)
+        vocabulary = await self.vocabularies.get(model, envelope.deadline.remaining)
+        if not vocabulary.has_chat_template:
+            raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
+        prompt = await self.encode_chat(model, messages, None, envelope.deadline)
+        job = Job(envelope, model_info, vocabulary, [prompt], options)
+        job.check()
+        return job
+
+    async def encode_text(
+        self, model: str, text: str, add_special_tokens: bool | None, deadline: Deadline
+    ) -> list[int]:
+        return await _until_available(
+            lambda: self._tokenizer.encode_text(model, text, add_special_tokens, deadline.remaining), deadline
+        )
+
+    async def encode_chat(
+        self, model: str, messages: Sequence[ChatMessage], add_generation_prompt: bool | None, deadline: Deadline
+    ) -> list[int]:
+        return await _until_available(
+            lambda: self._tokenizer.encode_chat(model, messages, add_generation_prompt, deadline.remaining), deadline
+        )
+
+    async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
+        return await self._tokenizer.decode(model, token_ids, False, deadline.remaining)
+
+    async def pieces(self, job: Job, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
+        """The text of one sequence. Closing it cancels the sequence."""
+        with span("generate", {"gen_ai.request.model": sequence.model, "headrace.request_id": sequence.request_id}):
+            async with (
+                aclosing(self._deltas(sequence)) as deltas,
+                aclosing(text_pieces(deltas, sequence, job.vocabulary)) as pieces,
+            ):
+                async for piece in pieces:
+                    yield piece
+
+    async def _deltas(self, sequence: SequenceRequest) -> AsyncGenerator[TokenDelta, None]:
+        remembers = sequence.use_cache and _is_deterministic(sequence)
+        key = _cache_key(sequence) if remembers else b""
+        if remembers and (known := await self._recall(sequence, key)) is not None:
+            yield known
+            return
+        stream = TokenStream(
+            sequence, self._settings.service_id, self._scheduler, self.fleet, self._settings.max_attempts
+        )
+        whole = TokenDelta()
+        async with aclosing(stream.deltas()) as deltas:
+            async for delta in deltas:
+                if remembers:
+                    whole.MergeFrom(delta)
+                yield delta
+        if remembers:
+            await self._remember(sequence, key, whole)
+
+    async def _recall(self, sequence: SequenceRequest, key: bytes) -> TokenDelta | None:
+        try:
+            value = await self._cache.lookup_response(sequence.tenant, key, CACHE_TIMEOUT)
+        except HeadraceError as error:
+            _log.info("the cache did not answer", extra={"error": error.message})
+            return None
+        return None if value is None else TokenDelta.FromString(value)
+
+    async def _remember(self, sequence: SequenceRequest, key: bytes, whole: TokenDelta) -> None:
+        whole.first_index = 0
+        try:
+            await self._cache.store_response(sequence.tenant, key, whole.SerializeToString(), CACHE_TIMEOUT)
+        except HeadraceError as error:
+            _log.info("the cache did not keep a response", extra={"error": error.message})
+
+
+async def _until_available(call: Callable[[], Awaitable[list[int]]], deadline: Deadline) -> list[int]:
+    """Calls again while the other side is being replaced, until the deadline."""
+    while True:
+        try:
+            return await call()
+        except Unavailable:
+            if deadline.remaining <= TOKENIZER_RETRY_PAUSE:
+                raise
+            await asyncio.sleep(TOKENIZER_RETRY_PAUSE)
+
+
+def _is_deterministic(sequence: SequenceRequest) -> bool:
+    return sequence.sampling_params.temperature == 0
+
+
+def _cache_key(sequence: SequenceRequest) -> bytes:
+    """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
+    digest = hashlib.blake2b(sequence.model.encode() + b"\0", digest_size=32)
+    digest.update(sequence.sampling_params.SerializeToString(deterministic=True))
+    digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))
+    return digest.digest()

@@ -1,0 +1,148 @@
+"""The REST bridge: paths to handlers, and errors to responses. The one servicer that speaks HTTP instead of gRPC."""
+
+import logging
+import re
+import time
+import uuid
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.types import Receive, Scope, Send
+
+from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
+from headrace.errors.table import row_of
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.error_body import error_body, error_headers
+from headrace.gateway.generation_routes import GenerationRoutes
+from headrace.gateway.http_exchange import Handler, HttpExchange
+from headrace.gateway.openai_schema import DetokenizeBody, TokenizeBody, ignored_fields, parse
+from headrace.gateway.pipeline import Pipeline
+from headrace.gateway.platform_health import PlatformHealth
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.tokenizer_pb2 import ChatMessage
+
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")
+_MODEL_PREFIX = "/v1/models/"
+_log = logging.getLogger(__name__)
+
+
+class Routes:
+    """An ASGI application."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        generation: GenerationRoutes,
+        pipeline: Pipeline,
+        health: PlatformHealth,
+        registry: CollectorRegistry,
+    ) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._health = health
+        self._registry = registry
+        self._started = int(time.time())
+        self._handlers: dict[str, dict[str, Handler]] = {
+            "/v1/chat/completions": {"POST": generation.chat_completions},
+            "/v1/completions": {"POST": generation.completions},
+            "/v1/models": {"GET": self._list_models},
+            "/tokenize": {"POST": self._tokenize},
+            "/detokenize": {"POST": self._detokenize},
+            "/health": {"GET": self._alive},
+            "/ready": {"GET": self._ready},
+            "/metrics": {"GET": self._metrics},
+            "/": {"GET": self._welcome},
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        exchange = HttpExchange(scope, receive, send, self._settings.max_body_bytes)
+        given = exchange.header("x-request-id") or ""
+        exchange.headers["x-request-id"] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        try:
+            await self._handle(scope["method"], scope["path"], exchange)
+        except RequestCancelled:
+            return
+        except Exception as error:  # noqa: BLE001 - this is the boundary
+            await self._refuse(exchange, error)
+
+    async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
+        if path.startswith(_MODEL_PREFIX) and method == "GET":
+            await exchange.send_json(200, self._describe(self._pipeline.fleet.model(path[len(_MODEL_PREFIX) :])))
+            return
+        methods = self._handlers.get(path)
+        if methods is None:
+            raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
+        handler = methods.get("GET" if method == "HEAD" else method)
+        if handler is None:
+            exchange.headers["allow"] = ", ".join(methods)
+            error = error_body(InvalidRequest(f"{path} takes {' or '.join(methods)}, not {method}"))
+            await exchange.send_json(405, error)
+            return
+        await handler(exchange)
+
+    async def _refuse(self, exchange: HttpExchange, error: Exception) -> None:
+        if not isinstance(error, HeadraceError):
+            _log.exception("unexpected failure", extra={"request_id": exchange.headers["x-request-id"]})
+        if exchange.started:
+            return
+        exchange.headers |= error_headers(error)
+        await exchange.send_json(row_of(error).http_status, error_body(error))
+
+    def _describe(self, model: ModelInfo) -> dict[str, object]:
+        return {
+            "id": model.model,
+            "object": "model",
+            "created": self._started,
+            "owned_by": "headrace",
+            "max_model_len": model.max_model_length,
+            "architecture": model.architecture,
+            "precision": model.precision,
+            "parameter_count": model.parameter_count,
+        }
+
+    async def _list_models(self, exchange: HttpExchange) -> None:
+        models = self._pipeline.fleet.models()
+        data = [self._describe(models[name]) for name in sorted(models)]
+        await exchange.send_json(200, {"object": "list", "data": data})
+
+    async def _tokenize(self, exchange: HttpExchange) -> None:
+        body = parse(TokenizeBody, await exchange.read_body())
+        self._note_ignored(exchange, ignored_fields(body, self._settings.strict))
+        model = self._pipeline.fleet.model(body.model)
+        deadline = Deadline.after(self._settings.default_timeout_seconds)
+        if (body.prompt is None) == (body.messages is None):
+            raise InvalidRequest("give either prompt or messages", param="prompt")
+        if body.messages is not None:
+            messages = [ChatMessage(role=entry.role, content=entry.text) for entry in body.messages]
+            tokens = await self._pipeline.encode_chat(body.model, messages, body.add_generation_prompt, deadline)
+        else:
+            tokens = await self._pipeline.encode_text(body.model, body.prompt or "", body.add_special_tokens, deadline)
+        content = {"tokens": tokens, "count": len(tokens), "max_model_len": model.max_model_length}
+        await exchange.send_json(200, content)
+
+    async def _detokenize(self, exchange: HttpExchange) -> None:
+        body = parse(DetokenizeBody, await exchange.read_body())
+        self._note_ignored(exchange, ignored_fields(body, self._settings.strict))
+        self._pipeline.fleet.model(body.model)
+        deadline = Deadline.after(self._settings.default_timeout_seconds)
+        await exchange.send_json(200, {"prompt": await self._pipeline.decode(body.model, body.tokens, deadline)})
+
+    async def _alive(self, exchange: HttpExchange) -> None:
+        await exchange.send_json(200, {"status": "alive"})
+
+    async def _ready(self, exchange: HttpExchange) -> None:
+        await exchange.send_json(200 if self._health.ready else 503, self._health.report())
+
+    async def _metrics(self, exchange: HttpExchange) -> None:
+        await exchange.send_bytes(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+
+    async def _welcome(self, exchange: HttpExchange) -> None:
+        endpoints = [f"{method} {path}" for path, methods in self._handlers.items() for method in methods]
+        await exchange.send_json(200, {"name": "headrace", "endpoints": [*endpoints, f"GET {_MODEL_PREFIX}{{id}}"]})
+
+    @staticmethod
+    def _note_ignored(exchange: HttpExchange, unknown: list[str]) -> None:
+        if unknown:
+            exchange.headers["x-headrace-ignored-fields"] = ", ".join(unknown).encode("ascii", "replace").decode()

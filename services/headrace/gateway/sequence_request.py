@@ -1,0 +1,29 @@
+"""One sequence to generate, as the gateway sees it: checked, encoded, ready to be placed."""
+
+from dataclasses import dataclass
+
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRequest:
+    """What to generate and how to deliver it."""
+
+    request_id: str
+    """Unique per sequence: the request's id and the index of the choice."""
+    model: str
+    prompt_token_ids: list[int]
+    sampling_params: SamplingParams
+    deadline: Deadline
+    accepted: float
+    """When the request was accepted, monotonic seconds."""
+    tenant: str
+    priority_class: "PriorityClass.ValueType"
+    traceparent: str
+    stop_texts: tuple[str, ...] = ()
+    includes_stop_text: bool = False
+    """Whether a stop text that was found stays in the result."""
+    skips_special_tokens: bool = True
+    use_cache: bool = False
+    """Whether a remembered response may answer, and the answer be remembered."""

@@ -1,0 +1,135 @@
+"""The tokens of one sequence, each exactly once and in order, whatever happens to the workers."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+
+from headrace.clients.scheduler import SchedulerClient
+from headrace.errors import DeadlineExceeded, HeadraceError, QueueTimeout, StageFailed, Unavailable
+from headrace.errors.status import from_status
+from headrace.gateway.fleet import Fleet
+from headrace.gateway.inbox import Inbox
+from headrace.gateway.ledger import INTER_TOKEN_LATENCY, OUTPUT_TOKENS, RESUBMISSIONS, TIME_TO_FIRST_TOKEN
+from headrace.gateway.sequence_request import SequenceRequest
+from headrace.v1.scheduler_pb2 import Generation, SubmitRequest, SubmitResponse
+from headrace.v1.worker_pb2 import TokenDelta
+
+RETRY_PAUSE = 0.1
+"""Seconds between two tries to reach a scheduler that is away."""
+
+_log = logging.getLogger(__name__)
+
+
+class TokenStream:
+    """Places a sequence, reads it, and places it again with what it has so far when its worker is lost."""
+
+    def __init__(
+        self, request: SequenceRequest, gateway_id: str, scheduler: SchedulerClient, fleet: Fleet, max_attempts: int
+    ) -> None:
+        self._request = request
+        self._gateway_id = gateway_id
+        self._scheduler = scheduler
+        self._fleet = fleet
+        self._max_attempts = max_attempts
+        self._attempt = 0
+        self._lost_count = 0
+        self._received: list[int] = []
+        self._excluded: list[str] = []
+        self._last_token_time: float | None = None
+
+    async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
+        """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
+        while True:
+            self._attempt += 1
+            inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
+            try:
+                await self._place(inbox)
+                async for delta in inbox.read(self._request.deadline):
+                    yield self._accept(delta)
+                return
+            except Unavailable as error:
+                await self._prepare_retry(inbox, error)
+            finally:
+                self._close(inbox)
+
+    async def _place(self, inbox: Inbox) -> None:
+        placement = await self._submit()
+        attachment = await self._fleet.attachment_for(placement, self._request.deadline.remaining)
+        inbox.worker_id = attachment.worker_id
+        if not attachment.alive:
+            raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
+
+    async def _submit(self) -> SubmitResponse:
+        request = self._request
+        generation = Generation(
+            request_id=request.request_id,
+            attempt=self._attempt,
+            model=request.model,
+            prompt_token_ids=request.prompt_token_ids,
+            output_token_ids=self._received,
+            sampling_params=request.sampling_params,
+            gateway_id=self._gateway_id,
+            traceparent=request.traceparent,
+            cache_salt=request.tenant,
+        )
+        submit = SubmitRequest(
+            generation=generation,
+            priority_class=request.priority_class,
+            tenant=request.tenant,
+            excluded_worker_ids=self._excluded,
+        )
+        try:
+            return await self._scheduler.submit(submit, request.deadline.remaining)
+        except DeadlineExceeded:
+            if self._received:
+                raise DeadlineExceeded("the deadline passed while a lost worker was replaced", stage="queue") from None
+            raise QueueTimeout(stage="queue") from None
+
+    async def _prepare_retry(self, inbox: Inbox, error: HeadraceError) -> None:
+        """Decides whether to go on after a loss. Waiting for an absent scheduler or worker is not an attempt."""
+        if self._request.deadline.expired:
+            raise QueueTimeout(stage="queue") from None
+        if inbox.worker_id is not None:
+            self._excluded = [inbox.worker_id]
+        if isinstance(error, StageFailed):
+            self._lost_count += 1
+            RESUBMISSIONS.labels(model=self._request.model).inc()
+            _log.warning("moving a sequence", extra={"sequence": self._request.request_id, "error": error.message})
+        elif error.stage == "schedule" and error.retry_after is not None:
+            raise error
+        if self._lost_count >= self._max_attempts:
+            raise error
+        await asyncio.sleep(min(RETRY_PAUSE, self._request.deadline.remaining))
+
+    def _accept(self, delta: TokenDelta) -> TokenDelta:
+        """Drops what is already there, by number, and keeps what is new."""
+        if delta.HasField("error"):
+            raise from_status(delta.error)
+        known = len(self._received)
+        if delta.first_index > known:
+            raise StageFailed(f"tokens {known} to {delta.first_index - 1} never arrived", stage="decode")
+        if delta.first_index < known:
+            overlap = known - delta.first_index
+            del delta.token_ids[:overlap], delta.logprobs[:overlap]
+            delta.first_index = known
+        self._received.extend(delta.token_ids)
+        self._measure(len(delta.token_ids))
+        return delta
+
+    def _measure(self, token_count: int) -> None:
+        if token_count == 0:
+            return
+        now, model = time.monotonic(), self._request.model
+        OUTPUT_TOKENS.labels(model=model).inc(token_count)
+        if self._last_token_time is None:
+            TIME_TO_FIRST_TOKEN.labels(model=model).observe(now - self._request.accepted)
+        else:
+            for _ in range(token_count):
+                INTER_TOKEN_LATENCY.labels(model=model).observe((now - self._last_token_time) / token_count)
+        self._last_token_time = now
+
+    def _close(self, inbox: Inbox) -> None:
+        self._fleet.inboxes.close(inbox)
+        if inbox.worker_id is not None and not inbox.ended:
+            self._fleet.cancel(inbox.worker_id, inbox.request_id, inbox.attempt)
