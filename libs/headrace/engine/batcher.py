@@ -15,7 +15,7 @@ from headrace.engine.engine import EngineSpec
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, TokenLogprob
 from headrace.engine.request_check import check_request
 from headrace.engine.sequence import Sequence
-from headrace.engine.step_plan import Chunk, Sample, StepPlan
+from headrace.engine.step_plan import Chunk, PlanDraft, Sample, StepPlan
 from headrace.errors.tree import InvalidRequest
 
 WATERMARK = 0.01
@@ -78,18 +78,13 @@ class Batcher:
         Decodes come before prefill chunks, older sequences before younger ones. When the blocks run out, the youngest
         sequence loses its blocks and waits for recomputation; then nobody is admitted in this step.
         """
-        chunks: dict[Sequence, Chunk] = {}
-        preempted = False
+        draft = PlanDraft(budget_left=self._spec.max_step_token_count)
         for sequence in sorted(self._running, key=lambda running: (running.remaining_count > 1, running.arrival)):
-            chunk = self._chunk(sequence, self._budget_left(chunks))
-            while chunk and sequence in self._running and not self._grow(sequence, chunk.end):
-                chunks.pop(self._preempt_youngest(), None)
-                preempted = True
-            if chunk and sequence in self._running:
-                chunks[sequence] = chunk
-        if not preempted:
-            self._admit(chunks)
-        return StepPlan(tuple(sorted(chunks.values(), key=lambda chunk: chunk.token_count > 1)))
+            if sequence not in draft.preempted:
+                self._continue(sequence, draft)
+        if not draft.preempted:
+            self._admit(draft)
+        return draft.finish()
 
     def record(self, plan: StepPlan, samples: Mapping[str, Sample]) -> list[Delta]:
         """Books what a step computed: frees finished sequences and returns what each gained.
@@ -137,8 +132,17 @@ class Batcher:
             if sequence.block_table or sequence.computed_count:
                 raise AssertionError(f"{sequence.request_id} waits, but holds blocks")
 
-    def _budget_left(self, chunks: Mapping[Sequence, Chunk]) -> int:
-        return self._spec.max_step_token_count - sum(chunk.token_count for chunk in chunks.values())
+    def _continue(self, sequence: Sequence, draft: PlanDraft) -> None:
+        """Plans the next chunk of a running sequence, at the expense of the youngest ones if need be."""
+        chunk = self._chunk(sequence, draft.budget_left)
+        if chunk is None:
+            return
+        while not self._grow(sequence, chunk.end):
+            youngest = self._preempt_youngest()
+            draft.preempt(youngest)
+            if youngest is sequence:
+                return
+        draft.add(chunk)
 
     def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
         """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
@@ -172,7 +176,7 @@ class Batcher:
         sequence.block_table = []
         sequence.computed_count = 0
 
-    def _admit(self, chunks: dict[Sequence, Chunk]) -> None:
+    def _admit(self, draft: PlanDraft) -> None:
         """Starts waiting sequences in order of arrival, as long as there is budget and room for all their tokens."""
         promised = sum(
             max(0, self._block_count(sequence.token_count) - len(sequence.block_table)) for sequence in self._running
@@ -185,14 +189,14 @@ class Batcher:
             if self._running and missing + self._watermark > room:
                 return
             sequence.computed_count = len(cached) * self._spec.block_size
-            chunk = self._chunk(sequence, self._budget_left(chunks))
+            chunk = self._chunk(sequence, draft.budget_left)
             if chunk is None:
                 sequence.computed_count = 0
                 return
             self._start(sequence, cached)
             self._grow(sequence, chunk.end)
             promised += self._block_count(sequence.token_count) - len(sequence.block_table)
-            chunks[sequence] = chunk
+            draft.add(chunk)
 
     def _find_cached(self, sequence: Sequence) -> list[int]:
         """Cached blocks of the sequence's beginning. At least one token is left over: its logits are needed."""

@@ -17,23 +17,24 @@ class EngineConfig:
     """Tokens per KV block."""
     block_count: int | None = None
     """KV blocks. Unset: as many as `max_running_count` requests of full length need, within `kv_cache_bytes`."""
-    kv_cache_bytes: int = 1 << 30
-    """Upper bound for the KV cache where `block_count` is unset."""
+    kv_cache_bytes: int | None = None
+    """Upper bound for the KV cache where `block_count` is unset. Unset: 1 GiB on the CPU,
+    most of the free memory on a GPU."""
     max_running_count: int = 64
     """Most sequences in one step."""
     max_step_token_count: int = 512
     """Token budget of one step."""
     max_model_len: int | None = None
-    """Longest prompt plus output, in tokens. Unset: as the checkpoint says; never more than that."""
+    """Longest prompt plus output, in tokens. Unset: as the checkpoint says, which is also the most."""
     thread_count: int | None = None
     """Threads of torch's one pool, which is shared by the whole process. Unset: one less than the cores, because a
     thread that waits for a core that another process holds makes all others wait too."""
     prefix_cache: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("block_size", "kv_cache_bytes", "max_running_count", "max_step_token_count"):
+        for name in ("block_size", "max_running_count", "max_step_token_count"):
             self._require_positive(name, getattr(self, name))
-        for name in ("block_count", "max_model_len", "thread_count"):
+        for name in ("block_count", "kv_cache_bytes", "max_model_len", "thread_count"):
             if getattr(self, name) is not None:
                 self._require_positive(name, getattr(self, name))
         if self.max_step_token_count < self.block_size:

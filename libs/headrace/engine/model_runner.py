@@ -11,6 +11,7 @@ from headrace.engine.attention.gather import KEY_TILE, AttentionGroup
 from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.layers.linear import ROW_TILE
 from headrace.engine.models.llama import Llama, StepTensors
+from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Chunk, StepPlan
 
 MAX_SCORE_COUNT = 1 << 24
@@ -27,6 +28,11 @@ class StepLogits:
     """The chunk of each of the first rows."""
     scoring: tuple[Chunk, ...]
     """Chunks with scored prompt tokens, whose rows follow in order: `len(chunk.scored_prompt_range)` each."""
+
+    def owners(self, rows: list[int]) -> list[Sequence]:
+        """The sequences that `rows` belong to."""
+        chunks = [*self.sampling, *(chunk for chunk in self.scoring for _ in chunk.scored_prompt_range)]
+        return [chunks[row].sequence for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

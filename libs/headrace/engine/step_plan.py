@@ -50,6 +50,29 @@ class StepPlan:
 
 
 @dataclass(slots=True)
+class PlanDraft:
+    """A plan in the making."""
+
+    budget_left: int
+    """Tokens that still fit the step."""
+    chunks: dict[Sequence, Chunk] = field(default_factory=dict)
+    preempted: set[Sequence] = field(default_factory=set)
+
+    def add(self, chunk: Chunk) -> None:
+        self.chunks[chunk.sequence] = chunk
+        self.budget_left -= chunk.token_count
+
+    def preempt(self, sequence: Sequence) -> None:
+        """Takes a sequence out, whether it was already planned or not."""
+        self.preempted.add(sequence)
+        if chunk := self.chunks.pop(sequence, None):
+            self.budget_left += chunk.token_count
+
+    def finish(self) -> StepPlan:
+        return StepPlan(tuple(sorted(self.chunks.values(), key=lambda chunk: chunk.token_count > 1)))
+
+
+@dataclass(slots=True)
 class Sample:
     """What the model made of one chunk."""
 

@@ -8,20 +8,17 @@ import torch
 from torch import Tensor
 
 from headrace.engine import sampler
-from headrace.engine.attention.gather import KEY_TILE
-from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.loader.model_config import ModelConfig, read_model_config
+from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.loader.weights import Weights
 from headrace.engine.model_runner import ModelRunner, StepLogits
 from headrace.engine.models.llama import Llama
+from headrace.engine.placement import build_cache, choose_device, choose_max_len, choose_precision
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.step_plan import Sample, StepPlan
-from headrace.errors.tree import ConfigError, InternalError
-
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+from headrace.errors.tree import InternalError
 
 
 class TorchEngine:
@@ -44,12 +41,12 @@ class TorchEngine:
         """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
         torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
         model_config = read_model_config(folder)
-        device = _device(config)
-        dtype = _dtype(config, model_config, device)
-        max_len = min(config.max_model_len or model_config.max_model_len, model_config.max_model_len)
+        device = choose_device(config)
+        dtype = choose_precision(config, model_config, device)
+        max_len = choose_max_len(config, model_config)
         with torch.inference_mode():
             model = Llama(model_config, max_len, Weights(folder), dtype, device)
-            cache = _cache(config, model_config, max_len, dtype, device)
+            cache = build_cache(config, model_config, max_len, dtype, device)
         spec = EngineSpec(
             architecture=model_config.architecture,
             vocab_size=model_config.vocab_size,
@@ -145,17 +142,16 @@ class TorchEngine:
 
     def _drop_failed(self, logits: StepLogits) -> None:
         """Forgets requests whose logits are not finite, with everything that they put into the KV cache."""
-        for row in _find_broken(logits.values[: len(logits.sampling)]):
-            request_id = logits.sampling[row].sequence.request_id
-            blocks = list(logits.sampling[row].sequence.block_table)
-            self._batcher.pool.forget(blocks)
-            self._runner.clear(blocks)
-            self._batcher.cancel(request_id)
+        broken = {id(sequence): sequence for sequence in logits.owners(_find_broken(logits.values))}
+        for sequence in broken.values():
+            self._batcher.pool.forget(sequence.block_table)
+            self._runner.clear(sequence.block_table)
+            self._batcher.cancel(sequence.request_id)
             self._failures.append(
                 InternalError(
-                    f"The model's logits for request {request_id} are not finite.",
-                    stage="decode",
-                    details={"request_id": request_id},
+                    f"The model's logits for request {sequence.request_id} are not finite.",
+                    stage="decode" if sequence.output_count else "prefill",
+                    details={"request_id": sequence.request_id},
                 )
             )
 
@@ -166,31 +162,3 @@ def _find_broken(logits: Tensor) -> list[int]:
         return []
     rows: list[int] = torch.isfinite(logits.amax(dim=-1)).logical_not().nonzero()[:, 0].tolist()
     return rows
-
-
-def _device(config: EngineConfig) -> torch.device:
-    try:
-        device = torch.device(config.device)
-    except RuntimeError as error:
-        raise ConfigError(f"device is {config.device!r}: torch does not know it.") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"device is {config.device!r}, but torch sees no CUDA device here.")
-    return device
-
-
-def _dtype(config: EngineConfig, model: ModelConfig, device: torch.device) -> torch.dtype:
-    name = config.precision or ("float32" if device.type == "cpu" else model.precision)
-    if name not in PRECISIONS:
-        raise ConfigError(f"precision is {name!r}: it must be one of {', '.join(PRECISIONS)}.")
-    return PRECISIONS[name]
-
-
-def _cache(config: EngineConfig, model: ModelConfig, max_len: int, dtype: torch.dtype, device: torch.device) -> KvCache:
-    if KEY_TILE % config.block_size:
-        raise ConfigError(f"block_size is {config.block_size}: it must divide {KEY_TILE}.")
-    block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
-    wanted = config.max_running_count * -(-max_len // config.block_size)
-    block_count = config.block_count or min(wanted, max(1, config.kv_cache_bytes // block_bytes))
-    return KvCache(
-        model.layer_count, block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device
-    )

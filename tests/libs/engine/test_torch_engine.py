@@ -9,6 +9,7 @@ from engine_running import finish, request, run, tokens
 from tiny_models import SHAPES, VOCAB_SIZE, continue_greedily, make_oracle, make_prompts
 from transformers import LlamaForCausalLM
 
+from headrace.engine import model_runner
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import FinishReason
 from headrace.engine.torch_engine import TorchEngine
@@ -104,6 +105,20 @@ def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sample
             assert engine.stats().prefix_hit_token_count > 0
 
 
+def test_long_chunks_attend_in_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    each = request("r", PROMPTS[5], max_tokens=4, temperature=0.0, logprob_count=0, prompt_logprob_count=0)
+    whole, parts = load(folder, max_step_token_count=512), load(folder, max_step_token_count=512)
+    whole.add(each)
+    expected = finish(whole)
+    monkeypatch.setattr(model_runner, "MAX_SCORE_COUNT", 20_000)
+    parts.add(each)
+    assert finish(parts) == expected
+
+
+def test_bfloat16_runs(folder: Path) -> None:
+    assert len(run(load(folder, precision="bfloat16"), request("r", PROMPTS[3], max_tokens=8))["r"]) == 8
+
+
 def test_resuming_elsewhere_continues_the_same_text(folder: Path) -> None:
     sampling = {"max_tokens": 20, "seed": 3, "temperature": 1.0, "frequency_penalty": 0.5, "repetition_penalty": 1.1}
     whole = run(load(folder), request("r", PROMPTS[3], **sampling))["r"]
@@ -190,7 +205,14 @@ def test_impossible_requests_are_refused(folder: Path, prompt: tuple[int, ...], 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"block_size": 0}, {"block_size": 24}, {"device": "quantum"}, {"precision": "int3"}, {"max_step_token_count": 8}],
+    [
+        {"block_size": 0},
+        {"block_size": 24},
+        {"device": "quantum"},
+        {"precision": "int3"},
+        {"max_step_token_count": 8},
+        {"max_model_len": 513},
+    ],
 )
 def test_bad_settings_are_refused(folder: Path, settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
@@ -213,6 +235,15 @@ def test_broken_logits_fail_one_request_only(folder: Path) -> None:
     if 13 not in PROMPTS[4]:
         assert tokens(good["good"]) == expected
     assert "bad" not in good
+
+
+def test_broken_prompt_scores_fail_too(folder: Path) -> None:
+    engine = load(folder)
+    engine._runner._model._embedding = engine._runner._model._embedding * float("inf")
+    engine.add(request("bad", PROMPTS[1], max_tokens=0, prompt_logprob_count=0))
+    with pytest.raises(InternalError):
+        engine.step()
+    assert not engine.has_work()
 
 
 def test_two_threads_keep_rows_independent(folder: Path) -> None:

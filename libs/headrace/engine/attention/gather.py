@@ -41,16 +41,30 @@ def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup]) -> Ten
 
 
 def _attend_group(queries: Tensor, layer: KvLayer, group: AttentionGroup) -> Tensor:
+    """[tokens, heads, head] to [tokens, heads x head]. Queries that share a KV head become rows of one product."""
     token_count, head_count, head_size = queries.shape
-    kv_head_count = layer.kv_head_count
-    query_count = token_count // group.sequence_count
-    share = head_count // kv_head_count
+    share = head_count // layer.kv_head_count
     keys, values = layer.gather(group.block_rows, group.sequence_count)
-    folded = queries.view(group.sequence_count, query_count, kv_head_count, share, head_size).transpose(1, 2)
-    folded = folded.reshape(group.sequence_count * kv_head_count, query_count * share, head_size)
-    outputs = _weigh(_fill_tile(folded), keys, values, group.mask)[:, : query_count * share]
-    unfolded = outputs.view(group.sequence_count, kv_head_count, query_count, share, head_size).transpose(1, 2)
-    return unfolded.reshape(token_count, head_count * head_size)
+    if token_count == group.sequence_count:
+        outputs = _weigh(queries.reshape(-1, share, head_size), keys, values, group.mask)
+        return outputs.reshape(token_count, head_count * head_size)
+    split = (group.sequence_count, -1, layer.kv_head_count, share, head_size)
+    folded = queries.view(split).transpose(1, 2)  # [sequences, kv heads, queries, share, head]
+    outputs = _weigh(folded.reshape(len(keys), -1, head_size), keys, values, group.mask)
+    return outputs.view(folded.shape).transpose(1, 2).reshape(token_count, head_count * head_size)
+
+
+def _weigh(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+    """Softmax attention [batch, rows, head]: scores in one product, values tile by tile."""
+    scores = torch.baddbmm(mask, _fill_tile(queries), keys.transpose(1, 2), alpha=queries.shape[-1] ** -0.5)
+    weights = torch.softmax(scores, dim=-1)
+    if keys.shape[1] == KEY_TILE:
+        return torch.bmm(weights, values)[:, : queries.shape[1]]
+    tiles = zip(torch.split(weights, KEY_TILE, dim=2), torch.split(values, KEY_TILE, dim=1), strict=True)
+    outputs = torch.bmm(*next(tiles))
+    for tile_weights, tile_values in tiles:
+        outputs.baddbmm_(tile_weights, tile_values)
+    return outputs[:, : queries.shape[1]]
 
 
 def _fill_tile(queries: Tensor) -> Tensor:
@@ -60,13 +74,3 @@ def _fill_tile(queries: Tensor) -> Tensor:
     if not missing:
         return queries
     return torch.cat((queries, queries[:, :1].expand(batch, missing, head_size)), dim=1)
-
-
-def _weigh(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Softmax attention [batch, rows, head]: scores in one product, values tile by tile."""
-    scores = torch.baddbmm(mask, queries, keys.transpose(1, 2), alpha=queries.shape[-1] ** -0.5)
-    weights = torch.softmax(scores, dim=-1)
-    outputs = torch.bmm(weights[:, :, :KEY_TILE], values[:, :KEY_TILE])
-    for start in range(KEY_TILE, keys.shape[1], KEY_TILE):
-        outputs.baddbmm_(weights[:, :, start : start + KEY_TILE], values[:, start : start + KEY_TILE])
-    return outputs

@@ -1,0 +1,60 @@
+"""Settles where a model runs and how much it may hold, from the settings and the checkpoint."""
+
+import torch
+
+from headrace.engine.attention.gather import KEY_TILE
+from headrace.engine.attention.kv_cache import KvCache
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.loader.model_config import ModelConfig
+from headrace.errors.tree import ConfigError
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+CPU_KV_BYTES = 1 << 30
+GPU_KV_SHARE = 0.8
+"""Of the memory that is free once the weights are loaded."""
+
+
+def choose_device(config: EngineConfig) -> torch.device:
+    """Raises ConfigError for a device that is not there."""
+    try:
+        device = torch.device(config.device)
+    except RuntimeError as error:
+        raise ConfigError(f"device is {config.device!r}: torch does not know it.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device is {config.device!r}, but torch sees no CUDA device here.")
+    return device
+
+
+def choose_precision(config: EngineConfig, model: ModelConfig, device: torch.device) -> torch.dtype:
+    """Raises ConfigError for an unknown one."""
+    name = config.precision or ("float32" if device.type == "cpu" else model.precision)
+    if name not in PRECISIONS:
+        raise ConfigError(f"precision is {name!r}: it must be one of {', '.join(PRECISIONS)}.")
+    return PRECISIONS[name]
+
+
+def choose_max_len(config: EngineConfig, model: ModelConfig) -> int:
+    """Longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for."""
+    if config.max_model_len is not None and config.max_model_len > model.max_model_len:
+        raise ConfigError(f"max_model_len is {config.max_model_len}, but the model was made for {model.max_model_len}.")
+    return config.max_model_len or model.max_model_len
+
+
+def build_cache(
+    config: EngineConfig, model: ModelConfig, max_len: int, dtype: torch.dtype, device: torch.device
+) -> KvCache:
+    """A KV cache of as many blocks as are wanted and fit. Raises ConfigError for a block size that does not suit."""
+    if KEY_TILE % config.block_size:
+        raise ConfigError(f"block_size is {config.block_size}: it must divide {KEY_TILE}.")
+    block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
+    wanted = config.max_running_count * -(-max_len // config.block_size)
+    block_count = config.block_count or min(wanted, max(1, _kv_cache_bytes(config, device) // block_bytes))
+    return KvCache(
+        model.layer_count, block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device
+    )
+
+
+def _kv_cache_bytes(config: EngineConfig, device: torch.device) -> int:
+    if config.kv_cache_bytes is not None:
+        return config.kv_cache_bytes
+    return int(torch.cuda.mem_get_info(device)[0] * GPU_KV_SHARE) if device.type == "cuda" else CPU_KV_BYTES
