@@ -4,21 +4,25 @@ import importlib.resources
 import sys
 from pathlib import Path
 
+import google.rpc
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent
 
 
+def include_paths() -> list[str]:
+    """Where protoc finds our protos and those of Google that they import."""
+    well_known = importlib.resources.files("grpc_tools") / "_proto"
+    google_rpc = Path(next(iter(google.rpc.__path__))).parents[1]
+    return [f"--proto_path={path}" for path in (ROOT, well_known, google_rpc)]
+
+
 def generate(target: Path) -> None:
     """Writes Python modules and type stubs for every proto below `target`."""
     protos = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("headrace/v1/*.proto"))
-    well_known = importlib.resources.files("grpc_tools") / "_proto"
-    google_rpc = Path(importlib.resources.files("google.rpc")._paths[0]).parents[1]  # type: ignore[attr-defined]
     arguments = [
         "protoc",
-        f"--proto_path={ROOT}",
-        f"--proto_path={well_known}",
-        f"--proto_path={google_rpc}",
+        *include_paths(),
         f"--python_out={target}",
         f"--grpc_python_out={target}",
         f"--mypy_out=quiet:{target}",

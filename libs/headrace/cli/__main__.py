@@ -1,11 +1,16 @@
 """`headrace COMMAND`. Each command is a file of its own."""
 
+import os
 import sys
 
 from cyclopts import App
 
 from headrace.cli.output import fail
 from headrace.errors import HeadraceError
+
+# The supervisor starts processes while it talks gRPC; it never forks without exec, so gRPC need not prepare for that.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 app = App(
     name="headrace",

@@ -40,7 +40,7 @@ class Boundary(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         handler = await continuation(handler_call_details)
@@ -66,7 +66,9 @@ _HANDLER_KINDS = {
 }
 
 
-def _wrap_unary(behaviour: Callable[..., Awaitable[Any]], method: str, traceparent: str) -> Callable[..., Awaitable[Any]]:
+def _wrap_unary(
+    behaviour: Callable[..., Awaitable[Any]], method: str, traceparent: str
+) -> Callable[..., Awaitable[Any]]:
     async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
         with continued_trace(traceparent):
             try:

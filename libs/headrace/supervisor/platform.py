@@ -1,6 +1,7 @@
 """The platform of one machine: which processes there are, in which order they start and stop."""
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
@@ -8,15 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
+import httpx2
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, Unavailable
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
 from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import PortReservation
-from headrace.supervisor.process import ProcessSpec, SupervisedProcess
+from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedProcess
 from headrace.supervisor.state import StateFolder
 
 PROBE_TIMEOUT = 1.0
@@ -85,6 +87,7 @@ class Platform:
         for spec in self._service_specs():
             self._add(spec)
         await asyncio.gather(*(process.wait_ready(deadline) for process in self.processes))
+        await self._wait_until_answering(deadline)
 
     async def stop(self) -> None:
         """Stops what was started, in order. Nothing is left of it."""
@@ -105,6 +108,18 @@ class Platform:
         """Ends everything at once, for the impatient."""
         for process in self.processes:
             process.kill()
+
+    async def _wait_until_answering(self, deadline: Deadline) -> None:
+        """Every service is up; now the gateway has to have met them."""
+        async with httpx2.AsyncClient() as client:
+            while True:
+                with contextlib.suppress(httpx2.HTTPError):
+                    response = await client.get(f"{self.http_url}/ready", timeout=PROBE_TIMEOUT)
+                    if response.status_code == httpx2.codes.OK:
+                        return
+                if deadline.expired:
+                    raise Unavailable(f"the gateway is not ready in time; its log: {self._state.log_path('gateway')}")
+                await asyncio.sleep(PROBE_INTERVAL)
 
     def _reserve(self, name: str, port: int) -> None:
         try:

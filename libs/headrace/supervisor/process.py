@@ -55,20 +55,20 @@ class SupervisedProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    def start(self) -> "asyncio.Task[None]":
         self._task = asyncio.create_task(self._keep_running(), name=f"supervise-{self.spec.name}")
+        return self._task
 
     async def wait_ready(self, deadline: Deadline) -> None:
         """Raises ConfigError when it refuses to start, Unavailable when it is not ready in time."""
+        running = self._task or self.start()
         waiting = asyncio.create_task(self.ready.wait())
-        task = self._task
-        assert task is not None
         try:
-            await asyncio.wait({waiting, task}, timeout=deadline.remaining, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({waiting, running}, timeout=deadline.remaining, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
-        if task.done():
-            task.result()
+        if running.done():
+            running.result()
         if not self.ready.is_set():
             raise Unavailable(f"{self.spec.name} is not ready in time; its log: {self.spec.log_path}")
 
@@ -103,7 +103,7 @@ class SupervisedProcess:
             code = await process.wait()
             probing.cancel()
             self.ready.clear()
-            if self._stopping:
+            if self._is_stopping():
                 return
             if code == EXIT_BAD_START and self.restarts == 0:
                 raise ConfigError(_last_line(self.spec.log_path))
@@ -128,10 +128,13 @@ class SupervisedProcess:
         return self._process
 
     async def _probe(self) -> None:
-        while not await self.spec.is_ready():
+        while not await self.spec.is_ready():  # noqa: ASYNC110 - it is another process's event
             await asyncio.sleep(PROBE_INTERVAL)
         self.ready.set()
         self._set_state("ready")
+
+    def _is_stopping(self) -> bool:
+        return self._stopping
 
     def _set_state(self, state: State) -> None:
         self.state = state

@@ -1,0 +1,52 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help up test fmt check gen bench clean
+
+help:
+	@echo "make up      run the whole platform with the bundled model"
+	@echo "make test    run every test that needs no GPU"
+	@echo "make check   lint and types        make fmt    format"
+	@echo "make gen     regenerate libs/headrace/v1 from protos/"
+	@echo "make bench   measure what the platform costs on top of the engine"
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Headrace needs Python 3.11 or newer; $(PYTHON) is older. Name another with: make PYTHON=python3.12 up"; exit 1; }
+	@$(PYTHON) -m venv .venv
+
+.venv/.local: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing Headrace into .venv (the first time takes a minute or two) …"
+	@$(PIP) --editable '.[local]'
+	@touch $@
+
+.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing Headrace and its tools into .venv (the first time takes a few minutes) …"
+	@$(PIP) --editable '.[dev]'
+	@touch $@ .venv/.local
+
+up: .venv/.local
+	@$(BIN)/headrace up
+
+test: check
+	@$(BIN)/python -m pytest
+
+check: .venv/.dev
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+fmt: .venv/.dev
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+gen: .venv/.dev
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py
+
+bench: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.platform_cost
+
+clean:
+	rm -rf .venv

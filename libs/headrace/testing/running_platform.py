@@ -1,0 +1,119 @@
+"""A whole platform as `headrace up` starts it, for tests that want the real thing."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+
+START_SECONDS = 90.0
+STOP_SECONDS = 10.0
+"""What the contract allows between the signal and the end."""
+
+
+class RunningPlatform:
+    """Handles to a platform that is ready."""
+
+    def __init__(self, process: "subprocess.Popen[str]", ready: dict[str, Any], state_dir: Path) -> None:
+        self.process = process
+        self.ready = ready
+        self.state_dir = state_dir
+        self.http: str = ready["http"]
+        self.grpc: str = ready["grpc"]
+
+    def describe(self) -> dict[str, Any]:
+        """What `headrace ps --json` says."""
+        command = [sys.executable, "-m", "headrace.cli", "ps", "--json", "--state-dir", str(self.state_dir)]
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        return dict(json.loads(completed.stdout))
+
+    def service(self, name: str) -> dict[str, Any]:
+        return next(service for service in self.describe()["services"] if service["name"] == name)
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Sends a signal to one service, SIGKILL unless told otherwise."""
+        os.kill(self.service(name)["pid"], number)
+
+    def wait_until_restarted(self, name: str, restarts: int, timeout: float = 30.0) -> None:
+        """Waits until a service is ready again after having been restarted `restarts` times."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            service = self.service(name)
+            if service["restarts"] >= restarts and service["state"] == "ready":
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"{name} did not come back within {timeout} s: {self.service(name)}")
+
+    def metrics(self) -> dict[str, float]:
+        """The sum over all labels of every metric of `/metrics`."""
+        totals: dict[str, float] = {}
+        for line in httpx2.get(f"{self.http}/metrics", timeout=10).text.splitlines():
+            if not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                name = name.partition("{")[0]
+                totals[name] = totals.get(name, 0.0) + float(value)
+        return totals
+
+    def wait_until_idle(self, timeout: float = 15.0) -> None:
+        """Waits until no request, sequence, session or KV block is held anywhere."""
+        names = ("requests_open", "requests_running", "requests_waiting", "kv_blocks_used", "worker_sessions")
+        deadline = time.monotonic() + timeout
+        while True:
+            metrics = self.metrics()
+            held = {name: metrics[f"headrace_{name}"] for name in names if metrics[f"headrace_{name}"] != 0}
+            if not held:
+                return
+            if time.monotonic() > deadline:
+                raise AssertionError(f"still held after {timeout} s: {held}")
+            time.sleep(0.05)
+
+    def log(self, name: str) -> str:
+        return (self.state_dir / "logs" / f"{name}.log").read_text(errors="replace")
+
+
+@contextlib.contextmanager
+def running_platform(state_dir: Path, arguments: Sequence[str] = ()) -> Iterator[RunningPlatform]:
+    """Starts a platform on free ports, and on leaving stops it and checks that nothing of it is left."""
+    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(state_dir)]
+    command += ["--http-port", "0", "--grpc-port", "0", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        platform = RunningPlatform(process, _wait_ready(process), state_dir)
+        yield platform
+        descendants = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        code = process.wait(STOP_SECONDS)
+        left = [child for child in descendants if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+        if code != 0 or left:
+            raise AssertionError(f"exit code {code}, processes left: {left}")
+    finally:
+        _end(process)
+
+
+def _wait_ready(process: "subprocess.Popen[str]") -> dict[str, Any]:
+    deadline = time.monotonic() + START_SECONDS
+    for line in process.stdout or ():
+        event = json.loads(line)
+        if event["event"] == "ready":
+            return dict(event)
+        if event["event"] == "error" or time.monotonic() > deadline:
+            break
+    process.kill()
+    raise AssertionError(f"the platform did not start: {process.communicate()[1]}")
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,94 @@
+"""Imports go one way: from services down to errors. Services do not know each other; torch stays in the engine."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LAYERS = [
+    {"v1", "errors", "demo_model"},
+    {"config", "engine"},
+    {"telemetry"},
+    {"bus", "rpc"},
+    {"clients"},
+    {"service"},
+    {"supervisor"},
+    {"testing", "cli"},
+]
+RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
+SERVICES = {"gateway", "tokenizer", "scheduler", "cache", "worker"}
+HEAVY = {"torch", "transformers", "safetensors"}
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def sources(root: Path, part: str) -> list[Path]:
+    found = sorted((root / part / "headrace").rglob("*.py"))
+    assert found
+    return [path for path in found if "v1" not in path.relative_to(root).parts]
+
+
+def package_of(root: Path, path: Path) -> str:
+    return path.relative_to(root).parts[2]
+
+
+def test_every_library_package_has_a_layer(root: Path) -> None:
+    packages = {path.name for path in (root / "libs" / "headrace").iterdir() if (path / "__init__.py").exists()}
+    assert packages - set(RANK) == set()
+
+
+def test_libraries_import_only_what_is_below_them(root: Path) -> None:
+    wrong = []
+    for path in sources(root, "libs"):
+        package = package_of(root, path)
+        for name in imports_of(path):
+            parts = name.split(".")
+            if parts[0] != "headrace" or len(parts) == 1 or parts[1] == package:
+                continue
+            if parts[1] in SERVICES or (parts[1] in RANK and RANK[parts[1]] >= RANK[package]):
+                wrong.append(f"{path.relative_to(root)}: {name}")
+    assert wrong == []
+
+
+def test_a_service_never_imports_another(root: Path) -> None:
+    wrong = []
+    for path in sources(root, "services"):
+        others = SERVICES - {package_of(root, path)}
+        for name in imports_of(path):
+            parts = name.split(".")
+            if parts[0] == "headrace" and len(parts) > 1 and parts[1] in others | {"supervisor", "cli", "testing"}:
+                wrong.append(f"{path.relative_to(root)}: {name}")
+    assert wrong == []
+
+
+def test_only_the_engine_and_the_training_of_the_demo_model_import_torch(root: Path) -> None:
+    wrong = []
+    for path in [*sources(root, "libs"), *sources(root, "services")]:
+        relative = path.relative_to(root).as_posix()
+        if relative.startswith(("libs/headrace/engine/", "libs/headrace/demo_model/training/")):
+            continue
+        wrong += [f"{relative}: {name}" for name in imports_of(path) if name.split(".")[0] in HEAVY]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["batcher", "block_pool", "block_hash", "sequence", "request", "engine", "sim"])
+def test_the_parts_of_the_engine_that_only_plan_do_not_import_torch(root: Path, name: str) -> None:
+    path = root / "libs" / "headrace" / "engine" / f"{name}.py"
+    assert [module for module in imports_of(path) if module.split(".")[0] in HEAVY | {"numpy"}] == []
+
+
+def test_only_the_worker_and_the_scheduler_know_the_engine(root: Path) -> None:
+    for path in sources(root, "services"):
+        if package_of(root, path) in {"gateway", "tokenizer", "cache"}:
+            assert not any(name.startswith("headrace.engine") for name in imports_of(path)), path
+        if package_of(root, path) == "scheduler":
+            known = {name for name in imports_of(path) if name.startswith("headrace.engine")}
+            assert known <= {"headrace.engine.block_hash", "headrace.engine.block_hash.hash_blocks"}

@@ -1,0 +1,32 @@
+"""Platforms that tests share. Each is started when first needed, and stopped, with a check, at the end."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.running_platform import RunningPlatform, running_platform
+
+ROOT = Path(__file__).resolve().parents[1]
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top of the repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def demo_platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """The bundled model, one worker. Not to be harmed."""
+    with running_platform(tmp_path_factory.mktemp("demo")) as platform:
+        yield platform
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
