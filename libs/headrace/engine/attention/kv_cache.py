@@ -7,11 +7,25 @@ SPARE_BLOCK_COUNT = 1
 """A block of zeros beyond those of the pool, which fills up short block tables."""
 
 
+class GatherBuffer:
+    """Memory that every gather reuses: fresh pages would cost as much as the copy itself."""
+
+    def __init__(self, row_size: int, dtype: torch.dtype, device: torch.device) -> None:
+        self._rows = torch.empty((0, row_size), dtype=dtype, device=device)
+
+    def take(self, row_count: int) -> Tensor:
+        """[row_count, row size], until the next call."""
+        if row_count > len(self._rows):
+            self._rows = self._rows.new_empty((row_count, self._rows.shape[1]))
+        return self._rows[:row_count]
+
+
 class KvLayer:
     """Keys and values of one layer: [2, kv heads, blocks, block size, head]. A head's block is contiguous."""
 
-    def __init__(self, states: Tensor) -> None:
+    def __init__(self, states: Tensor, buffer: GatherBuffer) -> None:
         self.states = states
+        self._buffer = buffer
         self.kv_head_count = states.shape[1]
         self._tokens = states.view(-1, states.shape[-1])
         self._blocks = states.view(-1, states.shape[-1] * states.shape[-2])
@@ -21,8 +35,11 @@ class KvLayer:
         self._tokens.index_copy_(0, rows, states.reshape(-1, states.shape[-1]))
 
     def gather(self, rows: Tensor, sequence_count: int) -> tuple[Tensor, Tensor]:
-        """Keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`."""
-        gathered = self._blocks.index_select(0, rows)
+        """Keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`.
+
+        They are valid until the next call for any layer of the same cache.
+        """
+        gathered = torch.index_select(self._blocks, 0, rows, out=self._buffer.take(len(rows)))
         keys, values = gathered.view(2, sequence_count * self.kv_head_count, -1, self._tokens.shape[-1]).unbind()
         return keys, values
 
@@ -45,7 +62,8 @@ class KvCache:
         self.zero_block = block_count
         stride = block_count + SPARE_BLOCK_COUNT
         shape = (2, kv_head_count, stride, block_size, head_size)
-        self.layers = [KvLayer(torch.zeros(shape, dtype=dtype, device=device)) for _ in range(layer_count)]
+        buffer = GatherBuffer(block_size * head_size, dtype, device)
+        self.layers = [KvLayer(torch.zeros(shape, dtype=dtype, device=device), buffer) for _ in range(layer_count)]
         self._first_blocks = torch.arange(2 * kv_head_count).view(2, 1, kv_head_count, 1) * stride
         self._first_tokens = torch.arange(2 * kv_head_count) * stride * block_size
 
