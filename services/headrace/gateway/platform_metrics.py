@@ -52,6 +52,16 @@ class PlatformMetrics(Collector):
             for model in {*self._fleet.models(), *values}:
                 family.add_metric([model], values.get(model, 0.0))
             yield family
+        yield self._open_by_worker()
+
+    def _open_by_worker(self) -> Metric:
+        family = GaugeMetricFamily(
+            "headrace_worker_open_requests", "Sequences that one worker holds", labels=["model", "worker"]
+        )
+        for status in self._fleet.statuses:
+            if self._fleet.is_attached(status.worker_id):
+                family.add_metric([status.model_info.model, status.worker_id], status.open_request_count)
+        return family
 
     def _waiting(self) -> defaultdict[str, float]:
         fresh = time.monotonic() - self._queues_heard < STALE_SECONDS

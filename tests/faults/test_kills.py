@@ -1,0 +1,184 @@
+"""Services are killed with SIGKILL while requests run. The client must not notice, or get one clear error."""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from headrace.testing.running_platform import RunningPlatform, running_platform
+
+PROMPT = "Continuous batching is"
+RECOVERY_SECONDS = 15.0
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """Two workers with the bundled model."""
+    with running_platform(tmp_path_factory.mktemp("faults"), ["--replicas", "2"]) as platform:
+        yield platform
+
+
+class GreedyStream:
+    """A long greedy completion that is read in a thread of its own."""
+
+    def __init__(self, platform: RunningPlatform, max_tokens: int = 400) -> None:
+        self._platform = platform
+        self._max_tokens = max_tokens
+        self.token_ids: list[int] = []
+        self.errors: list[Any] = []
+        self.finish_reasons: list[str] = []
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def wait_for_tokens(self, count: int) -> None:
+        deadline = time.monotonic() + 30
+        while len(self.token_ids) < count:
+            assert time.monotonic() < deadline, "the stream does not move"
+            assert self._thread.is_alive(), f"the stream ended early: {self.finish_reasons} {self.errors}"
+            time.sleep(0.001)
+
+    def join(self) -> list[int]:
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "the stream hangs"
+        assert self.errors == []
+        assert self.finish_reasons == ["length"]
+        return self.token_ids
+
+    def _read(self) -> None:
+        body = {
+            "model": "headrace-demo",
+            "prompt": PROMPT,
+            "max_tokens": self._max_tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+            "stream": True,
+            "return_token_ids": True,
+        }
+        with httpx2.stream("POST", f"{self._platform.http}/v1/completions", json=body, timeout=60) as response:
+            for line in response.iter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                event = json.loads(line[6:])
+                if "error" in event:
+                    self.errors.append(event["error"])
+                    continue
+                choice = event["choices"][0]
+                self.token_ids += choice["token_ids"]
+                if choice["finish_reason"]:
+                    self.finish_reasons.append(choice["finish_reason"])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(platform: RunningPlatform) -> list[int]:
+    tokens = GreedyStream(platform).join()
+    assert len(tokens) == 400
+    return tokens
+
+
+def busy_worker(platform: RunningPlatform) -> str:
+    """The worker that runs the one request there is, by its log of steps: the one that holds a session."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        text = httpx2.get(f"{platform.http}/metrics", timeout=10).text
+        for line in text.splitlines():
+            if line.startswith("headrace_worker_open_requests{") and line.endswith(" 1.0"):
+                return line.split('worker="')[1].split('"')[0]
+    raise AssertionError("no worker is busy")
+
+
+def complete(platform: RunningPlatform) -> httpx2.Response:
+    body = {"model": "headrace-demo", "prompt": PROMPT, "max_tokens": 4, "temperature": 0}
+    return httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=RECOVERY_SECONDS)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_stream_survives_its_worker(
+    platform: RunningPlatform, undisturbed: list[int], number: signal.Signals
+) -> None:
+    stream = GreedyStream(platform)
+    stream.wait_for_tokens(60)
+    worker = busy_worker(platform)
+    restarts = platform.service(worker)["restarts"]
+    platform.kill(worker, number)
+    assert stream.join() == undisturbed
+    platform.wait_until_restarted(worker, restarts + 1)
+    platform.wait_until_idle()
+
+
+def test_a_whole_answer_survives_its_worker(platform: RunningPlatform, undisturbed: list[int]) -> None:
+    """The same for a client that does not stream."""
+    answers: list[Any] = []
+
+    def ask() -> None:
+        body = {
+            "model": "headrace-demo",
+            "prompt": PROMPT,
+            "max_tokens": 400,
+            "temperature": 0,
+            "ignore_eos": True,
+            "return_token_ids": True,
+        }
+        answers.append(httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=60).json())
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    worker = busy_worker(platform)
+    restarts = platform.service(worker)["restarts"]
+    platform.kill(worker)
+    thread.join(60)
+    assert answers[0]["choices"][0]["token_ids"] == undisturbed
+    platform.wait_until_restarted(worker, restarts + 1)
+
+
+@pytest.mark.parametrize("service", ["scheduler", "tokenizer", "cache", "nats"])
+def test_streams_go_on_and_new_requests_work_again(
+    platform: RunningPlatform, undisturbed: list[int], service: str
+) -> None:
+    stream = GreedyStream(platform)
+    stream.wait_for_tokens(40)
+    restarts = platform.service(service)["restarts"]
+    killed = time.monotonic()
+    platform.kill(service)
+    response = complete(platform)
+    assert response.status_code == 200, response.text
+    assert time.monotonic() - killed < RECOVERY_SECONDS
+    assert stream.join() == undisturbed
+    platform.wait_until_restarted(service, restarts + 1)
+    platform.wait_until_idle()
+
+
+def test_everything_registers_again_after_nats_lost_its_memory(platform: RunningPlatform) -> None:
+    """The heartbeats that the gateway hears go on, so the platform's metrics are alive."""
+    restarts = platform.service("nats")["restarts"]
+    platform.kill("nats")
+    platform.wait_until_restarted("nats", restarts + 1)
+    deadline = time.monotonic() + RECOVERY_SECONDS
+    while httpx2.get(f"{platform.http}/ready", timeout=10).json()["services"]["nats"] != "ready":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    stream = GreedyStream(platform, 200)
+    stream.wait_for_tokens(10)
+    assert busy_worker(platform)
+    stream.join()
+    platform.wait_until_idle()
+
+
+def test_a_killed_gateway_comes_back_on_the_same_port(platform: RunningPlatform) -> None:
+    restarts = platform.service("gateway")["restarts"]
+    platform.kill("gateway")
+    platform.wait_until_restarted("gateway", restarts + 1)
+    deadline = time.monotonic() + RECOVERY_SECONDS
+    while True:
+        try:
+            if complete(platform).status_code == 200:
+                break
+        except httpx2.HTTPError:
+            pass
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    platform.wait_until_idle()
