@@ -186,15 +186,22 @@ def ignored_fields(parsed: BaseModel, strict: bool) -> list[str]:
 
 
 def _explain(error: ValidationError) -> InvalidRequest:
-    """The first problem, in words; where a field takes several types, the one that came closest."""
-    first = max(error.errors(include_url=False), key=lambda problem: (problem["type"] != "missing", 0))
-    if len({problem["loc"][0] for problem in error.errors() if problem["loc"]}) > 1:
-        first = error.errors(include_url=False)[0]
+    """The first problem, in words. A field that takes several types has one problem per type: then just its name."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
     location = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
     name = location[0] if location else None
     if first["type"] == "missing":
         return InvalidRequest(f"{'.'.join(location)} is required", param=name)
+    if len(problems) > 1 and len({problem["loc"][0] for problem in problems}) == 1 and name in _UNIONS:
+        return InvalidRequest(f"{name} must be {_UNIONS[name]}", param=name)
     return InvalidRequest(f"{'.'.join(location) or 'the body'}: {first['msg'].lower()}", param=name)
+
+
+_UNIONS = {
+    "prompt": "a string, a list of strings, a list of token ids, or a list of lists of token ids",
+    "stop": "a string or a list of strings",
+}
 
 
 def _check_encodable(value: Any) -> None:

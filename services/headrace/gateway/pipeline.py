@@ -9,7 +9,7 @@ from contextlib import aclosing
 from headrace.clients.cache import CacheClient
 from headrace.clients.scheduler import SchedulerClient
 from headrace.clients.tokenizer import TokenizerClient
-from headrace.errors import HeadraceError, Unavailable, Unsupported
+from headrace.errors import HeadraceError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.job import Envelope, Job, Options
@@ -58,6 +58,8 @@ class Pipeline:
     ) -> Job:
         """Encodes what is text and checks the rest. Raises HeadraceError."""
         model_info = self.fleet.model(model)
+        if not all(prompts):
+            raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
         encoded = [
             await self.encode_text(model, prompt, add_special_tokens, envelope.deadline)
             if isinstance(prompt, str)
@@ -123,9 +125,10 @@ class Pipeline:
             async for delta in deltas:
                 if remembers:
                     whole.MergeFrom(delta)
+                    # Before the last delta is handed on: whoever reads it may stop reading.
+                    if delta.finish_reason:
+                        await self._remember(sequence, key, whole)
                 yield delta
-        if remembers:
-            await self._remember(sequence, key, whole)
 
     async def _recall(self, sequence: SequenceRequest, key: bytes) -> TokenDelta | None:
         try:

@@ -1,5 +1,6 @@
 """Metrics of the whole platform, from what workers and scheduler last said."""
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ class PlatformMetrics(Collector):
                 family.add_metric([model], values.get(model, 0.0))
             yield family
         yield self._open_by_worker()
+        yield GaugeMetricFamily("headrace_event_loop_tasks", "Tasks of the gateway", value=len(asyncio.all_tasks()))
 
     def _open_by_worker(self) -> Metric:
         family = GaugeMetricFamily(
