@@ -105,14 +105,20 @@ def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sample
             assert engine.stats().prefix_hit_token_count > 0
 
 
-def test_long_chunks_attend_in_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    each = request("r", PROMPTS[5], max_tokens=4, temperature=0.0, logprob_count=0, prompt_logprob_count=0)
-    whole, parts = load(folder, max_step_token_count=512), load(folder, max_step_token_count=512)
-    whole.add(each)
-    expected = finish(whole)
+def test_long_contexts_do_not_depend_on_how_they_are_cut(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several key tiles: in one chunk, in many, and with the scores of a chunk computed in parts."""
+    (prompt,) = make_prompts((300,), seed=2)
+    each = request("r", prompt, max_tokens=90, temperature=0.0, logprob_count=0, prompt_logprob_count=0)
+
+    def finish_with(budget: int) -> object:
+        engine = load(folder, max_step_token_count=budget)
+        engine.add(each)
+        return finish(engine)
+
+    expected = finish_with(512)
+    assert finish_with(48) == expected
     monkeypatch.setattr(model_runner, "MAX_SCORE_COUNT", 20_000)
-    parts.add(each)
-    assert finish(parts) == expected
+    assert finish_with(512) == expected
 
 
 def test_bfloat16_runs(folder: Path) -> None:
