@@ -12,7 +12,7 @@ LAYERS = [
     {"telemetry"},
     {"bus", "rpc"},
     {"clients"},
-    {"service"},
+    {"service", "load"},
     {"supervisor"},
     {"testing", "cli"},
 ]

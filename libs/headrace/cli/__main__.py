@@ -16,8 +16,11 @@ app = App(
     name="headrace",
     help="Serves large language models: OpenAI-compatible outside, gRPC and NATS inside.",
 )
-app.command("headrace.cli.up:up", name="up")
-app.command("headrace.cli.ps:ps", name="ps")
+app.command("headrace.cli.up:up", name="up", help="Runs the whole platform on this machine.", sort_key=0)
+app.command("headrace.cli.chat:chat", name="chat", help="Talks to a model in the terminal.", sort_key=1)
+app.command("headrace.cli.ps:ps", name="ps", help="Shows the services of a running platform.", sort_key=2)
+app.command("headrace.cli.bench:bench", name="bench", help="Loads a running platform and prints latencies.", sort_key=3)
+app.command("headrace.cli.doctor:doctor", name="doctor", help="Checks whether this machine can run it.", sort_key=4)
 
 
 def main() -> None:

@@ -1,14 +1,15 @@
 """`headrace up`: runs the whole platform on this machine."""
 
 import asyncio
+import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from rich.live import Live
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -87,12 +88,12 @@ def up(
         otlp_endpoint=otlp_endpoint,
     )
     with StateFolder(state_dir) as state:
-        asyncio.run(_run(options, state, json))
+        asyncio.run(_run(options, state, state_dir, json))
 
 
-async def _run(options: PlatformOptions, state: StateFolder, as_json: bool) -> None:
+async def _run(options: PlatformOptions, state: StateFolder, state_dir: Path, as_json: bool) -> None:
     stopping = asyncio.Event()
-    view = _JsonView() if as_json else _TerminalView()
+    view = _JsonView() if as_json else _TerminalView(state_dir)
     platform = Platform(options, state, view.on_change)
     _stop_on_signal(stopping, platform)
     try:
@@ -150,7 +151,8 @@ class _JsonView:
 class _TerminalView:
     """A live table while starting, then what to try."""
 
-    def __init__(self) -> None:
+    def __init__(self, state_dir: Path) -> None:
+        self._state_flag = "" if state_dir == DEFAULT_FOLDER else f" --state-dir {state_dir}"
         self._live = Live(console=console, refresh_per_second=10, transient=False)
         self._started = time.monotonic()
 
@@ -166,24 +168,25 @@ class _TerminalView:
 
     def on_ready(self, platform: Platform) -> None:
         model = platform.describe()["models"][0]
-        question = '{"role": "user", "content": "What is continuous batching?"}'
-        body = f'{{"model": "{model}", "messages": [{question}]}}'
-        console.print(f"\n[bold green]Ready[/] in {time.monotonic() - self._started:.1f} s.\n")
-        lines = Text.assemble(
-            ("REST  ", "dim"),
-            f"{platform.http_url}/v1\n",
-            ("gRPC  ", "dim"),
-            f"{platform.grpc_address}\n\n",
-            ("Try   ", "dim"),
-            "headrace chat\n",
-            ("      ", "dim"),
-            f"curl {platform.http_url}/v1/chat/completions -d '{body}'",
-        )
-        console.print(Panel(lines, border_style="dim", expand=False))
-        console.print("[dim]Ctrl-C stops everything.[/]")
+        message = '{"role": "user", "content": "What is continuous batching?"}'
+        body = f'{{"model": "{model}", "messages": [{message}]}}'
+        console.print(f"\n[bold green]Ready[/] in {time.monotonic() - self._started:.1f} s.")
+        console.print(f"  REST  {platform.http_url}/v1\n  gRPC  {platform.grpc_address}\n")
+        console.print("[dim]Try, in another terminal:[/]")
+        console.print(f"  {_own_command()} chat{self._state_flag}")
+        console.print(f"  curl {platform.http_url}/v1/chat/completions -d '{body}'", soft_wrap=True, markup=False)
+        console.print("\n[dim]Ctrl-C stops everything.[/]")
 
     def on_stopping(self) -> None:
         console.print("[dim]Stopping: running requests may end first …[/]")
+
+
+def _own_command() -> str:
+    """How this command is called from the folder we are in."""
+    if shutil.which("headrace"):
+        return "headrace"
+    path = Path(sys.argv[0]).absolute()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _service_table(platform: Platform) -> Table:

@@ -1,0 +1,1 @@
+"""Measures a running platform as a client sees it."""
