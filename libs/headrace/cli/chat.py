@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import httpx2
 from cyclopts import Parameter
+from rich.markup import escape
 
 from headrace.cli.output import console, error_console, print_json
 from headrace.cli.target import choose_model, platform_url
@@ -85,7 +86,7 @@ def _talk(conversation: "_Conversation") -> None:
             try:
                 conversation.answer(question, False)
             except HeadraceError as error:
-                error_console.print(f"[bold red]error:[/] {error.message}")
+                error_console.print(f"[bold red]error:[/] {escape(error.message)}")
 
 
 class _Conversation:

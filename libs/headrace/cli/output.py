@@ -5,6 +5,7 @@ import sys
 from typing import Any, NoReturn
 
 from rich.console import Console
+from rich.markup import escape
 
 console = Console(highlight=False)
 error_console = Console(stderr=True, highlight=False)
@@ -20,5 +21,5 @@ def fail(message: str, as_json: bool = False, code: int = 1) -> NoReturn:
     """Says what failed, why and what to do, and exits."""
     if as_json:
         print_json({"event": "error", "message": message})
-    error_console.print(f"[bold red]error:[/] {message}", soft_wrap=True)
+    error_console.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
     raise SystemExit(code)

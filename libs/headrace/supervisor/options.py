@@ -31,6 +31,6 @@ class PlatformOptions:
 
     @property
     def thread_count(self) -> int:
-        """Threads per worker: the cores, shared out."""
+        """Threads per worker: the cores, shared out, less one for the other services."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return max(1, cores // (self.replicas * len(self.models)))
+        return max(1, (cores - 1) // (self.replicas * len(self.models)))

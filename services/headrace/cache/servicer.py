@@ -7,6 +7,7 @@ import grpc
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.errors import NotFound
+from headrace.telemetry.traces import span
 from headrace.v1 import cache_pb2 as pb
 from headrace.v1 import cache_pb2_grpc
 from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
@@ -25,7 +26,8 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
     async def LookupResponse(  # noqa: N802
         self, request: pb.LookupResponseRequest, context: Context
     ) -> pb.LookupResponseResponse:
-        value = self._store.get(request.tenant, request.key)
+        with span("cache lookup"):
+            value = self._store.get(request.tenant, request.key)
         if value is None:
             raise NotFound("there is no such response")
         return pb.LookupResponseResponse(value=value)

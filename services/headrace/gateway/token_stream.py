@@ -37,6 +37,8 @@ class TokenStream:
         self._received: list[int] = []
         self._excluded: list[str] = []
         self._last_token_time: float | None = None
+        self._output_tokens = OUTPUT_TOKENS.labels(model=request.model)
+        self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model)
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
         """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
@@ -120,13 +122,13 @@ class TokenStream:
     def _measure(self, token_count: int) -> None:
         if token_count == 0:
             return
-        now, model = time.monotonic(), self._request.model
-        OUTPUT_TOKENS.labels(model=model).inc(token_count)
+        now = time.monotonic()
+        self._output_tokens.inc(token_count)
         if self._last_token_time is None:
-            TIME_TO_FIRST_TOKEN.labels(model=model).observe(now - self._request.accepted)
+            TIME_TO_FIRST_TOKEN.labels(model=self._request.model).observe(now - self._request.accepted)
         else:
             for _ in range(token_count):
-                INTER_TOKEN_LATENCY.labels(model=model).observe((now - self._last_token_time) / token_count)
+                self._inter_token_latency.observe((now - self._last_token_time) / token_count)
         self._last_token_time = now
 
     def _close(self, inbox: Inbox) -> None:

@@ -21,10 +21,10 @@ class WorkerSettings(ServiceSettings):
     """Folder of the checkpoint, for the torch engine."""
     device: str = "cpu"
     """Torch device, such as cpu or cuda:0."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Type that weights and KV are held in."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Type that weights and KV are held in. `auto`: float32 on the CPU, the checkpoint's own elsewhere."""
     thread_count: int = Field(default=0, ge=0)
-    """Threads for tensor arithmetic. 0 takes one per core."""
+    """Threads for tensor arithmetic. 0 takes all cores but one."""
     max_model_length: int = Field(default=0, ge=0)
     """Longest prompt plus output, in tokens. 0 takes what the model was made for."""
     max_running_count: int = Field(default=64, ge=1)

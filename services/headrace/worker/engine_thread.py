@@ -21,7 +21,7 @@ class StepReport:
 
     deltas: list[Delta]
     refusals: list[tuple[str, HeadraceError]]
-    """Requests that the engine would not take, by engine id."""
+    """Requests that the engine would not take or could not finish, by engine id."""
     admitted: list[str]
     """Requests that the engine took just before the step, by engine id."""
     start_time: float
@@ -93,11 +93,23 @@ class EngineThread:
         if not self._take_commands(refusals, admitted):
             return False
         start_time = time.time()
-        deltas = self._engine.step() if self._engine.has_work() else []
+        deltas = self._step(refusals)
         events = self._engine.drain_block_events()
         report = StepReport(deltas, refusals, admitted, start_time, self._engine.stats(), events)
         self._loop.call_soon_threadsafe(self._on_report, report)
         return True
+
+    def _step(self, refusals: list[tuple[str, HeadraceError]]) -> list[Delta]:
+        """One engine step. An error that names its request ends that request alone."""
+        if not self._engine.has_work():
+            return []
+        try:
+            return self._engine.step()
+        except HeadraceError as error:
+            if "request_id" not in error.details:
+                raise
+            refusals.append((error.details["request_id"], error))
+            return []
 
     def _take_commands(self, refusals: list[tuple[str, HeadraceError]], admitted: list[str]) -> bool:
         waits = not self._engine.has_work()

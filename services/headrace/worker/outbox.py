@@ -29,11 +29,13 @@ class Outbox:
         self._arrived.set()
 
     async def next_frame(self, patience: float) -> Frame | None:
-        """The next frame; an empty one after `patience` seconds without deltas; None once closed."""
+        """The next frame; an empty one after `patience` seconds without deltas; None once closed and empty."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._arrived.wait(), patience)
         self._arrived.clear()
-        if self._closed:
+        if self._closed and not self._pending:
             return None
+        if self._closed:
+            self._arrived.set()
         deltas, self._pending = self._pending, []
         return Frame(step=self._step, deltas=deltas)

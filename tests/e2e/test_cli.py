@@ -1,0 +1,192 @@
+"""The command line, as a person and as a script would use it."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from headrace.demo_model import CHECKPOINT
+from headrace.testing.running_platform import RunningPlatform, running_platform
+
+
+def headrace(*arguments: str, stdin: str = "", timeout: float = 60) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "headrace.cli", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def state(platform: RunningPlatform) -> list[str]:
+    return ["--state-dir", str(platform.state_dir)]
+
+
+def test_the_ready_line_keeps_the_contract(demo_platform: RunningPlatform) -> None:
+    ready = demo_platform.ready
+    assert ready["http"].startswith("http://127.0.0.1:")
+    assert ready["models"] == ["headrace-demo"]
+    services = {service["name"]: service for service in ready["services"]}
+    assert set(services) == {"gateway", "tokenizer", "scheduler", "cache", "worker-0", "nats"}
+    assert services["worker-0"]["model"] == "headrace-demo"
+    for service in services.values():
+        assert psutil.pid_exists(service["pid"])
+        host, port = service["address"].split(":")
+        socket.create_connection((host, int(port)), timeout=5).close()
+
+
+def test_ps(demo_platform: RunningPlatform) -> None:
+    shown = json.loads(headrace("ps", "--json", *state(demo_platform)).stdout)
+    assert {service["state"] for service in shown["services"]} == {"ready"}
+    table = headrace("ps", *state(demo_platform)).stdout
+    assert "worker-0" in table
+    assert "ready" in table
+
+
+def test_chat_answers_one_question(demo_platform: RunningPlatform) -> None:
+    answered = headrace("chat", "--prompt", "What is continuous batching?", *state(demo_platform))
+    assert answered.returncode == 0
+    assert "batch" in answered.stdout.lower()
+    as_json = json.loads(headrace("chat", "-p", "What does TTFT mean?", "--json", *state(demo_platform)).stdout)
+    assert "first token" in as_json["answer"].lower()
+
+
+def test_chat_reads_questions_from_a_pipe(demo_platform: RunningPlatform) -> None:
+    answered = headrace("chat", "--json", *state(demo_platform), stdin="What is TTFT?\n\nWho are you?\n")
+    assert [json.loads(line)["question"] for line in answered.stdout.splitlines()] == ["What is TTFT?", "Who are you?"]
+
+
+def test_bench(demo_platform: RunningPlatform) -> None:
+    arguments = ["bench", "--requests", "6", "--concurrency", "3", "--output-tokens", "8", *state(demo_platform)]
+    summary = json.loads(headrace(*arguments, "--json").stdout)
+    assert (summary["requests"], summary["failed"]) == (6, 0)
+    assert summary["output_tokens_per_second"] > 0
+    assert 0 < summary["ttft_ms"]["p50"] <= summary["ttft_ms"]["p99"] <= summary["e2e_ms"]["p99"]
+    assert "TTFT" in headrace(*arguments).stdout
+
+
+def test_doctor() -> None:
+    findings = json.loads(headrace("doctor", "--json").stdout)["findings"]
+    subjects = {finding["subject"]: finding["status"] for finding in findings}
+    assert subjects["Python"] == subjects["NATS"] == subjects["Engine"] == "ok"
+    assert "NATS" in headrace("doctor").stdout
+
+
+def test_commands_without_a_platform_say_what_to_do(tmp_path: Path) -> None:
+    for command in ("ps", "chat", "bench"):
+        failed = headrace(command, "--state-dir", str(tmp_path))
+        assert failed.returncode == 1
+        assert "headrace up" in failed.stderr
+        assert "Traceback" not in failed.stderr
+
+
+def test_a_model_that_is_not_served_is_named(demo_platform: RunningPlatform) -> None:
+    failed = headrace("chat", "none", "-p", "hi", *state(demo_platform))
+    assert failed.returncode == 1
+    assert "headrace-demo" in failed.stderr
+
+
+def up_fails(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
+    """Starts a platform that must refuse; returns what it says to people and to scripts."""
+    ports = [] if "--http-port" in arguments else ["--http-port", "0"]
+    common = ["--json", *ports, "--grpc-port", "0", "--state-dir", str(tmp_path / "state")]
+    failed = headrace("up", *common, *arguments)
+    assert failed.returncode == 1, failed.stderr
+    assert "Traceback" not in failed.stderr
+    return failed.stderr, json.loads(failed.stdout.splitlines()[-1])
+
+
+def test_an_occupied_port_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said, event = up_fails(tmp_path, "--http-port", str(port))
+    assert str(port) in said
+    assert "--http-port" in event["message"]
+
+
+def test_a_state_folder_in_use_is_refused(demo_platform: RunningPlatform) -> None:
+    failed = headrace("up", "--http-port", "0", "--grpc-port", "0", *state(demo_platform))
+    assert failed.returncode == 1
+    assert "already runs" in failed.stderr
+    assert httpx2.get(f"{demo_platform.http}/ready", timeout=5).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[gateway]\nzork = 1\n", "gateway.zork"),
+        ("[worker]\nblock_size = 0\n", "worker.block_size"),
+        ("[zork]\n", "zork"),
+    ],
+)
+def test_a_bad_setting_is_named(tmp_path: Path, text: str, named: str) -> None:
+    config = tmp_path / "headrace.toml"
+    config.write_text(text)
+    said, _ = up_fails(tmp_path, "--config", str(config))
+    assert named in said
+
+
+def test_models_that_are_not_there(tmp_path: Path) -> None:
+    assert "no-such-model" in up_fails(tmp_path, "no-such-model")[0]
+    (tmp_path / "empty").mkdir()
+    assert "config.json" in up_fails(tmp_path, str(tmp_path / "empty"))[0]
+    assert "-replicas" in up_fails(tmp_path, "--replicas", "0")[0]
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(CHECKPOINT, folder)
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"model.embed_tokens.weight": "model-00001-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    said, _ = up_fails(tmp_path, f"broken={folder}")
+    assert "model-00001-of-00002.safetensors" in said
+
+
+def test_two_platforms_run_side_by_side_and_models_have_the_names_they_are_given(
+    demo_platform: RunningPlatform, tmp_path: Path
+) -> None:
+    with running_platform(tmp_path, [f"other={CHECKPOINT}", "--engine", "sim"]) as second:
+        assert second.http != demo_platform.http
+        listed = httpx2.get(f"{second.http}/v1/models", timeout=5).json()
+        assert [model["id"] for model in listed["data"]] == ["other"]
+    assert httpx2.get(f"{demo_platform.http}/ready", timeout=5).status_code == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_while_starting_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(tmp_path)]
+    process = subprocess.Popen([*command, "--http-port", "0", "--grpc-port", "0"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout as lines:
+        for line in lines:
+            if json.loads(line).get("name") == "worker-0":
+                break
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert children
+        process.send_signal(number)
+        assert process.wait(10) == 0
+    assert [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
+    assert not (tmp_path / "platform.json").exists()
+    assert not (tmp_path / "lock").exists()
+
+
+def test_a_killed_supervisor_leaves_no_orphans(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--engine", "sim", "--state-dir", str(tmp_path)]
+    process = subprocess.Popen([*command, "--http-port", "0", "--grpc-port", "0"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout as lines:
+        for line in lines:
+            if json.loads(line)["event"] == "ready":
+                break
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait(10)
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []

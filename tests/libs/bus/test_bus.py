@@ -1,0 +1,127 @@
+"""NATS and its in-memory twin behave the same; gaps are counted; a lost server is survived."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.bus import subjects
+from headrace.bus.bus import Bus, GapCounter, Numbering
+from headrace.bus.memory_bus import MemoryBus
+from headrace.bus.nats_bus import NatsBus
+from headrace.supervisor.nats_server import LocalNats
+from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered
+
+pytestmark = pytest.mark.anyio
+
+
+class NatsServer:
+    """A real server on a port of its own, which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.local = LocalNats(folder)
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        command = self.local.command(-1 if self.local.port is None else self.local.port)
+        quiet = asyncio.subprocess.DEVNULL
+        self.process = await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet)
+        await until(lambda: False, self.local.is_ready)
+
+    async def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            await self.process.wait()
+            self.process = None
+
+
+async def until(condition: Callable[[], bool], probe: Callable[[], object] | None = None) -> None:
+    deadline = time.monotonic() + 15
+    while not condition():
+        if probe is not None and await probe():  # type: ignore[misc]
+            return
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    server = NatsServer(tmp_path)
+    await server.start()
+    yield server
+    await server.kill()
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bus]:
+    if request.param == "memory":
+        yield MemoryBus()
+        return
+    server = NatsServer(tmp_path)
+    await server.start()
+    nats_bus = NatsBus(server.local.url, "test")
+    nats_bus.start()
+    await until(lambda: nats_bus.connected)
+    yield nats_bus
+    await nats_bus.close()
+    await server.kill()
+
+
+async def test_facts_reach_whoever_listens(bus: Bus) -> None:
+    heard: list[str] = []
+    await bus.subscribe(subjects.SERVICE_REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
+    for name in ("a", "b"):
+        await bus.publish(subjects.of(subjects.SERVICE_REGISTERED, name), ServiceRegistered(service_id=name))
+    await bus.publish(subjects.of(subjects.SERVICE_DEREGISTERED, "c"), ServiceDeregistered(service_id="c"))
+    await until(lambda: heard == ["a", "b"])
+
+
+async def test_the_registry_keeps_what_was_put(bus: Bus) -> None:
+    await bus.put("a", ServiceRegistered(service_id="a", epoch=1))
+    await bus.put("a", ServiceRegistered(service_id="a", epoch=2))
+    await bus.put("b", ServiceRegistered(service_id="b"))
+    entries = await bus.entries(ServiceRegistered)
+    assert sorted((entry.service_id, entry.epoch) for entry in entries) == [("a", 2), ("b", 0)]
+    await bus.delete("a")
+    assert [entry.service_id for entry in await bus.entries(ServiceRegistered)] == ["b"]
+
+
+async def test_connecting_is_told_again_after_a_loss(nats_server: NatsServer) -> None:
+    connects: list[float] = []
+    heard: list[str] = []
+    bus = NatsBus(nats_server.local.url, "test")
+    bus.on_connect(lambda: connects.append(time.monotonic()))
+    await bus.subscribe(subjects.SERVICE_REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
+    bus.start()
+    await until(lambda: len(connects) == 1)
+    await nats_server.kill()
+    await until(lambda: not bus.connected)
+    await bus.publish("headrace.v1.service.x.registered", ServiceRegistered(service_id="lost"))
+    await bus.put("x", ServiceRegistered(service_id="x"))
+    assert await bus.entries(ServiceRegistered) == []
+    await nats_server.start()
+    await until(lambda: len(connects) == 2)
+    await bus.publish("headrace.v1.service.x.registered", ServiceRegistered(service_id="found"))
+    await until(lambda: heard == ["found"])
+    await bus.close()
+
+
+async def test_a_bus_without_a_server_starts_and_stops() -> None:
+    bus = NatsBus("nats://127.0.0.1:1", "test")
+    bus.start()
+    await bus.publish("headrace.v1.service.x.registered", ServiceRegistered())
+    assert not bus.connected
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(bus.close(), 5)
+    assert not bus.connected
+
+
+def test_gaps_are_counted_and_restarts_are_not_gaps() -> None:
+    numbering, gaps = Numbering("p"), GapCounter()
+    headers = [numbering.headers("s") for _ in range(5)]
+    assert [gaps.observe("s", headers[index]) for index in (0, 1, 4)] == [0, 0, 2]
+    again = Numbering("p")
+    assert gaps.observe("s", again.headers("s")) == 0

@@ -1,0 +1,59 @@
+"""Responses are kept per tenant, for their time, within their bytes, across processes that are killed."""
+
+from pathlib import Path
+
+from headrace.cache.response_store import ResponseStore
+
+MEGABYTE = 1024 * 1024
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_tenants_are_apart_and_age_counts(tmp_path: Path) -> None:
+    clock = Clock()
+    store = ResponseStore(tmp_path, 4 * MEGABYTE, clock)
+    assert store.put("a", b"key", b"value", 10)
+    assert store.get("a", b"key") == b"value"
+    assert store.get("b", b"key") is None
+    clock.now += 11
+    assert store.get("a", b"key") is None
+    store.close()
+
+
+def test_a_new_value_replaces_the_old(tmp_path: Path) -> None:
+    store = ResponseStore(tmp_path, 4 * MEGABYTE)
+    store.put("a", b"key", b"one", 10)
+    store.put("a", b"key", b"two", 10)
+    assert store.get("a", b"key") == b"two"
+    assert len(store) == 1
+    store.close()
+
+
+def test_the_oldest_make_room(tmp_path: Path) -> None:
+    store = ResponseStore(tmp_path, 2 * MEGABYTE)
+    for index in range(300):
+        assert store.put("a", str(index).encode(), bytes(20_000), 1000)
+    assert 20 < len(store) < 120
+    assert store.get("a", b"299") is not None
+    assert store.get("a", b"0") is None
+    store.close()
+
+
+def test_one_response_may_not_push_out_all_others(tmp_path: Path) -> None:
+    store = ResponseStore(tmp_path, 2 * MEGABYTE)
+    assert not store.put("a", b"large", bytes(MEGABYTE), 1000)
+    store.close()
+
+
+def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
+    store = ResponseStore(tmp_path, 2 * MEGABYTE)
+    store.put("a", b"key", b"value", 1000)
+    store.close()
+    again = ResponseStore(tmp_path, 2 * MEGABYTE)
+    assert again.get("a", b"key") == b"value"
+    again.close()

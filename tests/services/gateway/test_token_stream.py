@@ -1,0 +1,189 @@
+"""Each token exactly once and in order, with workers that are lost, repeat themselves or leave gaps."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, StageFailed, Unavailable
+from headrace.errors.status import to_status
+from headrace.gateway.attachment import Inboxes
+from headrace.gateway.inbox import WorkerLost
+from headrace.gateway.sequence_request import SequenceRequest
+from headrace.gateway.token_stream import TokenStream
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, PRIORITY_CLASS_INTERACTIVE, SamplingParams
+from headrace.v1.scheduler_pb2 import GetScheduleResponse, SubmitRequest, SubmitResponse
+from headrace.v1.worker_pb2 import TokenDelta
+
+pytestmark = pytest.mark.anyio
+
+
+class FakeAttachment:
+    worker_id = "worker-0"
+    alive = True
+
+
+class FakeFleet:
+    """A fleet of one worker; notes what was cancelled."""
+
+    def __init__(self) -> None:
+        self.inboxes = Inboxes()
+        self.cancelled: list[tuple[str, int]] = []
+
+    async def attachment_for(self, placement: SubmitResponse, timeout: float) -> FakeAttachment:
+        return FakeAttachment()
+
+    def cancel(self, worker_id: str, request_id: str, attempt: int) -> None:
+        self.cancelled.append((request_id, attempt))
+
+
+class FakeScheduler:
+    """Plays one script per attempt: deltas, or an error that the worker or the scheduler ends with."""
+
+    def __init__(self, fleet: FakeFleet, *scripts: list[Any]) -> None:
+        self.fleet = fleet
+        self.scripts = list(scripts)
+        self.submits: list[SubmitRequest] = []
+
+    async def get_schedule(self, timeout: float) -> GetScheduleResponse:
+        return GetScheduleResponse()
+
+    async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+        self.submits.append(request)
+        script = self.scripts.pop(0)
+        if isinstance(script, HeadraceError):
+            raise script
+        generation = request.generation
+        for step in script:
+            probe = TokenDelta(request_id=generation.request_id, attempt=generation.attempt)
+            inbox = self.fleet.inboxes.find(probe)
+            assert inbox is not None
+            if isinstance(step, HeadraceError):
+                inbox.fail(step)
+            else:
+                first, ids, reason = step
+                inbox.put(TokenDelta(first_index=first, token_ids=ids, finish_reason=reason))
+        return SubmitResponse(worker_id="worker-0", worker_epoch=1)
+
+
+def request(seconds: float = 5.0) -> SequenceRequest:
+    return SequenceRequest(
+        request_id="r-0",
+        model="m",
+        prompt_token_ids=[1, 2],
+        sampling_params=SamplingParams(max_token_count=4),
+        deadline=Deadline.after(seconds),
+        accepted=time.monotonic(),
+        tenant="public",
+        priority_class=PRIORITY_CLASS_INTERACTIVE,
+        traceparent="",
+    )
+
+
+async def read(*scripts: Any, seconds: float = 5.0, attempts: int = 3) -> tuple[list[int], FakeScheduler, FakeFleet]:
+    fleet = FakeFleet()
+    scheduler = FakeScheduler(fleet, *scripts)
+    stream = TokenStream(request(seconds), "gateway", scheduler, fleet, attempts)  # type: ignore[arg-type]
+    tokens = [token async for delta in stream.deltas() for token in delta.token_ids]
+    assert len(fleet.inboxes) == 0
+    return tokens, scheduler, fleet
+
+
+LOST = WorkerLost(stage="decode")
+
+
+async def test_undisturbed() -> None:
+    tokens, _, fleet = await read([(0, [10], 0), (1, [11, 12], 0), (3, [13], FINISH_REASON_LENGTH)])
+    assert tokens == [10, 11, 12, 13]
+    assert fleet.cancelled == []
+
+
+async def test_a_lost_worker_is_replaced_and_gets_what_was_received() -> None:
+    tokens, scheduler, _ = await read([(0, [10], 0), (1, [11], 0), LOST], [(2, [12, 13], FINISH_REASON_LENGTH)])
+    assert tokens == [10, 11, 12, 13]
+    second = scheduler.submits[1]
+    assert list(second.generation.output_token_ids) == [10, 11]
+    assert second.generation.attempt == 2
+    assert list(second.excluded_worker_ids) == ["worker-0"]
+
+
+async def test_repeated_tokens_are_dropped_by_number() -> None:
+    tokens, _, _ = await read([(0, [10, 11], 0), (1, [11, 12], 0), (0, [10], 0), (3, [13], FINISH_REASON_LENGTH)])
+    assert tokens == [10, 11, 12, 13]
+
+
+async def test_a_gap_is_a_loss_not_a_hole() -> None:
+    tokens, scheduler, fleet = await read([(0, [10], 0), (2, [12], 0)], [(1, [11, 12, 13], FINISH_REASON_LENGTH)])
+    assert tokens == [10, 11, 12, 13]
+    assert fleet.cancelled == [("r-0", 1)]
+    assert len(scheduler.submits) == 2
+
+
+async def test_an_absent_scheduler_is_waited_for() -> None:
+    away = Unavailable("connection refused", stage="schedule")
+    tokens, _, _ = await read(away, away, away, away, [(0, [10], FINISH_REASON_LENGTH)], attempts=2)
+    assert tokens == [10]
+
+
+async def test_workers_that_keep_dying_end_in_an_error() -> None:
+    with pytest.raises(StageFailed):
+        await read([LOST], [LOST], [LOST], attempts=3)
+
+
+async def test_an_error_of_the_engine_is_the_clients() -> None:
+    fleet = FakeFleet()
+
+    class Failing(FakeScheduler):
+        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+            inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=1))
+            assert inbox is not None
+            inbox.put(TokenDelta(error=to_status(InternalError("the logits are not numbers", stage="decode"))))
+            return SubmitResponse(worker_id="worker-0", worker_epoch=1)
+
+    stream = TokenStream(request(), "gateway", Failing(fleet), fleet, 3)  # type: ignore[arg-type]
+    with pytest.raises(InternalError, match="not numbers"):
+        async for _ in stream.deltas():
+            pass
+
+
+async def test_the_deadline_ends_a_stream_that_stands_still() -> None:
+    with pytest.raises(DeadlineExceeded) as failure:
+        await read([(0, [10], 0)], seconds=0.05)
+    assert failure.value.stage == "decode"
+
+
+async def test_leaving_early_cancels_at_the_worker() -> None:
+    fleet = FakeFleet()
+    scheduler = FakeScheduler(fleet, [(0, [10], 0), (1, [11], 0)])
+    stream = TokenStream(request(), "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
+    deltas = stream.deltas()
+    await anext(deltas)
+    await deltas.aclose()
+    assert fleet.cancelled == [("r-0", 1)]
+    assert len(fleet.inboxes) == 0
+
+
+async def test_cancelling_while_queued_leaves_nothing() -> None:
+    fleet = FakeFleet()
+
+    submitted = asyncio.Event()
+
+    class Stuck(FakeScheduler):
+        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+            submitted.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def consume() -> None:
+        stream = TokenStream(request(), "gateway", Stuck(fleet), fleet, 3)  # type: ignore[arg-type]
+        async for _ in stream.deltas():
+            pass
+
+    task = asyncio.create_task(consume())
+    await submitted.wait()
+    assert len(fleet.inboxes) == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(fleet.inboxes) == 0

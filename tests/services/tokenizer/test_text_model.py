@@ -1,0 +1,105 @@
+"""The text side of the bundled model, and of folders that are not right."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from headrace.demo_model import CHECKPOINT
+from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
+from headrace.tokenizer.pieces import pieces_of
+from headrace.tokenizer.text_model import TextModel
+
+
+@pytest.fixture(scope="module")
+def model() -> TextModel:
+    return TextModel("headrace-demo", CHECKPOINT)
+
+
+@pytest.mark.parametrize(
+    "text", ["What is TTFT?", "Ünïcödé 日本語 🙂", "tabs\tand\nlines", " leading", "a  b", "\x00\x7f"]
+)
+def test_pieces_put_together_are_the_text(model: TextModel, text: str) -> None:
+    pieces = model.pieces()
+    ids = model.encode(text, add_special_tokens=False)
+    assert b"".join(pieces.pieces[token] for token in ids).decode() == text
+
+
+def test_every_byte_can_be_encoded(model: TextModel) -> None:
+    single = {piece for piece in model.pieces().pieces if len(piece) == 1}
+    assert len(single) == 256
+
+
+def test_rendering_opens_the_answer_unless_told_otherwise(model: TextModel) -> None:
+    messages = [{"role": "user", "content": "Hello"}]
+    with_prompt, without = model.render(messages, True), model.render(messages, False)
+    assert with_prompt.startswith(without)
+    assert len(with_prompt) > len(without)
+    assert "Hello" in without
+
+
+def test_eos_ids_are_special(model: TextModel) -> None:
+    assert model.eos_token_ids
+    assert set(model.eos_token_ids) <= set(model.pieces().special_token_ids)
+
+
+def test_sentence_piece_decoders_are_read_too() -> None:
+    tokenizer = Tokenizer(models.BPE({"▁a": 0, "b": 1, "<0x0A>": 2}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    pieces = pieces_of(tokenizer)
+    assert pieces.pieces == [b" a", b"b", b"\n"]
+    assert pieces.strips_leading_space
+
+
+def test_other_decoders_are_refused_by_name() -> None:
+    tokenizer = Tokenizer(models.BPE({"a": 0}, []))
+    tokenizer.decoder = decoders.WordPiece()
+    with pytest.raises(Unsupported, match="WordPiece"):
+        pieces_of(tokenizer)
+
+
+def folder_with(tmp_path: Path, **config: object) -> Path:
+    for name in ("tokenizer.json", "config.json", "generation_config.json"):
+        shutil.copy(CHECKPOINT / name, tmp_path / name)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+def test_a_template_that_refuses_says_why(tmp_path: Path) -> None:
+    template = "{{ raise_exception('roles must alternate') }}"
+    model = TextModel("m", folder_with(tmp_path, chat_template=template))
+    with pytest.raises(InvalidRequest, match="roles must alternate"):
+        model.render([{"role": "user", "content": "a"}], True)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ messages.append(1) }}",
+        "{{ cycler.__init__.__globals__.os.popen('id') }}",
+    ],
+)
+def test_templates_run_in_a_sandbox(tmp_path: Path, template: str) -> None:
+    model = TextModel("m", folder_with(tmp_path, chat_template=template))
+    with pytest.raises(InvalidRequest):
+        model.render([{"role": "user", "content": "a"}], True)
+
+
+def test_no_template_is_a_clear_error(tmp_path: Path) -> None:
+    model = TextModel("m", folder_with(tmp_path))
+    assert not model.has_chat_template
+    with pytest.raises(Unsupported, match="/v1/completions"):
+        model.render([{"role": "user", "content": "a"}], True)
+
+
+def test_broken_folders(tmp_path: Path) -> None:
+    with pytest.raises(InvalidCheckpoint, match=r"tokenizer\.json"):
+        TextModel("m", tmp_path)
+    with pytest.raises(InvalidCheckpoint, match="template"):
+        TextModel("m", folder_with(tmp_path, chat_template="{% if %}"))

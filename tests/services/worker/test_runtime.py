@@ -1,0 +1,198 @@
+"""The worker's own ledger: what is accepted ends once, and nothing of it stays."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from headrace.engine.request import Delta
+from headrace.engine.sim import SimConfig, SimEngine
+from headrace.errors import InternalError
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, SamplingParams
+from headrace.v1.scheduler_pb2 import Generation
+from headrace.v1.worker_pb2 import BatchMember, TokenDelta
+from headrace.worker.outbox import Outbox
+from headrace.worker.runtime import Runtime
+
+pytestmark = pytest.mark.anyio
+
+
+def member(name: str, attempt: int = 1, tokens: int = 4, seconds: float = 30.0, prompt: int = 3) -> BatchMember:
+    generation = Generation(
+        request_id=name,
+        attempt=attempt,
+        model="m",
+        prompt_token_ids=[5] * prompt,
+        sampling_params=SamplingParams(max_token_count=tokens, temperature=0, ignore_eos=True),
+        gateway_id="g",
+    )
+    built = BatchMember(generation=generation)
+    built.remaining_duration.FromMilliseconds(int(seconds * 1000))
+    return built
+
+
+class BrokenEngine(SimEngine):
+    """Fails the requests that are named, one at a time."""
+
+    def __init__(self, config: SimConfig, broken: set[str]) -> None:
+        super().__init__(config)
+        self._broken = broken
+
+    def step(self) -> list[Delta]:
+        for request_id in list(self._broken):
+            self._broken.discard(request_id)
+            self.cancel(request_id)
+            raise InternalError("the logits are not numbers", details={"request_id": request_id})
+        return super().step()
+
+
+async def start(engine: SimEngine, attach_seconds: float = 5.0) -> Runtime:
+    runtime = Runtime(engine, "m", attach_seconds)
+    runtime.start(lambda: None, lambda _events: None)
+    return runtime
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[Runtime]:
+    made = await start(SimEngine(SimConfig(max_running_count=4, base_seconds=0.005)))
+    yield made
+    made.stop()
+
+
+async def read_until_end(outbox: Outbox, count: int) -> dict[str, list[TokenDelta]]:
+    """Reads frames until `count` requests have had their last delta."""
+    found: dict[str, list[TokenDelta]] = {}
+    ended = 0
+    deadline = time.monotonic() + 10
+    while ended < count:
+        assert time.monotonic() < deadline
+        frame = await outbox.next_frame(1.0)
+        assert frame is not None
+        for delta in frame.deltas:
+            found.setdefault(delta.request_id, []).append(delta)
+            ended += bool(delta.finish_reason) or delta.HasField("error")
+    return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.002)
+
+
+async def test_a_batch_runs_and_is_forgotten(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    assert [runtime.accept(member(name)).code for name in "abc"] == [0, 0, 0]
+    assert runtime.credit_count == 1
+    found = await read_until_end(outbox, 3)
+    for deltas in found.values():
+        assert [delta.first_index for delta in deltas] == sorted({delta.first_index for delta in deltas})
+        assert sum(len(delta.token_ids) for delta in deltas) == 4
+        assert deltas[-1].finish_reason == FINISH_REASON_LENGTH
+        assert deltas[-1].timings.HasField("decode_duration")
+    assert len(runtime.sessions) == 0
+    await until(lambda: runtime.stats.used_block_count == 0)
+    assert runtime.credit_count == 4
+
+
+async def test_more_than_the_credit_is_refused(runtime: Runtime) -> None:
+    assert [runtime.accept(member(str(index), tokens=200)).code for index in range(4)] == [0] * 4
+    assert runtime.accept(member("one too many")).code != 0
+    assert runtime.credit_count == 0
+
+
+async def test_another_model_is_refused(runtime: Runtime) -> None:
+    wrong = member("a")
+    wrong.generation.model = "other"
+    assert "serves m" in runtime.accept(wrong).message
+
+
+async def test_a_newer_attempt_replaces_the_older_and_an_older_is_refused(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    runtime.accept(member("a", attempt=1, tokens=500))
+    assert runtime.accept(member("a", attempt=2)).code == 0
+    assert runtime.accept(member("a", attempt=1)).code != 0
+    assert len(runtime.sessions) == 1
+    found = await read_until_end(outbox, 1)
+    assert {delta.attempt for delta in found["a"] if delta.finish_reason} == {2}
+
+
+async def test_cancelling_frees_everything(runtime: Runtime) -> None:
+    runtime.attach("g")
+    runtime.accept(member("a", tokens=1000))
+    await until(lambda: runtime.stats.used_block_count > 0)
+    runtime.cancel("a", 1)
+    assert len(runtime.sessions) == 0
+    await until(lambda: runtime.stats.used_block_count == 0)
+
+
+async def test_a_deadline_is_an_error_that_names_the_stage(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    runtime.accept(member("a", tokens=2000, seconds=0.1))
+    found = await read_until_end(outbox, 1)
+    assert "deadline passed during decode" in found["a"][-1].error.message
+    await until(lambda: runtime.stats.used_block_count == 0)
+
+
+async def test_a_gateway_that_goes_takes_its_requests_along(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    runtime.accept(member("a", tokens=2000))
+    runtime.detach("g", outbox)
+    assert len(runtime.sessions) == 0
+
+
+async def test_a_gateway_that_attaches_again_keeps_its_requests(runtime: Runtime) -> None:
+    first = runtime.attach("g")
+    second = runtime.attach("g")
+    runtime.accept(member("a"))
+    runtime.detach("g", first)
+    assert len(await read_until_end(second, 1)) == 1
+
+
+async def test_a_gateway_that_never_attaches_is_given_up() -> None:
+    runtime = await start(SimEngine(SimConfig(base_seconds=0.005)), attach_seconds=0.05)
+    runtime.accept(member("a", tokens=2000))
+    await until(lambda: len(runtime.sessions) == 0)
+    runtime.stop()
+
+
+async def test_a_request_that_can_never_fit_is_refused(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    runtime.accept(member("a", prompt=5000))
+    found = await read_until_end(outbox, 1)
+    assert found["a"][0].HasField("error")
+    assert len(runtime.sessions) == 0
+
+
+async def test_one_broken_request_does_not_harm_the_others() -> None:
+    runtime = await start(BrokenEngine(SimConfig(base_seconds=0.002), {"bad#1"}))
+    outbox = runtime.attach("g")
+    for name in ("good", "bad"):
+        runtime.accept(member(name))
+    found = await read_until_end(outbox, 2)
+    assert found["good"][-1].finish_reason == FINISH_REASON_LENGTH
+    assert "not numbers" in found["bad"][-1].error.message
+    runtime.stop()
+
+
+async def test_draining_refuses_the_new_and_ends_the_old(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    runtime.accept(member("a", tokens=20))
+    draining = asyncio.create_task(runtime.drain(Deadline.after(10)))
+    await asyncio.sleep(0)
+    assert "about to stop" in runtime.accept(member("b")).message
+    await read_until_end(outbox, 1)
+    await draining
+    assert await outbox.next_frame(1.0) is None
+
+
+async def test_a_slow_reader_gets_fewer_larger_frames(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    runtime.accept(member("a", tokens=30))
+    await until(lambda: len(runtime.sessions) == 0)
+    frame = await outbox.next_frame(1.0)
+    assert frame is not None
+    assert len(frame.deltas) == 30
