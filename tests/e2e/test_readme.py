@@ -1,0 +1,62 @@
+"""The README's examples work as printed. Only the addresses are those of the platform under test."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.testing.running_platform import RunningPlatform
+
+BLOCK = re.compile(r"```(bash|python|toml)\n(.*?)```", re.DOTALL)
+
+
+def blocks(root: Path, language: str, heading: str) -> list[str]:
+    text = (root / "README.md").read_text()
+    section = text[text.index(f"### {heading}\n") :].split("\n#", 2)[0:2]
+    return [code for kind, code in BLOCK.findall("\n#".join(section)) if kind == language]
+
+
+def at(platform: RunningPlatform, code: str) -> str:
+    assert "127.0.0.1:8000" in code or "127.0.0.1:9000" in code
+    return code.replace("http://127.0.0.1:8000", platform.http).replace("127.0.0.1:9000", platform.grpc)
+
+
+def run(*command: str) -> str:
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
+
+
+def test_curl(root: Path, demo_platform: RunningPlatform) -> None:
+    whole, stream = blocks(root, "bash", "curl")
+    answer = json.loads(run("bash", "-c", at(demo_platform, whole)))
+    assert "batch" in answer["choices"][0]["message"]["content"].lower()
+    lines = run("bash", "-c", at(demo_platform, stream)).split("\n\n")
+    assert lines[-2] == "data: [DONE]"
+    chunks = [json.loads(line[6:]) for line in lines[:-2]]
+    said = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+    assert "first token" in said.lower()
+
+
+@pytest.mark.parametrize(("heading", "expected"), [("The openai SDK", "model"), ("gRPC", "kv")])
+def test_python(root: Path, demo_platform: RunningPlatform, heading: str, expected: str) -> None:
+    (code,) = blocks(root, "python", heading)
+    assert expected in run(sys.executable, "-W", "ignore", "-c", at(demo_platform, code)).lower()
+
+
+def test_the_folder_map_names_real_folders(root: Path) -> None:
+    text = (root / "README.md").read_text().split("## Folder map")[1].split("```")[1]
+    for line in text.splitlines():
+        names = [name for name in re.findall(r"([\w/]+/)(?: |$)", line.split("   ")[0].strip())]
+        base = root / "libs" / "headrace" if line.startswith("  ") else root
+        for name in names:
+            assert (base / name).is_dir(), name
+
+
+def test_the_two_commands_are_targets_of_the_makefile(root: Path) -> None:
+    makefile = (root / "Makefile").read_text()
+    for command in re.findall(r"^make (\w+)", (root / "README.md").read_text(), re.MULTILINE):
+        assert f"\n{command}:" in makefile
