@@ -14,9 +14,9 @@ BLOCK = re.compile(r"```(bash|python|toml)\n(.*?)```", re.DOTALL)
 
 
 def blocks(root: Path, language: str, heading: str) -> list[str]:
-    text = (root / "README.md").read_text()
-    section = text[text.index(f"### {heading}\n") :].split("\n#", 2)[0:2]
-    return [code for kind, code in BLOCK.findall("\n#".join(section)) if kind == language]
+    sections = re.split(r"\n##+ ", (root / "README.md").read_text())
+    section = next(section for section in sections if section.startswith(f"{heading}\n"))
+    return [code for kind, code in BLOCK.findall(section) if kind == language]
 
 
 def at(platform: RunningPlatform, code: str) -> str:
@@ -50,7 +50,7 @@ def test_python(root: Path, demo_platform: RunningPlatform, heading: str, expect
 def test_the_folder_map_names_real_folders(root: Path) -> None:
     text = (root / "README.md").read_text().split("## Folder map")[1].split("```")[1]
     for line in text.splitlines():
-        names = [name for name in re.findall(r"([\w/]+/)(?: |$)", line.split("   ")[0].strip())]
+        names = re.findall(r"([\w/]+/)(?: |$)", line.split("   ")[0].strip())
         base = root / "libs" / "headrace" if line.startswith("  ") else root
         for name in names:
             assert (base / name).is_dir(), name
