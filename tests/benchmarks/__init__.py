@@ -1,0 +1,1 @@
+"""Measurements. They print tables and end with one JSON line; they assert nothing about speed."""
