@@ -1,0 +1,33 @@
+"""Asks the service of this container how it is; exits 0 when it serves.
+
+The service is named by SERVICE, its port by its own setting HEADRACE_<SERVICE>_LISTEN_ADDRESS.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+TIMEOUT = 2.0
+
+
+def check(environ: Mapping[str, str]) -> str:
+    """What is wrong; empty when nothing is."""
+    variable = f"HEADRACE_{environ.get('SERVICE', '').upper()}_LISTEN_ADDRESS"
+    port = environ.get(variable, "").rpartition(":")[2]
+    if not port:
+        return f"{variable} does not say where the service listens"
+    # A proxy of the environment is for the way out, not for this container.
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
+        except grpc.RpcError as error:
+            return f"no answer on port {port}: {error.code().name}"
+    serving = answer.status == health_pb2.HealthCheckResponse.SERVING
+    return "" if serving else health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+
+
+if __name__ == "__main__":
+    sys.exit(check(os.environ) or 0)
