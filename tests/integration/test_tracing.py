@@ -1,4 +1,4 @@
-"""One request is one trace through all five services."""
+"""One request is one trace, and one id in the logs, through all five services."""
 
 import time
 from collections.abc import Iterator
@@ -54,12 +54,17 @@ def collector() -> Iterator[tuple[Collector, str]]:
 
 def test_one_trace_through_all_services(collector: tuple[Collector, str], tmp_path: Path) -> None:
     servicer, endpoint = collector
-    with running_platform(tmp_path, ["--engine", "sim", "--otlp-endpoint", endpoint]) as platform:
+    with running_platform(
+        tmp_path, ["--engine", "sim", "--log-level", "debug", "--otlp-endpoint", endpoint]
+    ) as platform:
         body = {"model": "headrace-demo", "prompt": "Where does the time go?", "max_tokens": 3, "temperature": 0}
         headers = {"traceparent": f"00-{TRACE_ID}-b7ad6b7169203331-01", "x-headrace-cache": "on"}
+        headers["x-request-id"] = "find-me"
         response = httpx2.post(f"{platform.http}/v1/completions", json=body, headers=headers, timeout=30)
         assert response.status_code == 200
         deadline = time.monotonic() + 20
         while not servicer.spans >= EXPECTED and time.monotonic() < deadline:
             time.sleep(0.05)
+        logs = {name: platform.log(name) for name in ("gateway", "tokenizer", "scheduler", "cache", "worker-0")}
+    assert [name for name, log in logs.items() if "find-me" not in log] == []
     assert servicer.spans >= EXPECTED

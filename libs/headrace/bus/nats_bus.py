@@ -9,8 +9,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import nats
+import nats.errors
+import nats.js.errors
 from google.protobuf.message import DecodeError, Message
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.api import KeyValueConfig
@@ -23,7 +25,7 @@ from headrace.telemetry.traces import current_traceparent
 REGISTRY_BUCKET = "headrace_registry"
 REGISTRY_LIFETIME = 30.0
 """Seconds after which the entry of a service that is gone disappears by itself."""
-RECONNECT_WAIT = 0.2
+RECONNECT_WAIT: Any = 0.2  # nats-py annotates an int and takes a float
 REQUEST_TIMEOUT = 2.0
 
 _log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ class NatsBus:
         self._url = url
         self._numbering = Numbering(publisher_id)
         self._gaps = GapCounter()
-        self._client = nats.NATS()
+        self._client = Client()
         self._subscriptions: list[tuple[str, Callable[[Msg], Any]]] = []
         self._connect_callbacks: list[Callable[[], None]] = []
         self._connecting: asyncio.Task[None] | None = None

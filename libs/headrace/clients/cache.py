@@ -7,7 +7,7 @@ import grpc
 
 from headrace.errors import NotFound
 from headrace.rpc.boundary import translated
-from headrace.telemetry.traces import trace_metadata
+from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import cache_pb2, cache_pb2_grpc
 
 STAGE = "cache"
@@ -34,7 +34,7 @@ class GrpcCacheClient:
         request = cache_pb2.LookupResponseRequest(tenant=tenant, key=key)
         try:
             with translated(STAGE):
-                response = await self._stub.LookupResponse(request, timeout=timeout, metadata=trace_metadata())
+                response = await self._stub.LookupResponse(request, timeout=timeout, metadata=outgoing_metadata())
         except NotFound:
             return None
         return response.value
@@ -42,10 +42,10 @@ class GrpcCacheClient:
     async def store_response(self, tenant: str, key: bytes, value: bytes, timeout: float) -> None:
         request = cache_pb2.StoreResponseRequest(tenant=tenant, key=key, value=value)
         with translated(STAGE):
-            await self._stub.StoreResponse(request, timeout=timeout, metadata=trace_metadata())
+            await self._stub.StoreResponse(request, timeout=timeout, metadata=outgoing_metadata())
 
     async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
         request = cache_pb2.LookupPrefixRequest(model=model, block_hashes=block_hashes)
         with translated(STAGE):
-            response = await self._stub.LookupPrefix(request, timeout=timeout, metadata=trace_metadata())
+            response = await self._stub.LookupPrefix(request, timeout=timeout, metadata=outgoing_metadata())
         return {match.worker_id: match.block_count for match in response.matches}

@@ -5,7 +5,7 @@ from typing import Protocol
 import grpc
 
 from headrace.rpc.boundary import translated
-from headrace.telemetry.traces import trace_metadata
+from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 STAGE = "schedule"
@@ -28,7 +28,7 @@ class GrpcSchedulerClient:
 
     async def submit(self, request: scheduler_pb2.SubmitRequest, timeout: float) -> scheduler_pb2.SubmitResponse:
         with translated(STAGE):
-            return await self._stub.Submit(request, timeout=timeout, metadata=trace_metadata())
+            return await self._stub.Submit(request, timeout=timeout, metadata=outgoing_metadata())
 
     async def get_schedule(self, timeout: float) -> scheduler_pb2.GetScheduleResponse:
         with translated(STAGE):

@@ -6,7 +6,7 @@ from typing import Protocol
 import grpc
 
 from headrace.rpc.boundary import translated
-from headrace.telemetry.traces import trace_metadata
+from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import tokenizer_pb2, tokenizer_pb2_grpc
 
 STAGE = "tokenize"
@@ -15,7 +15,9 @@ STAGE = "tokenize"
 class TokenizerClient(Protocol):
     """Every method raises HeadraceError; `timeout` is in seconds."""
 
-    async def encode_text(self, model: str, text: str, add_special_tokens: bool | None, timeout: float) -> list[int]: ...
+    async def encode_text(
+        self, model: str, text: str, add_special_tokens: bool | None, timeout: float
+    ) -> list[int]: ...
 
     async def encode_chat(
         self,
@@ -51,11 +53,9 @@ class GrpcTokenizerClient:
         return await self._encode(tokenizer_pb2.EncodeRequest(model=model, conversation=conversation), timeout)
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:
-        request = tokenizer_pb2.DecodeRequest(
-            model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens
-        )
+        request = tokenizer_pb2.DecodeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)
         with translated(STAGE):
-            response = await self._stub.Decode(request, timeout=timeout, metadata=trace_metadata())
+            response = await self._stub.Decode(request, timeout=timeout, metadata=outgoing_metadata())
         return response.text
 
     async def get_vocabulary(self, model: str, timeout: float) -> tokenizer_pb2.GetVocabularyResponse:
@@ -65,5 +65,5 @@ class GrpcTokenizerClient:
 
     async def _encode(self, request: tokenizer_pb2.EncodeRequest, timeout: float) -> list[int]:
         with translated(STAGE):
-            response = await self._stub.Encode(request, timeout=timeout, metadata=trace_metadata())
+            response = await self._stub.Encode(request, timeout=timeout, metadata=outgoing_metadata())
         return list(response.token_ids)

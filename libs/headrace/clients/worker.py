@@ -20,9 +20,7 @@ class WorkerClient(Protocol):
 
     async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus: ...
 
-    def attach(
-        self, commands: AsyncIterator[worker_pb2.AttachRequest]
-    ) -> AsyncIterator[worker_pb2.AttachResponse]:
+    def attach(self, commands: AsyncIterator[worker_pb2.AttachRequest]) -> AsyncIterator[worker_pb2.AttachResponse]:
         """Opens the frame stream. It lives until one side ends it; the caller watches it for silence."""
 
 
@@ -32,9 +30,7 @@ class GrpcWorkerClient:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: worker_pb2_grpc.WorkerServiceAsyncStub = worker_pb2_grpc.WorkerServiceStub(channel)
 
-    async def dispatch(
-        self, members: Sequence[worker_pb2.BatchMember], timeout: float
-    ) -> worker_pb2.DispatchResponse:
+    async def dispatch(self, members: Sequence[worker_pb2.BatchMember], timeout: float) -> worker_pb2.DispatchResponse:
         with translated(STAGE):
             return await self._stub.Dispatch(worker_pb2.DispatchRequest(members=members), timeout=timeout)
 

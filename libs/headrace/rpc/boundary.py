@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,9 +10,10 @@ import grpc
 
 from headrace.errors import HeadraceError, InternalError
 from headrace.errors.status import DETAILS_KEY, from_rpc_error, to_status
-from headrace.telemetry.traces import continued_trace
+from headrace.telemetry.call_metadata import incoming_metadata
 
 _log = logging.getLogger(__name__)
+Metadata = Mapping[str, str | bytes]
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -36,7 +37,7 @@ async def _abort(context: grpc.aio.ServicerContext[Any, Any], method: str, error
 
 
 class Boundary(grpc.aio.ServerInterceptor):
-    """Wraps every handler: continues the caller's trace and maps exceptions to status."""
+    """Wraps every handler: continues the caller's trace, takes over its request id, and maps exceptions to status."""
 
     async def intercept_service(
         self,
@@ -52,7 +53,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         kind = _HANDLER_KINDS[handler.request_streaming, handler.response_streaming]
         behaviour = getattr(handler, kind)
         return getattr(grpc, f"{kind}_rpc_method_handler")(
-            wrap(behaviour, method, str(metadata.get("traceparent", ""))),
+            wrap(behaviour, method, metadata),
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
@@ -67,10 +68,10 @@ _HANDLER_KINDS = {
 
 
 def _wrap_unary(
-    behaviour: Callable[..., Awaitable[Any]], method: str, traceparent: str
+    behaviour: Callable[..., Awaitable[Any]], method: str, metadata: Metadata
 ) -> Callable[..., Awaitable[Any]]:
     async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-        with continued_trace(traceparent):
+        with incoming_metadata(metadata):
             try:
                 return await behaviour(request, context)
             except (asyncio.CancelledError, grpc.aio.AbortError):
@@ -82,10 +83,10 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behaviour: Callable[..., AsyncIterator[Any]], method: str, traceparent: str
+    behaviour: Callable[..., AsyncIterator[Any]], method: str, metadata: Metadata
 ) -> Callable[..., AsyncIterator[Any]]:
     async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-        with continued_trace(traceparent):
+        with incoming_metadata(metadata):
             try:
                 async for response in behaviour(request, context):
                     yield response

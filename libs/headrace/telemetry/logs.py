@@ -22,6 +22,11 @@ def bound_request_id(request_id: str) -> Iterator[None]:
         _request_id.reset(token)
 
 
+def current_request_id() -> str | None:
+    """The id that log lines of this task carry."""
+    return _request_id.get()
+
+
 class JsonFormatter(logging.Formatter):
     """Writes a record as one JSON object; `extra` fields become keys."""
 

@@ -42,12 +42,6 @@ def current_traceparent() -> str:
     return carrier.get("traceparent", "")
 
 
-def trace_metadata() -> tuple[tuple[str, str], ...]:
-    """The trace context of this task as gRPC metadata."""
-    traceparent = current_traceparent()
-    return (("traceparent", traceparent),) if traceparent else ()
-
-
 @contextmanager
 def continued_trace(traceparent: str) -> Iterator[None]:
     """Runs its body inside the trace that a `traceparent` names. Empty changes nothing."""
@@ -61,7 +55,9 @@ def continued_trace(traceparent: str) -> Iterator[None]:
         otel_context.detach(token)
 
 
-def record_span(name: str, traceparent: str, start_time: float, end_time: float, attributes: Mapping[str, str | int]) -> None:
+def record_span(
+    name: str, traceparent: str, start_time: float, end_time: float, attributes: Mapping[str, str | int]
+) -> None:
     """Records a span after the fact, for work that one step did for many requests. Times are Unix seconds."""
     if not traceparent:
         return

@@ -1,5 +1,6 @@
 """CacheService: converts, calls, converts."""
 
+import logging
 from typing import Any
 
 import grpc
@@ -12,6 +13,7 @@ from headrace.v1 import cache_pb2 as pb
 from headrace.v1 import cache_pb2_grpc
 from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 
+_log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -28,6 +30,7 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
     ) -> pb.LookupResponseResponse:
         with span("cache lookup"):
             value = self._store.get(request.tenant, request.key)
+        _log.debug("lookup", extra={"found": value is not None})
         if value is None:
             raise NotFound("there is no such response")
         return pb.LookupResponseResponse(value=value)

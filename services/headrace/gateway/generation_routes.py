@@ -84,7 +84,8 @@ class GenerationRoutes:
 
     def _envelope(self, exchange: HttpExchange, request_id: str) -> Envelope:
         return Envelope(
-            request_id=uuid.uuid4().hex,
+            # A client may use one id for several requests; what it names inside the platform must be unique.
+            request_id=f"{request_id}.{uuid.uuid4().hex[:8]}",
             accepted=time.monotonic(),
             deadline=Deadline.after(self._timeout_seconds(exchange)),
             tenant=PUBLIC_TENANT,

@@ -23,8 +23,8 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
     bus = NatsBus(settings.nats_url, settings.service_id)
     table = WorkerTable(settings.silence_seconds)
     channels = WorkerChannels()
-    cache_channel = open_channel(settings.cache_address) if settings.cache_address else None
-    cache = GrpcCacheClient(cache_channel) if cache_channel else None
+    cache_channel = open_channel(settings.cache_address)
+    cache = GrpcCacheClient(cache_channel)
 
     def make_dispatcher(model: str) -> Dispatcher:
         return Dispatcher(model, settings, table, channels.client, cache)
@@ -47,6 +47,5 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
         await asyncio.gather(telling, return_exceptions=True)
         await servicer.close()
         await channels.close()
-        if cache_channel is not None:
-            await cache_channel.close()
+        await cache_channel.close()
         await bus.close()

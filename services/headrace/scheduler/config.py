@@ -10,8 +10,8 @@ class SchedulerSettings(ServiceSettings):
 
     service_id: str = "scheduler"
     """Unique name of this process."""
-    cache_address: str = ""
-    """Where the cache is. Empty places requests without asking who holds their prefix."""
+    cache_address: str = "127.0.0.1:9103"
+    """Where the cache is. While it is away, requests are placed without asking who holds their prefix."""
     max_waiting_count: int = Field(default=2048, ge=1)
     """Most requests waiting per model. More are refused as overloaded."""
     max_window_seconds: float = Field(default=0.05, ge=0, le=0.05)

@@ -63,7 +63,7 @@ class Dispatcher:
         settings: SchedulerSettings,
         table: WorkerTable,
         client_of: Callable[[str], WorkerClient],
-        cache: CacheClient | None,
+        cache: CacheClient,
     ) -> None:
         self.queue = ModelQueue()
         self.window = BatchWindow(settings.max_window_seconds, settings.max_batch_size)
@@ -133,7 +133,7 @@ class Dispatcher:
         self, batch: Sequence[Pending], workers: Sequence[WorkerEntry]
     ) -> dict[str, dict[str, int]]:
         """Who holds the prompts' prefixes. Asked only when there is a choice; no answer means no preference."""
-        if self._cache is None or len(workers) < 2:
+        if len(workers) < 2:
             return {}
         found: dict[str, dict[str, int]] = {}
         with contextlib.suppress(HeadraceError):
@@ -166,6 +166,7 @@ class Dispatcher:
         BATCH_SIZE.labels(model=self._model).observe(len(members))
         for pending, outcome in zip(members, response.outcomes, strict=True):
             QUEUE_TIME.labels(model=self._model).observe(now - pending.arrival)
+            _log.debug("placed", extra={"sequence": pending.request.generation.request_id, "worker": entry.worker_id})
             if outcome.code == 0:
                 _settle(pending, entry)
             else:

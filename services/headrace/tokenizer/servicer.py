@@ -1,5 +1,6 @@
 """TokenizerService: converts, calls, converts."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from headrace.tokenizer.text_model import TextModel
 from headrace.v1 import tokenizer_pb2 as pb
 from headrace.v1 import tokenizer_pb2_grpc
 
+_log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -31,6 +33,7 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
             else:
                 text = request.text
                 special = request.add_special_tokens if request.HasField("add_special_tokens") else True
+            _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
             if len(text) <= self._inline_characters:
                 return pb.EncodeResponse(token_ids=model.encode(text, special))
             return pb.EncodeResponse(token_ids=await self._pool.encode(model.name, text, special))

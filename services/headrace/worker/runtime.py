@@ -70,6 +70,7 @@ class Runtime:
             self._thread.cancel(replaced.engine_id)
         self._outbox(generation.gateway_id)
         self._thread.add(request)
+        _log.debug("accepted", extra={"sequence": session.request_id, "attempt": session.attempt})
         return Status()
 
     def cancel(self, request_id: str, attempt: int) -> None:
