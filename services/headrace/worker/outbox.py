@@ -1,7 +1,6 @@
 """What waits to be sent to one gateway. One that reads slowly gets fewer, larger frames, never an endless queue."""
 
 import asyncio
-import contextlib
 
 from headrace.v1.worker_pb2 import Frame, TokenDelta
 
@@ -30,8 +29,12 @@ class Outbox:
 
     async def next_frame(self, patience: float) -> Frame | None:
         """The next frame; an empty one after `patience` seconds without deltas; None once closed and empty."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._arrived.wait(), patience)
+        # A timer that sets the event is much cheaper than wait_for, which makes a task per call.
+        timer = asyncio.get_running_loop().call_later(patience, self._arrived.set)
+        try:
+            await self._arrived.wait()
+        finally:
+            timer.cancel()
         self._arrived.clear()
         if self._closed and not self._pending:
             return None
