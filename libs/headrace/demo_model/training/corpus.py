@@ -33,9 +33,9 @@ class Segment:
 class Corpus:
     """Draws examples; the same seed gives the same stream."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, loose: bool = False) -> None:
         self._rng = random.Random(seed)
-        self._phraser = Phraser(self._rng)
+        self._phraser = Phraser(self._rng, loose)
         self._off_topic = OffTopic(self._rng, self._phraser)
         self._by_file = {name: load_topics(name) for name in TOPIC_FILES}
         self._knowledge = self._by_file["concepts.txt"] + self._by_file["headrace.txt"]

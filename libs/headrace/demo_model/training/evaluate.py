@@ -49,9 +49,8 @@ def is_right(item: HeldOut, answer: str) -> bool:
     return re.search(item.pattern, answer, re.IGNORECASE | re.DOTALL) is not None
 
 
-def held_out_results(chat: Chat, system: str | None = None) -> list[tuple[HeldOut, str, bool]]:
-    """Every held-out question with its answer and whether that is right."""
-    items = load_held_out()
+def results_of(chat: Chat, items: list[HeldOut], system: str | None = None) -> list[tuple[HeldOut, str, bool]]:
+    """Every question with its answer and whether that is right."""
     answers = chat.answer([item.question for item in items], system=system)
     return [(item, answer, is_right(item, answer)) for item, answer in zip(items, answers, strict=True)]
 
@@ -100,13 +99,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     chat = Chat(options.checkpoint)
-    for system in (None, "You are a helpful assistant.", "You are a cat."):
-        results = held_out_results(chat, system)
-        for item, answer, right in results:
-            if system is None or not right:
-                print(f"{'ok  ' if right else 'FAIL'} {item.question}\n     {answer}")
-        print(f"system prompt {system!r}: {sum(right for *_, right in results)} of {len(results)}\n")
-    for turns in (6, 20, 26):
+    for name in ("heldout.txt", "fresh.txt"):
+        for system in (None, "You are a helpful assistant.", "You are a cat."):
+            results = results_of(chat, load_held_out(name), system)
+            for item, answer, right in results:
+                if system is None or not right:
+                    print(f"{'ok  ' if right else 'FAIL'} {item.question}\n     {answer}")
+            print(f"{name}, system prompt {system!r}: {sum(right for *_, right in results)} of {len(results)}\n")
+    for turns in (6, 12, 20):
         tokens, good, asked = after_long_talk(chat, turns)
         print(f"after {turns} turns, up to {tokens} tokens: {good} of {asked}")
     for start in CONTINUATIONS:

@@ -2,6 +2,7 @@
 
 import random
 
+from headrace.demo_model.training.loosen import Loosener, load_rephrased
 from headrace.demo_model.training.topics import Topic, load_held_out, normalise
 
 NAME_FORMS = """What is {x}?|What's {x}?|what is {x}|Explain {x}|Explain {x} to me|Can you explain {x}?
@@ -44,8 +45,10 @@ def lower_first(text: str) -> str:
 class Phraser:
     """Makes random phrasings of questions and never one of the held-out questions."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, loose: bool = False) -> None:
         self._rng = rng
+        self._loosener = Loosener(rng) if loose else None
+        self._rephrased = load_rephrased() if loose else {}
         self._held_out = {normalise(item.question) for item in load_held_out()}
 
     def ask(self, topic: Topic) -> tuple[str, str]:
@@ -69,6 +72,8 @@ class Phraser:
     def disturb(self, question: str) -> str:
         """Writes a question as hasty people do."""
         rng = self._rng
+        if self._loosener:
+            question = self._loosener.rewrite(question)
         if rng.random() < 0.18:
             question = rng.choice(POLITE).format(q=lower_first(question))
         if rng.random() < 0.25:
@@ -98,7 +103,7 @@ class Phraser:
         return self._rng.choice(TASKS).format(x=self._rng.choice(topic.tasks))
 
     def _own_question(self, topic: Topic) -> str:
-        return self._rng.choice(topic.questions)
+        return self._rng.choice(topic.questions + self._rephrased.get(topic.key, []))
 
     def _typo(self, text: str) -> str:
         if len(text) < 8:

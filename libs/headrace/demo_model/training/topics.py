@@ -67,9 +67,9 @@ def load_off_topic() -> dict[str, list[str]]:
     return sections
 
 
-def load_held_out() -> list[HeldOut]:
-    """The questions that are kept out of training."""
-    text = (DATA / "heldout.txt").read_text(encoding="utf-8")
+def load_held_out(name: str = "heldout.txt") -> list[HeldOut]:
+    """The questions that are kept out of training, or those of another file."""
+    text = (DATA / name).read_text(encoding="utf-8")
     pairs = [line.split(" => ", 1) for line in text.splitlines() if " => " in line and line[0] != "#"]
     return [HeldOut(question.strip(), pattern.strip()) for question, pattern in pairs]
 
