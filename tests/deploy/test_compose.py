@@ -1,0 +1,213 @@
+"""The compose file fits the services that it starts: settings, addresses, ports, files. No Docker is needed."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from headrace.config import Settings, load
+from headrace.service import ServiceSettings
+
+SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
+FILES = ["docker-compose.yml", "deploy/docker/gpu.yml"]
+ANY_HOST = "0.0.0.0"
+BUNDLED_MODEL = "/opt/headrace/demo-model"
+OWN_ADDRESSES = {"listen_address", "advertise_address", "http_address"}
+ReadCompose = Callable[[str], dict[str, Any]]
+Schemas = dict[str, type[Settings]]
+
+
+def settings_of(compose: dict[str, Any], schemas: Schemas, service: str) -> ServiceSettings:
+    """What the service makes of the environment that its container has."""
+    settings = load(schemas[service], service, [], compose["services"][service]["environment"])
+    assert isinstance(settings, ServiceSettings)
+    return settings
+
+
+def split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+def mounts(service: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(volume.split(":")[0], volume.split(":")[1]) for volume in service.get("volumes", [])]
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_it_follows_the_schema(read_compose: ReadCompose, path: str) -> None:
+    """Written down in compose_schema.json: the keys in use, and nothing else."""
+    schema = json.loads((Path(__file__).parent / "compose_schema.json").read_text())
+    jsonschema.validate(read_compose(path), schema)
+
+
+def test_the_schema_refuses_a_key_that_does_not_exist(compose: dict[str, Any]) -> None:
+    schema = json.loads((Path(__file__).parent / "compose_schema.json").read_text())
+    wrong = compose | {"services": compose["services"] | {"gateway": {"enviroment": {}}}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema)
+
+
+def test_the_five_services_are_built_and_nothing_else(compose: dict[str, Any], root: Path) -> None:
+    """Each from the one Dockerfile, told which service it is."""
+    built = {name: service["build"] for name, service in compose["services"].items() if "build" in service}
+    assert sorted(built) == sorted(SERVICES)
+    for name, build in built.items():
+        assert (root / build["context"] / build["dockerfile"]).is_file()
+        assert build["args"] == {"SERVICE": name}
+        assert (root / "services" / "headrace" / name / "__main__.py").is_file()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_variable_is_a_setting_of_that_service(compose: dict[str, Any], schemas: Schemas, service: str) -> None:
+    """A setting that does not exist, or a bad value, would stop the start."""
+    prefix = f"HEADRACE_{service.upper()}_"
+    assert [name for name in compose["services"][service]["environment"] if not name.startswith(prefix)] == []
+    assert settings_of(compose, schemas, service).advertise_address != ""
+
+
+def test_the_gpu_file_changes_settings_of_the_worker_only(
+    compose: dict[str, Any], read_compose: ReadCompose, schemas: Schemas
+) -> None:
+    gpu = read_compose("deploy/docker/gpu.yml")["services"]
+    assert list(gpu) == ["worker"]
+    environment = compose["services"]["worker"]["environment"] | gpu["worker"]["environment"]
+    settings = load(schemas["worker"], "worker", [], environment)
+    assert settings.model_dump()["device"] == "cuda:0"
+    assert gpu["worker"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_each_listens_for_the_others(compose: dict[str, Any], schemas: Schemas, service: str) -> None:
+    """On all addresses of its container, and it tells its name there, not the address that it listens on."""
+    settings = settings_of(compose, schemas, service)
+    host, port = split(settings.listen_address)
+    assert host == ANY_HOST
+    assert settings.advertise_address == f"{service}:{port}"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_addresses_of_others_are_where_they_listen(compose: dict[str, Any], schemas: Schemas, service: str) -> None:
+    settings = settings_of(compose, schemas, service)
+    for name, address in settings.model_dump().items():
+        if name.endswith("_address") and name not in OWN_ADDRESSES:
+            peer = name.removesuffix("_address")
+            assert address == settings_of(compose, schemas, peer).advertise_address, name
+
+
+def test_the_gateway_and_the_scheduler_know_whom_they_call(compose: dict[str, Any], schemas: Schemas) -> None:
+    """Their defaults are for one machine; in a container they lead nowhere."""
+    for service in ("gateway", "scheduler"):
+        for name, value in settings_of(compose, schemas, service).model_dump().items():
+            assert "127.0.0.1" not in str(value), f"{service}.{name}"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_nats_and_the_collector_are_reached_by_name(
+    compose: dict[str, Any], schemas: Schemas, root: Path, service: str
+) -> None:
+    settings = settings_of(compose, schemas, service)
+    collector = yaml.safe_load((root / "deploy/observability/collector.yaml").read_text())
+    _, port = split(collector["receivers"]["otlp"]["protocols"]["grpc"]["endpoint"])
+    assert settings.otlp_endpoint == f"otel-collector:{port}"
+    assert settings.nats_url == "nats://nats:4222"
+    assert {"otel-collector", "nats"} <= compose["services"].keys()
+
+
+def test_users_reach_the_contract_ports(compose: dict[str, Any], schemas: Schemas) -> None:
+    """HTTP on 8000 and gRPC on 9000, on loopback: there is no authentication in front."""
+    gateway = settings_of(compose, schemas, "gateway").model_dump()
+    assert split(gateway["http_address"]) == (ANY_HOST, 8000)
+    assert split(gateway["listen_address"]) == (ANY_HOST, 9000)
+    assert compose["services"]["gateway"]["ports"] == ["127.0.0.1:8000:8000", "127.0.0.1:9000:9000"]
+
+
+def test_no_two_containers_publish_one_port(compose: dict[str, Any]) -> None:
+    published = [port.split(":")[1] for service in compose["services"].values() for port in service.get("ports", [])]
+    assert len(published) == len(set(published))
+    assert all(port.startswith("127.0.0.1:") for s in compose["services"].values() for port in s.get("ports", []))
+
+
+def test_tokenizer_and_worker_have_the_same_model(compose: dict[str, Any], schemas: Schemas) -> None:
+    """The bundled one, where the Dockerfile puts it; your own is on the volume that both mount."""
+    worker = settings_of(compose, schemas, "worker").model_dump()
+    tokenizer = settings_of(compose, schemas, "tokenizer").model_dump()
+    assert tokenizer["models"] == {worker["model"]: worker["folder"]}
+    assert (worker["model"], str(worker["folder"])) == ("headrace-demo", BUNDLED_MODEL)
+    for service in ("tokenizer", "worker"):
+        assert ("models", "/models") in mounts(compose["services"][service])
+
+
+def test_what_is_waited_for_has_a_health_check(compose: dict[str, Any]) -> None:
+    """The five have one in their image; the others say it here."""
+    services = compose["services"]
+    for name, service in services.items():
+        for dependency, rule in service.get("depends_on", {}).items():
+            assert dependency in services, f"{name} waits for {dependency}"
+            if rule["condition"] == "service_healthy":
+                assert "healthcheck" in services[dependency] or "build" in services[dependency], dependency
+
+
+def test_the_gateway_is_healthy_when_the_platform_is(compose: dict[str, Any], schemas: Schemas) -> None:
+    """So that `docker compose up --wait` returns when requests are answered."""
+    gateway = compose["services"]["gateway"]
+    _, port = split(settings_of(compose, schemas, "gateway").model_dump()["http_address"])
+    assert f"127.0.0.1:{port}/ready" in gateway["healthcheck"]["test"][-1]
+    compile(gateway["healthcheck"]["test"][-1], "healthcheck", "exec")
+    assert set(gateway["depends_on"]) == {"nats", "tokenizer", "scheduler", "cache", "worker"}
+
+
+def test_images_are_pinned(compose: dict[str, Any]) -> None:
+    """To a release, not to whatever is newest."""
+    for name, service in compose["services"].items():
+        _, _, tag = service["image"].partition(":")
+        assert re.search(r"\d+\.\d+\.\d+", tag), f"{name}: {service['image']}"
+
+
+def test_mounted_files_exist(compose: dict[str, Any], root: Path) -> None:
+    """Docker makes an empty folder of a path that does not exist, and the service then reads that."""
+    for service in compose["services"].values():
+        for source, _ in mounts(service):
+            if source.startswith("."):
+                assert (root / source).exists(), source
+
+
+def test_named_volumes_are_declared_and_used(compose: dict[str, Any]) -> None:
+    named = {source for s in compose["services"].values() for source, _ in mounts(s) if not source.startswith(".")}
+    assert named == set(compose["volumes"])
+
+
+def test_what_is_stored_is_on_a_volume(compose: dict[str, Any], schemas: Schemas) -> None:
+    """Acknowledged data outlives its container."""
+    folder = str(settings_of(compose, schemas, "cache").model_dump()["folder"])
+    assert ("cache", folder) in mounts(compose["services"]["cache"])
+    nats = compose["services"]["nats"]
+    assert "--jetstream" in nats["command"]
+    assert ("nats", nats["command"][nats["command"].index("--store_dir") + 1]) in mounts(nats)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_running_work_has_time_to_end(compose: dict[str, Any], schemas: Schemas, service: str) -> None:
+    """Docker kills after the grace period; draining has to fit in."""
+    grace = int(compose["services"][service]["stop_grace_period"].removesuffix("s"))
+    assert grace >= settings_of(compose, schemas, service).drain_seconds + 5
+
+
+def test_containers_may_do_little(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["restart"] == "unless-stopped", name
+        assert service["deploy"]["resources"]["limits"]["memory"], name
+
+
+def test_the_guide_names_variables_that_exist(root: Path) -> None:
+    """Each `NAME=value` in docs/guide/deploy.md is read by a compose file or a build argument."""
+    names = set(re.findall(r"\b([A-Z][A-Z0-9_]{3,})=", (root / "docs/guide/deploy.md").read_text()))
+    sources = "".join((root / path).read_text() for path in [*FILES, "deploy/docker/Dockerfile"])
+    assert {name for name in names if f"${{{name}" not in sources and f"ARG {name}" not in sources} == set()

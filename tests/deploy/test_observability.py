@@ -1,0 +1,234 @@
+"""Dashboards, alerts and their wiring speak of metrics, services and ports that exist."""
+
+import asyncio
+import importlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import REGISTRY, CollectorRegistry, Metric
+
+from headrace.errors.table import ROWS
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.fleet import Fleet
+from headrace.gateway.ledger import Ledger
+from headrace.gateway.platform_metrics import PlatformMetrics
+from headrace.rpc.channel import open_channel
+
+SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
+METRIC_MODULES = ["headrace.bus.bus", "headrace.gateway.ledger", "headrace.scheduler.dispatcher"]
+FOLDER = "deploy/observability"
+SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
+NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring)\s*\([^)]*\)')
+NAME = re.compile(r"\b([a-zA-Z_:][\w:]*)\b(?!\s*\()")
+OPERATORS = {"and", "or", "unless", "offset", "bool"}
+OF_PROMETHEUS = {"up"}
+
+
+def read_yaml(root: Path, path: str) -> dict[str, Any]:
+    content = yaml.safe_load((root / FOLDER / path).read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.fixture
+def dashboard(root: Path) -> dict[str, Any]:
+    content = json.loads((root / FOLDER / "grafana/dashboards/headrace.json").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.fixture
+def rules(root: Path) -> list[dict[str, Any]]:
+    return [rule for group in read_yaml(root, "alerts.yml")["groups"] for rule in group["rules"]]
+
+
+@pytest.fixture
+def expressions(dashboard: dict[str, Any], rules: list[dict[str, Any]]) -> list[str]:
+    """Every query of the dashboard and of the alerts."""
+    return [target["expr"] for panel in panels(dashboard) for target in panel["targets"]] + [r["expr"] for r in rules]
+
+
+@pytest.fixture(scope="module")
+def exported() -> set[str]:
+    """The names of all series that the services can export, as Prometheus sees them."""
+
+    for module in METRIC_MODULES:
+        importlib.import_module(module)
+
+    async def collect() -> list[Metric]:
+        platform = CollectorRegistry(auto_describe=False)
+        platform.register(PlatformMetrics(Fleet(GatewaySettings(), open_channel), Ledger(1)))
+        return [*REGISTRY.collect(), *platform.collect()]
+
+    return {
+        family.name + suffix for family in asyncio.run(collect()) for suffix in SUFFIXES.get(family.type, [""])
+    } | OF_PROMETHEUS
+
+
+def panels(dashboard: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return (panel for panel in dashboard["panels"] if panel["type"] != "row")
+
+
+def metrics_in(expression: str) -> set[str]:
+    """What a PromQL expression reads."""
+    return set(NAME.findall(NOT_METRICS.sub(" ", expression))) - OPERATORS
+
+
+def test_metric_names_are_found_in_expressions() -> None:
+    """The reader that the next tests rely on."""
+    expression = 'sum by (le) (rate(a_total{x="b"}[5m])) / c > 0 unless d offset 5m or absent(e)'
+    assert metrics_in(expression) == {"a_total", "c", "d", "e"}
+
+
+def test_every_metric_in_use_is_exported(expressions: list[str], exported: set[str]) -> None:
+    """A panel or an alert on a name that nobody exports would be silent for ever."""
+    assert len(expressions) > 30
+    assert set().union(*map(metrics_in, expressions)) - exported == set()
+
+
+def test_labels_in_use_exist(expressions: list[str]) -> None:
+    """Series are chosen and grouped by labels that exist."""
+    known = {"model", "outcome", "worker", "subject", "reason", "job", "le"}
+    for expression in expressions:
+        grouped = re.findall(r"\bby\s*\(([^)]*)\)", expression)
+        chosen = re.findall(r"[{,]\s*(\w+)\s*(?:=~|!~|!=|=)", expression)
+        assert {label.strip() for group in grouped for label in group.split(",")} | set(chosen) <= known, expression
+
+
+def test_alerts_name_outcomes_that_exist(expressions: list[str]) -> None:
+    """The code of an error is its outcome."""
+    named = {code for e in expressions for group in re.findall(r'outcome=~"([^"]*)"', e) for code in group.split("|")}
+    assert named
+    assert named <= {row.code for row in ROWS} | {"finished"}
+
+
+def test_alerts_are_complete(rules: list[dict[str, Any]]) -> None:
+    """Each has its own name, a severity and words for whoever is woken up."""
+    names = [rule["alert"] for rule in rules]
+    assert len(names) == len(set(names)) >= 8
+    for rule in rules:
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["annotations"]["summary"]
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_alerts_fire_when_they_should() -> None:
+    """Series that rise and fall, in alerts_test.yml."""
+    command = ["promtool", "test", "rules", "alerts_test.yml"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_reads_the_alerts_where_they_are_mounted(root: Path, compose: dict[str, Any]) -> None:
+    prometheus = compose["services"]["prometheus"]
+    config = next(a.partition("=")[2] for a in prometheus["command"] if a.startswith("--config.file="))
+    targets = {volume.split(":")[1]: volume.split(":")[0] for volume in prometheus["volumes"]}
+    assert config in targets
+    for name in read_yaml(root, "prometheus.yml")["rule_files"]:
+        source = targets[str(Path(config).parent / name)]
+        assert (root / source).name == name
+
+
+def test_each_service_is_scraped_once_and_where_it_shows_metrics(root: Path, compose: dict[str, Any]) -> None:
+    """The gateway on its HTTP port, the others on their metrics port. Twice would count everything double."""
+    jobs = {job["job_name"]: job["static_configs"] for job in read_yaml(root, "prometheus.yml")["scrape_configs"]}
+    assert set(jobs) == {*SERVICES, "otel-collector"}
+    for service in SERVICES:
+        environment = compose["services"][service]["environment"]
+        prefix = f"HEADRACE_{service.upper()}_"
+        http = environment.get(f"{prefix}HTTP_ADDRESS", "").rpartition(":")[2]
+        port = http or environment[f"{prefix}METRICS_PORT"]
+        assert [config["targets"] for config in jobs[service]] == [[f"{service}:{port}"]]
+        assert not (http and f"{prefix}METRICS_PORT" in environment)
+
+
+def test_metrics_ports_are_no_other_ports(compose: dict[str, Any]) -> None:
+    """Within one container two listeners cannot share a port."""
+    for service in SERVICES:
+        ports = [
+            value.rpartition(":")[2]
+            for name, value in compose["services"][service]["environment"].items()
+            if name.endswith(("_LISTEN_ADDRESS", "_HTTP_ADDRESS", "_METRICS_PORT"))
+        ]
+        assert len(ports) == len(set(ports)) == 2
+
+
+def test_the_collectors_pipelines_are_made_of_what_is_defined(root: Path) -> None:
+    config = read_yaml(root, "collector.yaml")
+    for pipeline in config["service"]["pipelines"].values():
+        for kind in ("receivers", "processors", "exporters"):
+            assert set(pipeline[kind]) <= config[kind].keys()
+    assert config["service"]["pipelines"]["traces"]["processors"][0] == "memory_limiter"
+
+
+def test_spans_are_sent_on_to_jaeger(root: Path, compose: dict[str, Any]) -> None:
+    exporter = read_yaml(root, "collector.yaml")["exporters"]["otlp/jaeger"]
+    assert exporter["endpoint"] == "jaeger:4317"
+    assert compose["services"]["jaeger"]["environment"]["JAEGER_LISTEN_HOST"] == "0.0.0.0"
+
+
+def test_the_collector_is_started_with_its_file_and_shows_its_own_metrics(root: Path, compose: dict[str, Any]) -> None:
+    service = compose["services"]["otel-collector"]
+    assert service["command"] == [f"--config={service['volumes'][0].split(':')[1]}"]
+    config = read_yaml(root, "collector.yaml")
+    reader = config["service"]["telemetry"]["metrics"]["readers"][0]["pull"]["exporter"]["prometheus"]
+    jobs = {job["job_name"]: job["static_configs"] for job in read_yaml(root, "prometheus.yml")["scrape_configs"]}
+    assert jobs["otel-collector"] == [{"targets": [f"otel-collector:{reader['port']}"]}]
+    limit = int(service["deploy"]["resources"]["limits"]["memory"].removesuffix("M"))
+    assert config["processors"]["memory_limiter"]["limit_mib"] < limit
+
+
+def test_grafana_finds_its_sources_by_service_name(root: Path, compose: dict[str, Any]) -> None:
+    sources = read_yaml(root, "grafana/provisioning/datasources/datasources.yaml")["datasources"]
+    assert {source["uid"] for source in sources} == {"prometheus", "jaeger"}
+    for source in sources:
+        host, _, port = source["url"].removeprefix("http://").partition(":")
+        assert [entry.split(":")[2] for entry in compose["services"][host]["ports"]] == [port]
+
+
+def test_grafana_finds_its_dashboards_where_they_are_mounted(root: Path, compose: dict[str, Any]) -> None:
+    grafana = compose["services"]["grafana"]
+    targets = {volume.split(":")[1]: volume.split(":")[0] for volume in grafana["volumes"]}
+    provider = read_yaml(root, "grafana/provisioning/dashboards/dashboards.yaml")["providers"][0]
+    home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert provider["options"]["path"] == str(home.parent)
+    assert (root / targets[str(home.parent)] / home.name).is_file()
+    assert (root / targets["/etc/grafana/provisioning"] / "datasources").is_dir()
+
+
+def test_the_dashboard_uses_sources_that_are_provisioned(root: Path, dashboard: dict[str, Any]) -> None:
+    sources = read_yaml(root, "grafana/provisioning/datasources/datasources.yaml")["datasources"]
+    known = [{"type": source["type"], "uid": source["uid"]} for source in sources]
+    variables = dashboard["templating"]["list"]
+    targets = [target for panel in panels(dashboard) for target in panel["targets"]]
+    for user in [*panels(dashboard), *targets, *variables]:
+        assert user["datasource"] in known
+
+
+def test_the_dashboard_is_well_formed(dashboard: dict[str, Any]) -> None:
+    """It can be linked to, its panels have titles and numbers of their own, and none lies on another."""
+    assert dashboard["uid"] == "headrace"
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(numbers) == len(set(numbers))
+    assert all(panel["title"] for panel in dashboard["panels"])
+    cells: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        own = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not own & cells, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        cells |= own
+
+
+def test_the_variables_of_the_dashboard_are_defined(dashboard: dict[str, Any], expressions: list[str]) -> None:
+    used = {name for expression in expressions for name in re.findall(r"\$(\w+)", expression)}
+    assert used - {"__rate_interval"} == {variable["name"] for variable in dashboard["templating"]["list"]}
+    assert re.search(r"label_values\((\w+), model\)", dashboard["templating"]["list"][0]["definition"])
