@@ -45,7 +45,7 @@ class TorchEngine:
         dtype = choose_precision(config, model_config, device)
         max_len = choose_max_len(config, model_config)
         with torch.inference_mode():
-            model = Llama(model_config, max_len, Weights(folder), dtype, device)
+            model = Llama(model_config, max_len, Weights(folder, model_config.quantization), dtype, device)
             cache = build_cache(config, model_config, max_len, dtype, device)
         spec = EngineSpec(
             architecture=model_config.architecture,

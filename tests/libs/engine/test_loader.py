@@ -87,7 +87,7 @@ def test_end_of_sequence_ids_come_from_both_files(folder: Path) -> None:
         ({"architectures": ["MambaForCausalLM"]}, "MambaForCausalLM is not supported: only LlamaForCausalLM"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "'yarn' is not supported: only default, llama3"),
         ({"hidden_act": "gelu"}, "gelu"),
-        ({"quantization_config": {"quant_method": "awq"}}, "awq"),
+        ({"quantization_config": {"quant_method": "bitsandbytes"}}, "bitsandbytes"),
         ({"dtype": "float8_e4m3fn"}, "float8_e4m3fn"),
     ],
 )

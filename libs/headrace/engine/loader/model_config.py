@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.engine.quantization.scheme import QuantizationScheme, read_scheme
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 ARCHITECTURES = ("LlamaForCausalLM",)
@@ -43,6 +44,7 @@ class ModelConfig:
     eos_token_ids: frozenset[int]
     precision: str
     """The checkpoint's own: float32, bfloat16 or float16."""
+    quantization: QuantizationScheme | None
 
 
 def read_model_config(folder: Path) -> ModelConfig:
@@ -54,7 +56,7 @@ def read_model_config(folder: Path) -> ModelConfig:
     raw = _read_json(folder / "config.json")
     try:
         _refuse_unsupported(raw)
-        return _build(raw, _eos_token_ids(folder, raw))
+        return _build(folder, raw)
     except KeyError as error:
         raise InvalidCheckpoint(f"{folder / 'config.json'} has no {error.args[0]!r}.") from error
     except (TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
@@ -63,7 +65,7 @@ def read_model_config(folder: Path) -> ModelConfig:
         raise InvalidCheckpoint(f"{folder / 'config.json'} is malformed: {error}.") from error
 
 
-def _build(raw: dict[str, Any], eos_token_ids: frozenset[int]) -> ModelConfig:
+def _build(folder: Path, raw: dict[str, Any]) -> ModelConfig:
     head_count = int(raw["num_attention_heads"])
     rope_theta, rope_scaling = _rope(raw)
     config = ModelConfig(
@@ -82,8 +84,9 @@ def _build(raw: dict[str, Any], eos_token_ids: frozenset[int]) -> ModelConfig:
         tied_embeddings=bool(raw.get("tie_word_embeddings", False)),
         attention_bias=bool(raw.get("attention_bias", False)),
         mlp_bias=bool(raw.get("mlp_bias", False)),
-        eos_token_ids=eos_token_ids,
+        eos_token_ids=_eos_token_ids(folder, raw),
         precision=str(raw.get("dtype") or raw.get("torch_dtype") or "float32"),
+        quantization=read_scheme(folder, raw),
     )
     _check_sizes(config)
     return config
@@ -95,9 +98,6 @@ def _refuse_unsupported(raw: dict[str, Any]) -> None:
         raise Unsupported(f"Architecture {architectures[0]} is not supported: only {', '.join(ARCHITECTURES)}.")
     if raw.get("hidden_act", "silu") not in ("silu", "swish"):
         raise Unsupported(f"Activation {raw['hidden_act']} is not supported: only silu.")
-    if raw.get("quantization_config"):
-        method = raw["quantization_config"].get("quant_method", "unknown")
-        raise Unsupported(f"Quantization {method} is not supported: only unquantized weights.")
 
 
 def _rope(raw: dict[str, Any]) -> tuple[float, Llama3Scaling | None]:

@@ -8,6 +8,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from headrace.engine.quantization.formats import read_quantized
+from headrace.engine.quantization.scheme import QuantizationScheme
 from headrace.errors.tree import InvalidCheckpoint
 
 SINGLE_FILE = "model.safetensors"
@@ -17,8 +19,9 @@ INDEX_FILE = "model.safetensors.index.json"
 class Weights:
     """The tensors of a checkpoint: one file, or shards with an index."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, scheme: QuantizationScheme | None = None) -> None:
         """Opens all files. Raises InvalidCheckpoint naming a file that is missing or cannot be read."""
+        self._scheme = scheme
         self._files: dict[str, tuple[Path, Any]] = {}
         """Tensor name to the file that holds it, and its open handle."""
         for path in _list_files(folder):
@@ -31,19 +34,35 @@ class Weights:
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
         """One tensor, converted. Raises InvalidCheckpoint if it is missing or has another shape."""
-        if name not in self._files:
-            raise InvalidCheckpoint(f"Tensor {name} is in none of the checkpoint's files.")
-        path, handle = self._files[name]
+        path, handle = self._find(name)
         found = tuple(handle.get_slice(name).get_shape())
         if found != shape:
             raise InvalidCheckpoint(f"{path}: tensor {name} has shape {found}, but config.json implies {shape}.")
+        tensor = self.raw(name)
+        if not tensor.is_floating_point():
+            raise InvalidCheckpoint(f"{path}: tensor {name} holds {tensor.dtype}, not floating-point numbers.")
+        return tensor.to(device=device, dtype=dtype)
+
+    def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """The weight [out, in] of module `name`, dequantised where the checkpoint has it quantised."""
+        quantized = read_quantized(self, name, *shape, self._scheme)
+        if quantized is None:
+            return self.read(f"{name}.weight", shape, dtype, device)
+        return quantized.dequantize().to(device=device, dtype=dtype)
+
+    def raw(self, name: str) -> Tensor:
+        """One tensor as it is in its file. Raises InvalidCheckpoint if it is missing or cannot be read."""
+        path, handle = self._find(name)
         try:
             tensor: Tensor = handle.get_tensor(name)
         except SafetensorError as error:
             raise InvalidCheckpoint(f"{path}: tensor {name} cannot be read: {error}.") from error
-        if not tensor.is_floating_point():
-            raise InvalidCheckpoint(f"{path}: tensor {name} holds {tensor.dtype}, not floating-point numbers.")
-        return tensor.to(device=device, dtype=dtype)
+        return tensor
+
+    def _find(self, name: str) -> tuple[Path, Any]:
+        if name not in self._files:
+            raise InvalidCheckpoint(f"Tensor {name} is in none of the checkpoint's files.")
+        return self._files[name]
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -53,6 +72,9 @@ def _list_files(folder: Path) -> list[Path]:
         return [folder / name for name in sorted(set(_read_index(folder).values()))]
     if (folder / SINGLE_FILE).is_file():
         return [folder / SINGLE_FILE]
+    if len(others := sorted(folder.glob("*.safetensors"))) == 1:
+        # AutoGPTQ names its one file after bits and group size.
+        return others
     if pickles := sorted(path.name for path in folder.glob("*.bin")):
         raise InvalidCheckpoint(
             f"{folder} has its weights in {pickles[0]}: pickle files can run code and are not read. "

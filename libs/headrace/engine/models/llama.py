@@ -99,7 +99,7 @@ class _LlamaReader:
         """Tied models have no tensor of their own for it."""
         if self._config.tied_embeddings:
             return build_linear(embedding)
-        return build_linear(self._read("lm_head.weight", *embedding.shape))
+        return build_linear(self._matrix("lm_head", *embedding.shape))
 
     def norm(self, name: str) -> RmsNorm:
         return RmsNorm(self._read(name, self._config.hidden_size), self._config.rms_norm_epsilon)
@@ -128,8 +128,8 @@ class _LlamaReader:
     def _mlp(self, prefix: str) -> GatedMlp:
         outer, inner = self._config.hidden_size, self._config.intermediate_size
         names = [f"{prefix}.{name}_proj" for name in ("gate", "up", "down")]
-        gate, up = (self._read(f"{name}.weight", inner, outer) for name in names[:2])
-        down = self._read(f"{names[2]}.weight", outer, inner)
+        gate, up = (self._matrix(name, inner, outer) for name in names[:2])
+        down = self._matrix(names[2], outer, inner)
         if not self._config.mlp_bias:
             return build_gated_mlp(gate, up, down, None)
         gate_bias, up_bias = (self._read(f"{name}.bias", inner) for name in names[:2])
@@ -137,9 +137,14 @@ class _LlamaReader:
 
     def _linear(self, out_sizes: dict[str, int], in_size: int, has_bias: bool) -> Linear:
         """One product for several modules with the same input, in the order given."""
-        weight = torch.cat([self._read(f"{name}.weight", size, in_size) for name, size in out_sizes.items()])
+        weight = torch.cat([self._matrix(name, size, in_size) for name, size in out_sizes.items()])
         bias = torch.cat([self._read(f"{name}.bias", size) for name, size in out_sizes.items()]) if has_bias else None
         return build_linear(weight, bias)
+
+    def _matrix(self, name: str, out_size: int, in_size: int) -> Tensor:
+        """The weight [out, in] of a projection, in whatever form the checkpoint has it."""
+        self.parameter_count += out_size * in_size
+        return self._weights.matrix(name, (out_size, in_size), self._dtype, self._device)
 
     def _read(self, name: str, *shape: int) -> Tensor:
         tensor = self._weights.read(name, shape, self._dtype, self._device)

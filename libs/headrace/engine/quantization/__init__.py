@@ -1,0 +1,1 @@
+"""Reads quantised checkpoints of every common format into one canonical form."""

@@ -1,0 +1,44 @@
+"""Where format readers get raw tensors from, with the checks that every format needs."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from headrace.errors.tree import InvalidCheckpoint
+
+
+class TensorSource(Protocol):
+    """The named tensors of a checkpoint, as they are in the file."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def raw(self, name: str) -> Tensor:
+        """Raises InvalidCheckpoint if it is missing or cannot be read."""
+        ...
+
+
+def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: torch.dtype) -> Tensor:
+    """One tensor of the given shape and one of the given types. Raises InvalidCheckpoint naming it."""
+    tensor = source.raw(name)
+    if tuple(tensor.shape) != shape:
+        raise InvalidCheckpoint(
+            f"Tensor {name} has shape {tuple(tensor.shape)}; its format and config.json imply {shape}."
+        )
+    if tensor.dtype not in dtypes:
+        wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise InvalidCheckpoint(f"Tensor {name} holds {str(tensor.dtype).removeprefix('torch.')}; expected {wanted}.")
+    return tensor
+
+
+def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> Tensor:
+    """Scales as float32. Raises InvalidCheckpoint when one is not a number."""
+    scales = take(source, name, shape, torch.float16, torch.bfloat16, torch.float32).float()
+    if not torch.isfinite(scales).all():
+        raise InvalidCheckpoint(f"Tensor {name} holds scales that are not finite numbers.")
+    return scales
+
+
+def check_divisible(name: str, what: str, size: int, divisor: int) -> None:
+    if size % divisor:
+        raise InvalidCheckpoint(f"Module {name}: {what} is {size}, which is not a multiple of {divisor}.")
