@@ -10,7 +10,7 @@ from headrace.bus.bus import EVENTS_DROPPED, GapCounter, M, Numbering
 
 
 class MemoryBus:
-    """Behaves like NatsBus for everyone that shares the object. `connected` may be switched off to act a lost broker."""
+    """Behaves like NatsBus for everyone that shares the object. `disconnect` acts a lost broker."""
 
     def __init__(self, publisher_id: str = "memory") -> None:
         self._connected = True

@@ -18,6 +18,8 @@ CHANNEL_OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_reconnect_backoff_ms", 1_000),
     # Two channels of one process to one address must not share a connection: a frozen one would stall the other.
     ("grpc.use_local_subchannel_pool", 1),
+    # Services reach each other directly, whatever proxy the environment names.
+    ("grpc.enable_http_proxy", 0),
 ]
 
 SERVER_OPTIONS: list[tuple[str, int]] = [

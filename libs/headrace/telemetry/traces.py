@@ -14,6 +14,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+EXPORT_TIMEOUT = 2
+"""Seconds. A collector that is away must not hold up a stop."""
+
 _propagator = TraceContextTextMapPropagator()
 
 
@@ -23,7 +26,8 @@ def configure_tracing(service: str, endpoint: str) -> TracerProvider | None:
         return None
     resource = Resource.create({"service.name": f"headrace-{service}", "service.namespace": "headrace"})
     provider = TracerProvider(resource=resource)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint, insecure=True)))
+    exporter = OTLPSpanExporter(endpoint=endpoint, insecure=True, timeout=EXPORT_TIMEOUT)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     return provider
 

@@ -36,7 +36,7 @@ class Fleet:
     @property
     def statuses(self) -> list[WorkerStatus]:
         now = time.monotonic()
-        return [status for worker, status in self._statuses.items() if now - self._heard[worker] < FORGET_SECONDS]
+        return [status for worker, status in list(self._statuses.items()) if now - self._heard[worker] < FORGET_SECONDS]
 
     @property
     def attached_count(self) -> int:

@@ -27,7 +27,7 @@ REQUEST_DURATION = Histogram(
     "headrace_request_duration_seconds", "From accept to the outcome", ["model"], buckets=LATENCY_BUCKETS
 )
 REQUESTS = Counter("headrace_requests", "Requests by outcome", ["model", "outcome"])
-PROMPT_TOKENS = Counter("headrace_prompt_tokens", "Prompt tokens of finished sequences", ["model"])
+PROMPT_TOKENS = Counter("headrace_prompt_tokens", "Prompt tokens of sequences that got a first token", ["model"])
 OUTPUT_TOKENS = Counter("headrace_output_tokens", "Tokens delivered", ["model"])
 RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a lost worker", ["model"])
 
@@ -57,7 +57,7 @@ class Ledger:
     def open_counts(self) -> dict[str, int]:
         """Open requests by model."""
         counts: dict[str, int] = {}
-        for entry in self._open:
+        for entry in list(self._open):
             counts[entry.model] = counts.get(entry.model, 0) + 1
         return counts
 

@@ -16,11 +16,12 @@ STALE_SECONDS = 3.0
 
 
 class PlatformMetrics(Collector):
-    """Computed when asked. A scheduler that is gone has no queue."""
+    """Computed when asked, from any thread. A scheduler that is gone has no queue."""
 
     def __init__(self, fleet: Fleet, ledger: Ledger) -> None:
         self._fleet = fleet
         self._ledger = ledger
+        self._loop = asyncio.get_running_loop()
         self._queues: dict[str, int] = {}
         self._queues_heard = 0.0
 
@@ -54,7 +55,8 @@ class PlatformMetrics(Collector):
                 family.add_metric([model], values.get(model, 0.0))
             yield family
         yield self._open_by_worker()
-        yield GaugeMetricFamily("headrace_event_loop_tasks", "Tasks of the gateway", value=len(asyncio.all_tasks()))
+        task_count = len(asyncio.all_tasks(self._loop))
+        yield GaugeMetricFamily("headrace_event_loop_tasks", "Tasks of the gateway", value=task_count)
 
     def _open_by_worker(self) -> Metric:
         family = GaugeMetricFamily(

@@ -10,7 +10,13 @@ from headrace.errors import DeadlineExceeded, HeadraceError, QueueTimeout, Stage
 from headrace.errors.status import from_status
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.inbox import Inbox
-from headrace.gateway.ledger import INTER_TOKEN_LATENCY, OUTPUT_TOKENS, RESUBMISSIONS, TIME_TO_FIRST_TOKEN
+from headrace.gateway.ledger import (
+    INTER_TOKEN_LATENCY,
+    OUTPUT_TOKENS,
+    PROMPT_TOKENS,
+    RESUBMISSIONS,
+    TIME_TO_FIRST_TOKEN,
+)
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.v1.scheduler_pb2 import Generation, SubmitRequest, SubmitResponse
 from headrace.v1.worker_pb2 import TokenDelta
@@ -38,6 +44,7 @@ class TokenStream:
         self._excluded: list[str] = []
         self._last_token_time: float | None = None
         self._output_tokens = OUTPUT_TOKENS.labels(model=request.model)
+        self._resubmissions = RESUBMISSIONS.labels(model=request.model)
         self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model)
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
@@ -96,7 +103,7 @@ class TokenStream:
             self._excluded = [inbox.worker_id]
         if isinstance(error, StageFailed):
             self._lost_count += 1
-            RESUBMISSIONS.labels(model=self._request.model).inc()
+            self._resubmissions.inc()
             _log.warning("moving a sequence", extra={"sequence": self._request.request_id, "error": error.message})
         elif error.stage == "schedule" and error.retry_after is not None:
             raise error
@@ -126,6 +133,7 @@ class TokenStream:
         self._output_tokens.inc(token_count)
         if self._last_token_time is None:
             TIME_TO_FIRST_TOKEN.labels(model=self._request.model).observe(now - self._request.accepted)
+            PROMPT_TOKENS.labels(model=self._request.model).inc(len(self._request.prompt_token_ids))
         else:
             for _ in range(token_count):
                 self._inter_token_latency.observe((now - self._last_token_time) / token_count)
