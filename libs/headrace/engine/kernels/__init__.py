@@ -1,0 +1,1 @@
+"""Kernels in C++, and the registry that chooses among them and torch."""
