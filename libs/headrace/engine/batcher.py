@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from headrace.engine.block_hash import hash_blocks
 from headrace.engine.block_pool import BlockPool
 from headrace.engine.engine import EngineSpec
-from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, TokenLogprob
+from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams, TokenLogprob
 from headrace.engine.request_check import check_request
 from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Chunk, PlanDraft, Sample, StepPlan
@@ -34,6 +34,8 @@ class Batcher:
         """In order of arrival."""
         self._ended: list[Sequence] = []
         """Resumed sequences that turned out to be complete already."""
+        self._held: list[Sequence] = []
+        """Sequences whose grammar is not compiled yet."""
         self._sequences: dict[str, Sequence] = {}
         self._arrival_count = 0
         self._step_count = 0
@@ -42,8 +44,9 @@ class Batcher:
         self._output_token_count = 0
         self._prefix_hit_token_count = 0
 
-    def add(self, request: EngineRequest) -> None:
-        """Queues a request. Raises InvalidRequest if it can never run."""
+    def add(self, request: EngineRequest) -> Sequence:
+        """Queues a request, or holds it until `release` if it awaits a grammar. Raises InvalidRequest if it can never
+        run."""
         check_request(request, self._spec)
         if request.request_id in self._sequences:
             raise InvalidRequest(f"Request {request.request_id!r} is already running: choose another id.")
@@ -52,18 +55,31 @@ class Batcher:
             request=request,
             arrival=self._arrival_count,
             seed=random.SystemRandom().getrandbits(64) if sampling.seed is None else sampling.seed,
-            stop_token_ids=sampling.stop_token_ids | (frozenset() if sampling.ignore_eos else self._spec.eos_token_ids),
+            stop_token_ids=sampling.stop_token_ids | self._eos_token_ids(sampling),
             max_model_len=self._spec.max_model_len,
         )
         self._arrival_count += 1
         self._sequences[sequence.request_id] = sequence
-        (self._waiting if sequence.finish_reason is None else self._ended).append(sequence)
+        if sequence.finish_reason is not None:
+            self._ended.append(sequence)
+        elif sequence.awaits_grammar:
+            self._held.append(sequence)
+        else:
+            self._waiting.append(sequence)
+        return sequence
+
+    def release(self, sequence: Sequence) -> None:
+        """Lets a held sequence run, as if it had arrived now."""
+        self._held.remove(sequence)
+        sequence.arrival = self._arrival_count
+        self._arrival_count += 1
+        self._waiting.append(sequence)
 
     def cancel(self, request_id: str) -> Sequence | None:
         """Forgets a request and frees its blocks. Returns what was forgotten, if anything."""
         sequence = self._sequences.pop(request_id, None)
         if sequence is not None:
-            for queue in (self._running, self._waiting, self._ended):
+            for queue in (self._running, self._waiting, self._ended, self._held):
                 if sequence in queue:
                     queue.remove(sequence)
             self._free(sequence)
@@ -71,6 +87,11 @@ class Batcher:
 
     def has_work(self) -> bool:
         return bool(self._sequences)
+
+    @property
+    def only_holds(self) -> bool:
+        """Nothing can be done before a held sequence is released."""
+        return len(self._held) == len(self._sequences)
 
     def plan(self) -> StepPlan:
         """Chooses the next step's chunks and gives them blocks: running sequences first, then new ones.
@@ -123,14 +144,20 @@ class Batcher:
         self.pool.check_invariants([sequence.block_table for sequence in self._sequences.values()])
         if sorted(self._running, key=lambda sequence: sequence.arrival) != self._running:
             raise AssertionError("running sequences are out of order")
-        if len(self._running) + len(self._waiting) + len(self._ended) != len(self._sequences):
+        queued_count = len(self._running) + len(self._waiting) + len(self._ended) + len(self._held)
+        if queued_count != len(self._sequences):
             raise AssertionError("a sequence is in no queue, or in two")
         for sequence in self._running:
             if len(sequence.block_table) * self._spec.block_size < sequence.computed_count:
                 raise AssertionError(f"{sequence.request_id} has more tokens than its blocks can hold")
-        for sequence in self._waiting:
+        for sequence in (*self._waiting, *self._held):
             if sequence.block_table or sequence.computed_count:
                 raise AssertionError(f"{sequence.request_id} waits, but holds blocks")
+
+    def _eos_token_ids(self, sampling: SamplingParams) -> frozenset[int]:
+        """The model's end-of-sequence ids, if they are to end the request. After the end of a grammar nothing can
+        follow."""
+        return frozenset() if sampling.ignore_eos and sampling.grammar is None else self._spec.eos_token_ids
 
     def _continue(self, sequence: Sequence, draft: PlanDraft) -> None:
         """Plans the next chunk of a running sequence, at the expense of the youngest ones if need be."""

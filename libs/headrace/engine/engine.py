@@ -49,8 +49,9 @@ class Engine(Protocol):
     def step(self) -> list[Delta]:
         """Runs one step: plan, forward, sample, record. Returns at once when there is no work.
 
-        Raises InternalError with `details["request_id"]` when one request went wrong. The engine has forgotten that
-        request; what the step produced for the others comes with the next call.
+        Raises InternalError with `details["request_id"]` when one request went wrong, or InvalidRequest when its
+        grammar cannot be used. The engine has forgotten that request; what the step produced for the others comes with
+        the next call.
         """
 
     def stats(self) -> EngineStats: ...

@@ -4,6 +4,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headrace.engine.structured.grammar import Grammar
+
 
 class FinishReason(enum.Enum):
     """Why a request ended."""
@@ -43,13 +45,15 @@ class SamplingParams:
     stop_token_ids: frozenset[int] = frozenset()
     """Token ids that end the request, besides the model's own end-of-sequence ids."""
     ignore_eos: bool = False
-    """Go on after the model's end-of-sequence ids. `stop_token_ids` still stop."""
+    """Go on after the model's end-of-sequence ids. `stop_token_ids` still stop, and so does the end of a grammar."""
     min_tokens: int = 0
-    """No end-of-sequence or stop id is chosen before this many tokens."""
+    """No end-of-sequence or stop id is chosen before this many tokens, unless a grammar allows nothing else."""
     logprob_count: int | None = None
     """Report the chosen token's log-probability and this many alternatives (0 to 20). Unset reports none."""
     prompt_logprob_count: int | None = None
     """The same for every prompt token but the first. Unset reports none."""
+    grammar: Grammar | None = None
+    """What the output must look like. It may end only where the grammar does. Unset leaves it free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ class EngineStats:
 
     running_count: int
     waiting_count: int
+    """Requests that want to run and found no room yet. Those whose grammar is being compiled are not counted."""
     block_count: int
     used_block_count: int
     """Blocks that some live request holds (cached but unreferenced blocks are not counted)."""

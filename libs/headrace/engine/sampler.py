@@ -1,8 +1,8 @@
 """Chooses the next token of each row from its logits. Rows never influence each other.
 
-Order of operations: repetition, frequency and presence penalties, logit bias, ban of stop ids below `min_tokens`;
-then either the most likely token, or temperature, top-k, top-p, min-p and one draw. Log-probabilities are those of
-the raw logits.
+Order of operations: grammar; repetition, frequency and presence penalties, logit bias, ban of stop ids below
+`min_tokens`; then either the most likely token, or temperature, top-k, top-p, min-p and one draw. Log-probabilities
+are those of the raw logits.
 """
 
 import math
@@ -14,6 +14,7 @@ from torch import Tensor
 from headrace.engine.request import SamplingParams, TokenLogprob
 from headrace.engine.sampling_draw import uniform
 from headrace.engine.sequence import Sequence
+from headrace.engine.structured.token_mask import constrain
 
 MIN_TEMPERATURE = 1e-5
 """Below it, dividing logits could overflow, and only the most likely token is left anyway."""
@@ -21,7 +22,7 @@ MIN_TEMPERATURE = 1e-5
 
 def sample(logits: Tensor, sequences: list[Sequence]) -> list[int]:
     """One token id per row of `logits` [rows, vocabulary], fp32."""
-    adjusted = _adjust(logits, sequences)
+    adjusted = _adjust(constrain(logits, sequences), sequences)
     token_ids = _to_ints(adjusted.argmax(dim=-1))
     for sorts in (False, True):
         rows = [
@@ -93,7 +94,15 @@ def _bias(logits: Tensor, sequence: Sequence) -> None:
     if bias:
         logits[list(bias)] += torch.tensor(list(bias.values()), device=logits.device, dtype=logits.dtype)
     if sequence.stop_is_banned:
-        logits[list(sequence.stop_token_ids)] = -math.inf
+        _ban(logits, list(sequence.stop_token_ids))
+
+
+def _ban(logits: Tensor, token_ids: list[int]) -> None:
+    """Changes `logits` [vocabulary] in place, unless nothing else is left: a grammar may have come to its end."""
+    others = logits.clone()
+    others[token_ids] = -math.inf
+    if bool((others > -math.inf).any()):
+        logits[token_ids] = -math.inf
 
 
 def _is_greedy(sampling: SamplingParams) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from headrace.engine.request import Delta, EngineRequest, FinishReason, TokenLogprob
+from headrace.engine.structured.token_matcher import TokenMatcher
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +33,8 @@ class Sequence:
     """It has run before."""
     delivered: bool = False
     """A delta of it was delivered before."""
+    matcher: TokenMatcher | None = None
+    """Follows its grammar, as soon as that is compiled."""
 
     def __post_init__(self) -> None:
         self.token_ids = [*self.request.prompt_token_ids, *self.request.output_token_ids]
@@ -72,6 +75,11 @@ class Sequence:
     def wants_prompt_logprobs(self) -> bool:
         """Log-probabilities of prompt tokens are asked for and not all there yet."""
         return self.request.sampling.prompt_logprob_count is not None and len(self.prompt_logprobs) < self.prompt_count
+
+    @property
+    def awaits_grammar(self) -> bool:
+        """It has a grammar that is not compiled yet, so no token can be chosen."""
+        return self.request.sampling.grammar is not None and self.matcher is None and not self.scores_only
 
     @property
     def stop_is_banned(self) -> bool:

@@ -10,6 +10,7 @@ from headrace.engine.engine import EngineSpec
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, TokenLogprob
 from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Chunk, Sample, StepPlan
+from headrace.errors.tree import Unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ class SimEngine:
         return self._spec
 
     def add(self, request: EngineRequest) -> None:
+        if grammar := request.sampling.grammar:
+            raise Unsupported("the sim engine has no vocabulary and so no structured output", param=grammar.param)
         self._batcher.add(request)
 
     def cancel(self, request_id: str) -> None:

@@ -17,24 +17,33 @@ from headrace.engine.model_runner import ModelRunner, StepLogits
 from headrace.engine.models.llama import Llama
 from headrace.engine.placement import build_cache, choose_device, choose_max_len, choose_precision
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Sample, StepPlan
-from headrace.errors.tree import InternalError
+from headrace.engine.structured.grammar_compiler import GrammarCompiler
+from headrace.engine.structured.grammar_queue import GrammarQueue
+from headrace.engine.structured.grammar_source import refusal
+from headrace.errors.tree import HeadraceError, InternalError
+
+GRAMMAR_PATIENCE = 0.01
+"""Seconds that a step without other work waits for a grammar. Cancellations wait as long."""
 
 
 class TorchEngine:
     """Continuous batching over a paged KV cache. See the Protocol in `engine.py`.
 
     When a request's logits are not finite, `step` raises an InternalError whose details name the request under
-    `request_id`. That request is forgotten; the other requests' deltas come with the next call.
+    `request_id`; when its grammar cannot be compiled or followed, an InvalidRequest. That request is forgotten; the
+    other requests' deltas come with the next call.
     """
 
-    def __init__(self, spec: EngineSpec, runner: ModelRunner, *, prefix_cache: bool) -> None:
+    def __init__(self, spec: EngineSpec, runner: ModelRunner, compiler: GrammarCompiler, *, prefix_cache: bool) -> None:
         self._spec = spec
         self._runner = runner
         self._batcher = Batcher(spec, prefix_cache=prefix_cache)
         self._deltas: list[Delta] = []
         """Ready, but held back by a failure."""
-        self._failures: deque[InternalError] = deque()
+        self._failures: deque[HeadraceError] = deque()
+        self._grammars = GrammarQueue(compiler)
 
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "TorchEngine":
@@ -61,17 +70,21 @@ class TorchEngine:
             parameter_count=model.parameter_count,
         )
         runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)
-        return cls(spec, runner, prefix_cache=config.prefix_cache)
+        compiler = GrammarCompiler(folder / "tokenizer.json", spec)
+        return cls(spec, runner, compiler, prefix_cache=config.prefix_cache)
 
     @property
     def spec(self) -> EngineSpec:
         return self._spec
 
     def add(self, request: EngineRequest) -> None:
-        self._batcher.add(request)
+        sequence = self._batcher.add(request)
+        if sequence.awaits_grammar and (grammar := request.sampling.grammar):
+            self._grammars.add(sequence, grammar)
 
     def cancel(self, request_id: str) -> None:
         self._batcher.cancel(request_id)
+        self._grammars.discard(request_id)
         self._deltas = [delta for delta in self._deltas if delta.request_id != request_id]
 
     def has_work(self) -> bool:
@@ -79,6 +92,7 @@ class TorchEngine:
 
     def step(self) -> list[Delta]:
         if not self._failures:
+            self._release_compiled()
             plan = self._batcher.plan()
             samples = self._compute(plan) if plan.chunks else {}
             self._deltas += self._batcher.record(plan, samples)
@@ -102,6 +116,20 @@ class TorchEngine:
     def close(self) -> None:
         """Lets go of model and KV cache."""
         del self._runner
+        self._grammars.close()
+
+    def _release_compiled(self) -> None:
+        """Lets the sequences run whose grammar is ready. Waits a little for one if there is nothing else to do."""
+        for readiness in self._grammars.take_ready(GRAMMAR_PATIENCE if self._batcher.only_holds else 0.0):
+            if readiness.error is None:
+                self._batcher.release(readiness.sequence)
+            else:
+                self._fail(readiness.sequence, readiness.error)
+
+    def _fail(self, sequence: Sequence, error: HeadraceError) -> None:
+        """Forgets a request. The error is raised by this step or a later one."""
+        self._batcher.cancel(sequence.request_id)
+        self._failures.append(error)
 
     @torch.inference_mode()
     def _compute(self, plan: StepPlan) -> dict[str, Sample]:
@@ -111,6 +139,7 @@ class TorchEngine:
         self._sample(logits, samples)
         self._score(logits, samples)
         self._drop_failed(logits)
+        self._drop_unmatched([chunk.sequence for chunk in logits.sampling])
         return samples
 
     def _sample(self, logits: StepLogits, samples: dict[str, Sample]) -> None:
@@ -146,14 +175,23 @@ class TorchEngine:
         for sequence in broken.values():
             self._batcher.pool.forget(sequence.block_table)
             self._runner.clear(sequence.block_table)
-            self._batcher.cancel(sequence.request_id)
-            self._failures.append(
+            self._fail(
+                sequence,
                 InternalError(
                     f"The model's logits for request {sequence.request_id} are not finite.",
                     stage="decode" if sequence.output_count else "prefill",
                     details={"request_id": sequence.request_id},
-                )
+                ),
             )
+
+    def _drop_unmatched(self, sequences: list[Sequence]) -> None:
+        """Forgets requests that their matcher could not follow."""
+        for sequence in sequences:
+            grammar = sequence.request.sampling.grammar
+            if grammar and sequence.matcher and (error := sequence.matcher.error):
+                refused = refusal(grammar, error)
+                refused.details["request_id"] = sequence.request_id
+                self._fail(sequence, refused)
 
 
 def _find_broken(logits: Tensor) -> list[int]:

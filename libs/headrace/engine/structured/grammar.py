@@ -1,0 +1,29 @@
+"""What an output must look like: plain data."""
+
+import enum
+from dataclasses import dataclass, field
+
+
+class GrammarKind(enum.Enum):
+    """The language that a grammar is written in."""
+
+    JSON_SCHEMA = "json_schema"
+    """The text is a JSON schema, and the output a JSON value that it admits."""
+    JSON_OBJECT = "json_object"
+    """Any JSON object. The text is empty."""
+    REGEX = "regex"
+    """The text is a regular expression that the whole output matches. No look-around, no back-references."""
+    LARK = "lark"
+    """The text is a Lark grammar that begins with `start:`, or GBNF that begins with `root ::=`."""
+    CHOICE = "choice"
+    """The text is a JSON array of strings, and the output one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What the whole output of one request must look like. Two are equal if they admit the same for the same reason."""
+
+    kind: GrammarKind
+    text: str = ""
+    param: str = field(default="grammar", compare=False)
+    """The request field that it came from: errors name it."""

@@ -1,0 +1,74 @@
+"""Compiles grammars for one model's vocabulary, in threads of its own, and remembers the results."""
+
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+
+from headrace.engine.engine import EngineSpec
+from headrace.engine.structured.grammar import Grammar
+from headrace.engine.structured.grammar_source import refusal, write_source
+from headrace.engine.structured.token_matcher import TokenMatcher
+from headrace.errors.tree import Unsupported
+
+THREAD_COUNT = 2
+"""So that one slow grammar does not hold up the next."""
+CAPACITY = 64
+
+
+class GrammarCompiler:
+    """Remembers the least recently used grammars, those that cannot be compiled too. One thread owns it."""
+
+    def __init__(self, tokenizer_file: Path, spec: EngineSpec, capacity: int = CAPACITY) -> None:
+        self._tokenizer_file = tokenizer_file
+        self._spec = spec
+        self._capacity = capacity
+        self._pool = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="grammar")
+        self._compiled: OrderedDict[Grammar, Future[TokenMatcher]] = OrderedDict()
+        """Least recently used first."""
+        self._tokenizer: LLTokenizer | None = None
+        self._tokenizer_lock = threading.Lock()
+
+    def compile(self, grammar: Grammar) -> Future[TokenMatcher]:
+        """A matcher to copy, as soon as there is one. The future fails with InvalidRequest."""
+        future = self._compiled.get(grammar)
+        if future is None:
+            future = self._compiled[grammar] = self._pool.submit(self._compile, grammar)
+        self._compiled.move_to_end(grammar)
+        if len(self._compiled) > self._capacity:
+            self._compiled.popitem(last=False)
+        return future
+
+    def close(self) -> None:
+        """Lets go of the threads. What they are at is finished, but nobody will hear of it."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _compile(self, grammar: Grammar) -> TokenMatcher:
+        source = write_source(grammar)
+        matcher = LLMatcher(self._load_tokenizer(), source, log_level=0, limits=LLParserLimits(verbose_errors=False))
+        if matcher.is_error():
+            raise refusal(grammar, matcher.get_error())
+        return TokenMatcher(matcher)
+
+    def _load_tokenizer(self) -> LLTokenizer:
+        """Reads the vocabulary, once. Takes up to a second for large ones."""
+        with self._tokenizer_lock:
+            if self._tokenizer is None:
+                self._tokenizer = self._read_tokenizer()
+            return self._tokenizer
+
+    def _read_tokenizer(self) -> LLTokenizer:
+        if not self._tokenizer_file.is_file():
+            raise Unsupported("structured output needs a tokenizer.json in the folder of the model")
+        if not self._spec.eos_token_ids:
+            raise Unsupported("structured output needs a model that names an end-of-sequence token")
+        try:
+            return LLTokenizer(
+                self._tokenizer_file.read_text(encoding="utf-8"),
+                n_vocab=self._spec.vocab_size,
+                eos_token=sorted(self._spec.eos_token_ids),
+            )
+        except ValueError as error:
+            raise Unsupported(f"structured output cannot use the tokenizer of this model: {error}") from None

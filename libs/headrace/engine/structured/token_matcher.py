@@ -1,0 +1,29 @@
+"""How far one output has come in its grammar."""
+
+from collections.abc import Sequence
+
+from llguidance import LLMatcher
+
+
+class TokenMatcher:
+    """Follows the output of one request. What it allows is a function of grammar and output alone."""
+
+    def __init__(self, matcher: LLMatcher) -> None:
+        self.matcher = matcher
+        self._followed_count = 0
+
+    def copy(self) -> "TokenMatcher":
+        """A matcher of the same grammar for another output. Only for one that has followed nothing."""
+        return TokenMatcher(self.matcher.deep_copy())
+
+    def follow(self, output_token_ids: Sequence[int]) -> None:
+        """Takes in the tokens that were added to the output since the last call."""
+        added = list(output_token_ids[self._followed_count :])
+        self._followed_count += len(added)
+        if added:
+            self.matcher.consume_tokens(added)
+
+    @property
+    def error(self) -> str | None:
+        """Why it can follow no further, if so: the output is off the grammar, or the grammar too complex."""
+        return self.matcher.get_error() or None
