@@ -20,6 +20,42 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _GrammarKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _GrammarKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GrammarKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    GRAMMAR_KIND_UNSPECIFIED: _GrammarKind.ValueType  # 0
+    """Not specified."""
+    GRAMMAR_KIND_JSON_SCHEMA: _GrammarKind.ValueType  # 1
+    """A JSON schema. The output is a JSON value that it admits."""
+    GRAMMAR_KIND_JSON_OBJECT: _GrammarKind.ValueType  # 2
+    """Any JSON object. The text is empty."""
+    GRAMMAR_KIND_REGEX: _GrammarKind.ValueType  # 3
+    """A regular expression that the whole output matches, without look-around and back-references."""
+    GRAMMAR_KIND_LARK: _GrammarKind.ValueType  # 4
+    """A Lark grammar that begins with `start:`, or a GBNF grammar that begins with `root ::=`."""
+    GRAMMAR_KIND_CHOICE: _GrammarKind.ValueType  # 5
+    """A JSON array of strings. The output is one of them."""
+
+class GrammarKind(_GrammarKind, metaclass=_GrammarKindEnumTypeWrapper):
+    """The language that a grammar is written in."""
+
+GRAMMAR_KIND_UNSPECIFIED: GrammarKind.ValueType  # 0
+"""Not specified."""
+GRAMMAR_KIND_JSON_SCHEMA: GrammarKind.ValueType  # 1
+"""A JSON schema. The output is a JSON value that it admits."""
+GRAMMAR_KIND_JSON_OBJECT: GrammarKind.ValueType  # 2
+"""Any JSON object. The text is empty."""
+GRAMMAR_KIND_REGEX: GrammarKind.ValueType  # 3
+"""A regular expression that the whole output matches, without look-around and back-references."""
+GRAMMAR_KIND_LARK: GrammarKind.ValueType  # 4
+"""A Lark grammar that begins with `start:`, or a GBNF grammar that begins with `root ::=`."""
+GRAMMAR_KIND_CHOICE: GrammarKind.ValueType  # 5
+"""A JSON array of strings. The output is one of them."""
+Global___GrammarKind: _TypeAlias = GrammarKind  # noqa: Y015
+
 class _FinishReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -117,6 +153,7 @@ class SamplingParams(_message.Message):
     MIN_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     LOGPROB_COUNT_FIELD_NUMBER: _builtins.int
     PROMPT_LOGPROB_COUNT_FIELD_NUMBER: _builtins.int
+    GRAMMAR_FIELD_NUMBER: _builtins.int
     max_token_count: _builtins.int
     """Most tokens to generate. Zero only scores the prompt."""
     temperature: _builtins.float
@@ -151,6 +188,10 @@ class SamplingParams(_message.Message):
     def stop_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Token ids that end the request, besides the end-of-sequence ids of the model."""
 
+    @_builtins.property
+    def grammar(self) -> Global___Grammar:
+        """What the whole output must look like. It may end only where the grammar does. Unset leaves it free."""
+
     def __init__(
         self,
         *,
@@ -169,10 +210,11 @@ class SamplingParams(_message.Message):
         min_token_count: _builtins.int = ...,
         logprob_count: _builtins.int | None = ...,
         prompt_logprob_count: _builtins.int | None = ...,
+        grammar: Global___Grammar | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "logprob_count", b"logprob_count", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "grammar", b"grammar", "logprob_count", b"logprob_count", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "ignore_eos", b"ignore_eos", "logit_biases", b"logit_biases", "logprob_count", b"logprob_count", "max_token_count", b"max_token_count", "min_p", b"min_p", "min_token_count", b"min_token_count", "presence_penalty", b"presence_penalty", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "grammar", b"grammar", "ignore_eos", b"ignore_eos", "logit_biases", b"logit_biases", "logprob_count", b"logprob_count", "max_token_count", b"max_token_count", "min_p", b"min_p", "min_token_count", b"min_token_count", "presence_penalty", b"presence_penalty", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__logprob_count: _TypeAlias = _typing.Literal["logprob_count"]  # noqa: Y015
     _WhichOneofArgType__logprob_count: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count"]  # noqa: Y015
@@ -204,6 +246,36 @@ class SamplingParams(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__top_p) -> _WhichOneofReturnType__top_p | None: ...
 
 Global___SamplingParams: _TypeAlias = SamplingParams  # noqa: Y015
+
+@_typing.final
+class Grammar(_message.Message):
+    """What an output must look like."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PARAMETER_FIELD_NUMBER: _builtins.int
+    kind: Global___GrammarKind.ValueType
+    """The language of the text. Must be specified."""
+    text: _builtins.str
+    """The grammar itself, at most 65536 bytes. Empty where the kind says all."""
+    parameter: _builtins.str
+    """Names the field of the client's request that it came through, as errors are to name it. Empty means `grammar`."""
+    def __init__(
+        self,
+        *,
+        kind: Global___GrammarKind.ValueType = ...,
+        text: _builtins.str = ...,
+        parameter: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "parameter", b"parameter", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Grammar: _TypeAlias = Grammar  # noqa: Y015
 
 @_typing.final
 class ScoredToken(_message.Message):

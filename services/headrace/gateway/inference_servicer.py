@@ -15,6 +15,7 @@ from headrace.gateway.generation_routes import PUBLIC_TENANT
 from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.pipeline import Pipeline, Prompt
+from headrace.gateway.requested_grammar import check_grammar
 from headrace.gateway.text_stream import Piece
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
@@ -163,3 +164,5 @@ def _check(params: SamplingParams) -> None:
     for name, value, low, high in ranges:
         if not low <= value <= high:
             raise InvalidRequest(f"{name} is {value}; it must be from {low} to {high}", param=name)
+    if params.HasField("grammar"):
+        check_grammar(params.grammar)

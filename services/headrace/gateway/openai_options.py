@@ -6,6 +6,7 @@ from headrace.errors import InvalidRequest
 from headrace.gateway.job import Options
 from headrace.gateway.openai_schema import Body, ChatBody, CompletionBody
 from headrace.gateway.pipeline import Prompt
+from headrace.gateway.requested_grammar import requested_grammar
 from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
@@ -96,6 +97,8 @@ def _sampling_params(body: Body) -> SamplingParams:
     )
     if params.temperature == 0:
         params.seed = 0
+    if (grammar := requested_grammar(body)) is not None:
+        params.grammar.CopyFrom(grammar)
     return params
 
 

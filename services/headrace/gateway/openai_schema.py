@@ -11,6 +11,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.errors import InvalidRequest, Unsupported
+from headrace.gateway.output_format import Choices, ResponseFormatField, Schema, StructuredOutputs
 
 MAX_LOGPROBS = 20
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
@@ -50,6 +51,12 @@ class Body(BaseModel):
     skip_special_tokens: bool | None = None
     include_stop_str_in_output: bool | None = None
     return_token_ids: bool | None = None
+    response_format: ResponseFormatField | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: Schema | None = None
+    guided_regex: str | None = None
+    guided_choice: Choices | None = None
+    guided_grammar: str | None = None
 
     @property
     def stop_texts(self) -> tuple[str, ...]:
@@ -144,7 +151,6 @@ UNSUPPORTED: dict[str, Neutral] = {
     "prompt_cache_options": _never,
     "prompt_cache_retention": _never,
     "reasoning_effort": _is("none"),
-    "response_format": _is({"type": "text"}),
     "store": _is(False),
     "suffix": _is(""),
     "tool_choice": _is("none"),

@@ -1,6 +1,8 @@
 """Between the wire and the engine."""
 
 from headrace.engine.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob
+from headrace.engine.structured.grammar import Grammar, GrammarKind
+from headrace.errors import InvalidRequest
 from headrace.v1 import generation_pb2 as pb
 from headrace.v1.scheduler_pb2 import Generation
 from headrace.v1.worker_pb2 import TokenDelta
@@ -11,8 +13,13 @@ _FINISH_REASONS = {
     FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
     FinishReason.CANCELLED: pb.FINISH_REASON_CANCELLED,
 }
-
-
+_GRAMMAR_KINDS: dict["pb.GrammarKind.ValueType", GrammarKind] = {
+    pb.GRAMMAR_KIND_JSON_SCHEMA: GrammarKind.JSON_SCHEMA,
+    pb.GRAMMAR_KIND_JSON_OBJECT: GrammarKind.JSON_OBJECT,
+    pb.GRAMMAR_KIND_REGEX: GrammarKind.REGEX,
+    pb.GRAMMAR_KIND_LARK: GrammarKind.LARK,
+    pb.GRAMMAR_KIND_CHOICE: GrammarKind.CHOICE,
+}
 _OPTIONAL_FIELDS = frozenset(
     {"temperature", "top_k", "top_p", "repetition_penalty", "seed", "logprob_count", "prompt_logprob_count"}
 )
@@ -40,6 +47,7 @@ def to_sampling_params(message: pb.SamplingParams) -> SamplingParams:
         stop_token_ids=frozenset(message.stop_token_ids),
         ignore_eos=message.ignore_eos,
         min_tokens=message.min_token_count,
+        grammar=_to_grammar(message.grammar) if message.HasField("grammar") else None,
         **given,
     )
 
@@ -59,6 +67,15 @@ def to_token_delta(delta: Delta, session: Session) -> TokenDelta:
     if delta.finish_reason is not None:
         converted.finish_reason = _FINISH_REASONS[delta.finish_reason]
     return converted
+
+
+def _to_grammar(message: pb.Grammar) -> Grammar:
+    """Raises InvalidRequest for a kind that is unset or unknown."""
+    param = message.parameter or "grammar"
+    kind = _GRAMMAR_KINDS.get(message.kind)
+    if kind is None:
+        raise InvalidRequest(f"{param} has a kind that is not known: {message.kind}", param=param)
+    return Grammar(kind, message.text, param)
 
 
 def _to_logprob(entry: TokenLogprob | None) -> pb.TokenLogprob:
