@@ -38,6 +38,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=75,
             backlog=BACKLOG,
         )
