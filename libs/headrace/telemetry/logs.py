@@ -59,4 +59,4 @@ def configure_logging(service: str, level: str) -> None:
     root.setLevel(level.upper())
     logging.getLogger("nats").setLevel(logging.ERROR)
     # Looking up the caller of every log call walks the stack, for a file name that these lines do not show.
-    logging._srcfile = None  # type: ignore[attr-defined]
+    logging._srcfile = None
