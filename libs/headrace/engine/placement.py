@@ -5,7 +5,7 @@ import torch
 from headrace.engine.attention.gather import KEY_TILE
 from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.loader.model_config import ModelConfig
+from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.errors.tree import ConfigError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -25,7 +25,7 @@ def choose_device(config: EngineConfig) -> torch.device:
     return device
 
 
-def choose_precision(config: EngineConfig, model: ModelConfig, device: torch.device) -> torch.dtype:
+def choose_precision(config: EngineConfig, model: DecoderConfig, device: torch.device) -> torch.dtype:
     """Raises ConfigError for an unknown one."""
     name = config.precision or ("float32" if device.type == "cpu" else model.precision)
     if name not in PRECISIONS:
@@ -33,15 +33,18 @@ def choose_precision(config: EngineConfig, model: ModelConfig, device: torch.dev
     return PRECISIONS[name]
 
 
-def choose_max_len(config: EngineConfig, model: ModelConfig) -> int:
-    """Longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for."""
+def choose_max_len(config: EngineConfig, model: DecoderConfig) -> int:
+    """Longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for.
+
+    Contexts beyond `usual_len` change how a longrope model computes shorter ones too, so they must be asked for.
+    """
     if config.max_model_len is not None and config.max_model_len > model.max_model_len:
         raise ConfigError(f"max_model_len is {config.max_model_len}, but the model was made for {model.max_model_len}.")
-    return config.max_model_len or model.max_model_len
+    return config.max_model_len or model.usual_len
 
 
 def build_cache(
-    config: EngineConfig, model: ModelConfig, max_len: int, dtype: torch.dtype, device: torch.device
+    config: EngineConfig, model: DecoderConfig, max_len: int, dtype: torch.dtype, device: torch.device
 ) -> KvCache:
     """A KV cache of as many blocks as are wanted and fit. Raises ConfigError for a block size that does not suit."""
     if KEY_TILE % config.block_size:

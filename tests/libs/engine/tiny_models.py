@@ -1,9 +1,9 @@
-"""Tiny random Llama checkpoints, and what transformers makes of them."""
+"""Tiny random checkpoints of all families, and what transformers makes of them."""
 
 from pathlib import Path
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
 VOCAB_SIZE = 199
 
@@ -27,24 +27,165 @@ SHAPES: dict[str, dict[str, object]] = {
 }
 
 
+WINDOW = 24
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0, 1.1, 1.3, 1.6, 2.0, 2.5],
+    "long_factor": [1.2, 1.7, 2.5, 4.0, 6.0, 8.0],
+}
+"""For 12 of the 16 elements of a head."""
+
+FAMILIES: dict[str, dict[str, object]] = {
+    "qwen2": {"model_type": "qwen2"},
+    "qwen2_distilled": {"model_type": "qwen2", "tie_word_embeddings": False, "sliding_window": WINDOW},
+    "qwen2_windows": {
+        "model_type": "qwen2",
+        "use_sliding_window": True,
+        "sliding_window": WINDOW,
+        "max_window_layers": 1,
+        "num_key_value_heads": 1,
+    },
+    "qwen2_layer_types": {
+        "model_type": "qwen2",
+        "use_sliding_window": True,
+        "sliding_window": WINDOW,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    },
+    "qwen3": {"model_type": "qwen3", "head_dim": 24},
+    "qwen3_untied_bias": {
+        "model_type": "qwen3",
+        "head_dim": 16,
+        "attention_bias": True,
+        "num_key_value_heads": 4,
+        "tie_word_embeddings": False,
+    },
+    "mistral": {"model_type": "mistral", "sliding_window": WINDOW, "tie_word_embeddings": False},
+    "mistral_full": {"model_type": "mistral", "sliding_window": None, "head_dim": 24, "num_key_value_heads": 1},
+    "mistral_wide": {"model_type": "mistral", "sliding_window": 150},
+    "phi3": {"model_type": "phi3", "tie_word_embeddings": False, "sliding_window": WINDOW},
+    "phi3_short": {
+        "model_type": "phi3",
+        "original_max_position_embeddings": 384,
+        "partial_rotary_factor": 0.75,
+        "rope_parameters": LONGROPE,
+    },
+    "phi3_long": {
+        "model_type": "phi3",
+        "original_max_position_embeddings": 32,
+        "partial_rotary_factor": 0.75,
+        "rope_parameters": LONGROPE,
+    },
+    "gemma2": {
+        "model_type": "gemma2",
+        "head_dim": 24,
+        "query_pre_attn_scalar": 20,
+        "sliding_window": WINDOW,
+        "attn_logit_softcapping": 5.0,
+        "final_logit_softcapping": 7.0,
+    },
+    "gemma2_uncapped": {
+        "model_type": "gemma2",
+        "head_dim": 16,
+        "num_key_value_heads": 1,
+        "sliding_window": WINDOW,
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "tie_word_embeddings": False,
+    },
+    "gemma3": {
+        "model_type": "gemma3_text",
+        "head_dim": 24,
+        "query_pre_attn_scalar": 20,
+        "sliding_window": WINDOW,
+        "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    },
+    "mixtral": {"model_type": "mixtral", "num_local_experts": 5, "sliding_window": None},
+    "mixtral_windows": {
+        "model_type": "mixtral",
+        "num_local_experts": 4,
+        "num_experts_per_tok": 3,
+        "sliding_window": WINDOW,
+        "tie_word_embeddings": False,
+    },
+    "qwen3_moe": {
+        "model_type": "qwen3_moe",
+        "head_dim": 24,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "moe_intermediate_size": 40,
+        "norm_topk_prob": True,
+        "mlp_only_layers": [1],
+    },
+    "qwen3_moe_sparse": {
+        "model_type": "qwen3_moe",
+        "head_dim": 16,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 40,
+        "norm_topk_prob": False,
+        "decoder_sparse_step": 2,
+        "tie_word_embeddings": False,
+    },
+}
+"""One or more of each family, with three layers, four heads and two KV heads where nothing else is said."""
+
+ROPES: dict[str, dict[str, object]] = {
+    "linear": {"rope_type": "linear", "factor": 4.0},
+    "dynamic": {"rope_type": "dynamic", "factor": 4.0},
+    "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
+    "yarn_tempered": {
+        "rope_type": "yarn",
+        "factor": 8.0,
+        "original_max_position_embeddings": 64,
+        "mscale": 1.0,
+        "mscale_all_dim": 0.7,
+        "beta_fast": 16.0,
+        "beta_slow": 2.0,
+        "truncate": False,
+    },
+    "yarn_with_attention_factor": {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 128,
+        "attention_factor": 1.3,
+    },
+    "llama3": SHAPES["llama3_rope"]["rope_parameters"],
+}
+
+
 def make_oracle(folder: Path, shape: str, seed: int = 0) -> LlamaForCausalLM:
-    """Saves a random checkpoint to `folder` and returns the model, in fp32."""
+    """Saves a random Llama to `folder` and returns the model, in fp32."""
+    return save_random(folder, {"model_type": "llama", "num_hidden_layers": 2, **SHAPES[shape]}, seed)
+
+
+def make_family(folder: Path, name: str, **settings: object) -> PreTrainedModel:
+    """Saves a random model of FAMILIES to `folder` and returns it, in fp32."""
+    usual = {"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": None}
+    return save_random(folder, usual | FAMILIES[name] | settings)
+
+
+def save_random(folder: Path, settings: dict[str, object], seed: int = 0) -> PreTrainedModel:
     torch.manual_seed(seed)
-    settings: dict[str, object] = {
+    usual: dict[str, object] = {
         "vocab_size": VOCAB_SIZE,
         "hidden_size": 64,
         "intermediate_size": 100,
-        "num_hidden_layers": 2,
         "max_position_embeddings": 512,
         "tie_word_embeddings": True,
         "initializer_range": 0.2,
         "eos_token_id": None,
         "bos_token_id": None,
     }
-    model = LlamaForCausalLM(LlamaConfig(**(settings | SHAPES[shape]))).eval()
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**(usual | settings))).eval()
+    is_gemma = str(settings["model_type"]).startswith("gemma")
     for name, parameter in model.named_parameters():
         if name.endswith("bias") or "norm" in name:
-            torch.nn.init.normal_(parameter, mean=float("norm" in name), std=0.2)
+            torch.nn.init.normal_(parameter, mean=float("norm" in name and not is_gemma), std=0.2)
     model.save_pretrained(folder)
     return model
 
@@ -55,7 +196,7 @@ def make_prompts(lengths: tuple[int, ...], seed: int = 1) -> list[tuple[int, ...
 
 
 @torch.inference_mode()
-def continue_greedily(model: LlamaForCausalLM, prompt: tuple[int, ...], count: int) -> list[int]:
+def continue_greedily(model: PreTrainedModel, prompt: tuple[int, ...], count: int) -> list[int]:
     """The oracle's most likely continuation."""
     ids = torch.tensor([prompt])
     generated = model.generate(

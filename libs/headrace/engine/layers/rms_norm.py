@@ -12,10 +12,11 @@ class RmsNorm:
         self._epsilon = torch.tensor(epsilon, dtype=torch.float32, device=weight.device)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, hidden] to the same shape.
+        """[rows, hidden] to the same shape, or [rows, heads, head] with a weight for each head.
 
+        The result has the dtype of `inputs`. With a weight in fp32, rounding to it comes last, as in Gemma.
         `torch.rms_norm` on the CPU is a chain of twice as many operations, in torch 2.13.
         """
         length = torch.linalg.vector_norm(inputs, dim=-1, keepdim=True, dtype=torch.float32)
         scale = torch.addcmul(self._epsilon, length, length, value=1 / inputs.shape[-1]).rsqrt_()
-        return (inputs * scale).to(inputs.dtype).mul_(self._weight)
+        return (inputs * scale).to(self._weight.dtype).mul_(self._weight).to(inputs.dtype)

@@ -1,53 +1,22 @@
 """Reads a model folder's `config.json` and `generation_config.json` into the facts that the engine needs."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.engine.quantization.scheme import QuantizationScheme, read_scheme
+from headrace.engine.layers.rope_scaling import Llama3Scaling, LongRopeScaling, RopeScaling, YarnScaling
+from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.models.family import Family
+from headrace.engine.models.registry import find_family
+from headrace.engine.models.rope_parameters import find_rope_parameters, read_rope_scaling
+from headrace.engine.quantization.scheme import read_scheme
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
-ARCHITECTURES = ("LlamaForCausalLM",)
-ROPE_TYPES = ("default", "llama3")
+__all__ = ["Llama3Scaling", "read_model_config"]
 
 
-@dataclass(frozen=True, slots=True)
-class Llama3Scaling:
-    """Stretches the low rotary frequencies (Llama 3 herd of models, 2024)."""
-
-    factor: float
-    low_frequency_factor: float
-    high_frequency_factor: float
-    original_max_len: int
-
-
-@dataclass(frozen=True, slots=True)
-class ModelConfig:
-    """The shape of a decoder."""
-
-    architecture: str
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    layer_count: int
-    head_count: int
-    kv_head_count: int
-    head_size: int
-    rms_norm_epsilon: float
-    max_model_len: int
-    rope_theta: float
-    rope_scaling: Llama3Scaling | None
-    tied_embeddings: bool
-    attention_bias: bool
-    mlp_bias: bool
-    eos_token_ids: frozenset[int]
-    precision: str
-    """The checkpoint's own: float32, bfloat16 or float16."""
-    quantization: QuantizationScheme | None
-
-
-def read_model_config(folder: Path) -> ModelConfig:
+def read_model_config(folder: Path) -> DecoderConfig:
     """Reads a Hugging Face model folder, in its older and its newer spelling.
 
     Raises InvalidCheckpoint where a file or a key is missing or malformed, Unsupported where the model needs
@@ -55,20 +24,28 @@ def read_model_config(folder: Path) -> ModelConfig:
     """
     raw = _read_json(folder / "config.json")
     try:
-        _refuse_unsupported(raw)
-        return _build(folder, raw)
+        family = find_family((raw.get("architectures") or ["none"])[0])
+        raw = {**family.defaults, **raw}
+        _refuse_other_activations(family, raw)
+        config = family.adapt(_read_as_llama(folder, raw), raw)
+        _check_sizes(config)
     except KeyError as error:
         raise InvalidCheckpoint(f"{folder / 'config.json'} has no {error.args[0]!r}.") from error
     except (TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise
         raise InvalidCheckpoint(f"{folder / 'config.json'} is malformed: {error}.") from error
+    return config
 
 
-def _build(folder: Path, raw: dict[str, Any]) -> ModelConfig:
+def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
+    """What a Llama with this config.json would be."""
     head_count = int(raw["num_attention_heads"])
-    rope_theta, rope_scaling = _rope(raw)
-    config = ModelConfig(
+    head_size = int(raw.get("head_dim") or raw["hidden_size"] // head_count)
+    rope = find_rope_parameters(raw)
+    rope_scaling = read_rope_scaling(rope)
+    attention_bias = bool(raw.get("attention_bias", False))
+    return DecoderConfig(
         architecture=raw["architectures"][0],
         vocab_size=int(raw["vocab_size"]),
         hidden_size=int(raw["hidden_size"]),
@@ -76,46 +53,35 @@ def _build(folder: Path, raw: dict[str, Any]) -> ModelConfig:
         layer_count=int(raw["num_hidden_layers"]),
         head_count=head_count,
         kv_head_count=int(raw.get("num_key_value_heads") or head_count),
-        head_size=int(raw.get("head_dim") or raw["hidden_size"] // head_count),
+        head_size=head_size,
         rms_norm_epsilon=float(raw.get("rms_norm_eps", 1e-6)),
-        max_model_len=int(raw["max_position_embeddings"]),
-        rope_theta=rope_theta,
+        max_model_len=_stretched_len(int(raw["max_position_embeddings"]), rope_scaling),
+        rope_theta=float(rope.get("rope_theta") or 10_000.0),
         rope_scaling=rope_scaling,
+        rotary_size=int(head_size * float(rope.get("partial_rotary_factor") or 1.0)),
         tied_embeddings=bool(raw.get("tie_word_embeddings", False)),
-        attention_bias=bool(raw.get("attention_bias", False)),
+        qkv_bias=attention_bias,
+        output_bias=attention_bias,
         mlp_bias=bool(raw.get("mlp_bias", False)),
         eos_token_ids=_eos_token_ids(folder, raw),
         precision=str(raw.get("dtype") or raw.get("torch_dtype") or "float32"),
         quantization=read_scheme(folder, raw),
+        windows=(None,) * int(raw["num_hidden_layers"]),
+        attention_scale=head_size**-0.5,
     )
-    _check_sizes(config)
-    return config
 
 
-def _refuse_unsupported(raw: dict[str, Any]) -> None:
-    architectures = raw.get("architectures") or ["none"]
-    if architectures[0] not in ARCHITECTURES:
-        raise Unsupported(f"Architecture {architectures[0]} is not supported: only {', '.join(ARCHITECTURES)}.")
-    if raw.get("hidden_act", "silu") not in ("silu", "swish"):
-        raise Unsupported(f"Activation {raw['hidden_act']} is not supported: only silu.")
+def _stretched_len(max_len: int, scaling: RopeScaling | None) -> int:
+    """Where yarn is switched on by editing config.json, `max_position_embeddings` is often left as it was."""
+    if isinstance(scaling, YarnScaling):
+        return max(max_len, int(scaling.original_max_len * scaling.factor))
+    return max_len
 
 
-def _rope(raw: dict[str, Any]) -> tuple[float, Llama3Scaling | None]:
-    """Newer files keep everything in `rope_parameters`; older ones have `rope_theta` beside `rope_scaling`."""
-    parameters = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
-    theta = float(parameters.get("rope_theta") or raw.get("rope_theta") or 10_000.0)
-    kind = parameters.get("rope_type") or parameters.get("type") or "default"
-    if kind not in ROPE_TYPES:
-        raise Unsupported(f"Rotary embedding {kind!r} is not supported: only {', '.join(ROPE_TYPES)}.")
-    if kind == "default":
-        return theta, None
-    scaling = Llama3Scaling(
-        factor=float(parameters["factor"]),
-        low_frequency_factor=float(parameters["low_freq_factor"]),
-        high_frequency_factor=float(parameters["high_freq_factor"]),
-        original_max_len=int(parameters["original_max_position_embeddings"]),
-    )
-    return theta, scaling
+def _refuse_other_activations(family: Family, raw: Mapping[str, Any]) -> None:
+    name = raw.get(family.activation_key, family.activations[0])
+    if name not in family.activations:
+        raise Unsupported(f"Activation {name} is not supported in {family.architecture}: only {family.activations[0]}.")
 
 
 def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
@@ -128,7 +94,7 @@ def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _check_sizes(config: ModelConfig) -> None:
+def _check_sizes(config: DecoderConfig) -> None:
     sizes = (
         "vocab_size",
         "hidden_size",
@@ -137,18 +103,35 @@ def _check_sizes(config: ModelConfig) -> None:
         "head_count",
         "kv_head_count",
         "head_size",
+        "max_model_len",
     )
-    for name in (*sizes, "max_model_len"):
+    for name in sizes:
         if getattr(config, name) < 1:
             raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}.")
     if config.head_count % config.kv_head_count:
         raise InvalidCheckpoint(
             f"config.json: {config.head_count} attention heads cannot share {config.kv_head_count} KV heads evenly."
         )
-    if config.head_size % 2:
-        raise InvalidCheckpoint(f"config.json: head_dim is {config.head_size}, but rotary embedding needs an even one.")
     if config.precision not in ("float32", "bfloat16", "float16"):
         raise Unsupported(f"Checkpoint dtype {config.precision} is not supported: only float32, bfloat16, float16.")
+    if config.experts is not None and not 1 <= config.experts.chosen_count <= config.experts.count:
+        raise InvalidCheckpoint(
+            f"config.json: {config.experts.chosen_count} of {config.experts.count} experts are chosen for each token."
+        )
+    _check_rotary(config)
+
+
+def _check_rotary(config: DecoderConfig) -> None:
+    if config.head_size % 2:
+        raise InvalidCheckpoint(f"config.json: head_dim is {config.head_size}, but rotary embedding needs an even one.")
+    if config.rotary_size % 2 or not 2 <= config.rotary_size <= config.head_size:
+        raise InvalidCheckpoint(f"config.json: {config.rotary_size} of {config.head_size} elements of a head turn.")
+    if isinstance(config.rope_scaling, LongRopeScaling):
+        for factors in (config.rope_scaling.short_factors, config.rope_scaling.long_factors):
+            if len(factors) != config.rotary_size // 2:
+                raise InvalidCheckpoint(
+                    f"config.json: longrope has {len(factors)} factors for {config.rotary_size // 2} pairs."
+                )
 
 
 def _read_json(path: Path) -> dict[str, Any]:

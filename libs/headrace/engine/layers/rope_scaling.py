@@ -1,0 +1,116 @@
+"""How rotary frequencies are stretched so that a model reads further than it was first trained to."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class RopeScaling(Protocol):
+    @property
+    def attention_factor(self) -> float:
+        """What cosines and sines are multiplied by."""
+        ...
+
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+        """Radians per position [rotary_size / 2], for contexts of at most `max_len` tokens."""
+        ...
+
+
+def plain_frequencies(rotary_size: int, theta: float) -> Tensor:
+    """theta^(-2i / rotary_size) for pair i (RoFormer, Su et al., 2021)."""
+    exponents = torch.arange(0, rotary_size, 2, dtype=torch.float32) / rotary_size
+    return 1.0 / theta**exponents
+
+
+@dataclass(frozen=True, slots=True)
+class LinearScaling:
+    """Positions lie `factor` times closer together (Chen et al., 2023)."""
+
+    factor: float
+
+    @property
+    def attention_factor(self) -> float:
+        return 1.0
+
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+        return plain_frequencies(rotary_size, theta) / self.factor
+
+
+@dataclass(frozen=True, slots=True)
+class Llama3Scaling:
+    """Stretches the low rotary frequencies (Llama 3 herd of models, 2024)."""
+
+    factor: float
+    low_frequency_factor: float
+    high_frequency_factor: float
+    original_max_len: int
+
+    @property
+    def attention_factor(self) -> float:
+        return 1.0
+
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+        """Slow frequencies are divided by the factor, fast ones kept, those between interpolated."""
+        frequencies = plain_frequencies(rotary_size, theta)
+        wavelengths = 2 * math.pi / frequencies
+        low_wavelength = self.original_max_len / self.low_frequency_factor
+        high_wavelength = self.original_max_len / self.high_frequency_factor
+        smooth = (self.original_max_len / wavelengths - self.low_frequency_factor) / (
+            self.high_frequency_factor - self.low_frequency_factor
+        )
+        between = (1 - smooth) * frequencies / self.factor + smooth * frequencies
+        scaled = torch.where(wavelengths > low_wavelength, frequencies / self.factor, between)
+        return torch.where(wavelengths < high_wavelength, frequencies, scaled)
+
+
+@dataclass(frozen=True, slots=True)
+class YarnScaling:
+    """Interpolates the pairs that turn rarely within the trained length and keeps the others (Peng et al., 2023)."""
+
+    factor: float
+    original_max_len: int
+    attention_factor: float
+    fast_turn_count: float
+    """Pairs that turn more often than this are kept."""
+    slow_turn_count: float
+    """Pairs that turn less often than this are interpolated."""
+    truncates: bool
+    """Borders between the three are rounded to whole pairs."""
+
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+        kept = plain_frequencies(rotary_size, theta)
+        low, high = (self._pair_that_turns(count, rotary_size, theta) for count in self._turn_counts())
+        if self.truncates:
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, rotary_size - 1)
+        width = high - low or 0.001
+        share = ((torch.arange(rotary_size // 2, dtype=torch.float32) - low) / width).clamp(0, 1)
+        return kept / self.factor * share + kept * (1 - share)
+
+    def _turn_counts(self) -> tuple[float, float]:
+        return self.fast_turn_count, self.slow_turn_count
+
+    def _pair_that_turns(self, count: float, rotary_size: int, theta: float) -> float:
+        """The pair, as a fraction, that turns `count` times within the trained length."""
+        return rotary_size * math.log(self.original_max_len / (count * 2 * math.pi)) / (2 * math.log(theta))
+
+
+@dataclass(frozen=True, slots=True)
+class LongRopeScaling:
+    """One searched factor per pair, with one set for short and one for long contexts (Ding et al., 2024).
+
+    A context that grows past `original_max_len` would need all of its keys anew. So the engine settles on one set
+    when it loads: the short one if its contexts end at `original_max_len`, else the long one.
+    """
+
+    short_factors: tuple[float, ...]
+    long_factors: tuple[float, ...]
+    original_max_len: int
+    attention_factor: float
+
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+        factors = self.long_factors if max_len > self.original_max_len else self.short_factors
+        return plain_frequencies(rotary_size, theta) / torch.tensor(factors, dtype=torch.float32)

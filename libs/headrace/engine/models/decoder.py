@@ -1,0 +1,69 @@
+"""The decoder that all families are: an embedding, layers over a paged KV cache, a norm and a head."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headrace.engine.attention.kv_cache import KvCache
+from headrace.engine.layers.rope_scaling import RopeScaling
+from headrace.engine.layers.rotary import RotaryTable
+from headrace.engine.loader.weights import Weights
+from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.models.decoder_reader import DecoderReader
+from headrace.engine.models.step_tensors import StepTensors
+
+
+class Decoder:
+    """A decoder with its weights. Holds no state of any request: that is in the KV cache."""
+
+    def __init__(
+        self, config: DecoderConfig, max_len: int, weights: Weights, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        """`max_len` is the longest context in tokens. Raises InvalidCheckpoint where `weights` do not suit."""
+        self._config = config
+        self._reader = DecoderReader(config, weights, dtype, device)
+        self._embedding = self._reader.embedding()
+        self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
+        self._norm = self._reader.norm("model.norm")
+        self._head = self._reader.head(self._embedding)
+        self._embedding_scale = torch.tensor(config.embedding_scale, dtype=dtype, device=device)
+        self._rotaries = self._build_rotaries(max_len, dtype, device)
+
+    @property
+    def parameter_count(self) -> int:
+        return self._reader.parameter_count
+
+    @property
+    def windows(self) -> frozenset[int | None]:
+        """The windows that its layers have: see `StepTensors.groups`."""
+        return frozenset(self._config.windows)
+
+    def __call__(self, step: StepTensors, cache: KvCache) -> Tensor:
+        """Logits [rows, vocabulary] in fp32 for `step.logit_rows`. Fills the cache for all of the step's tokens."""
+        hidden = self._embed(step.token_ids)
+        rotations = {rotary: rotary.at(step.positions) for rotary in set(self._rotaries)}
+        for layer, rotary, kv_layer in zip(self._layers, self._rotaries, cache.layers, strict=True):
+            hidden = layer(hidden, rotations[rotary], kv_layer, step)
+        return self._score(self._norm(hidden.index_select(0, step.logit_rows)))
+
+    def _embed(self, token_ids: Tensor) -> Tensor:
+        hidden = functional.embedding(token_ids, self._embedding)
+        return hidden if self._config.embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
+
+    def _score(self, hidden: Tensor) -> Tensor:
+        logits, cap = self._head(hidden).float(), self._config.logit_soft_cap
+        return logits if cap is None else logits.div_(cap).tanh_().mul_(cap)
+
+    def _build_rotaries(self, max_len: int, dtype: torch.dtype, device: torch.device) -> list[RotaryTable]:
+        """The table of each layer. Most models have one for all."""
+        config = self._config
+        counts = (config.head_count, config.kv_head_count)
+
+        def build(theta: float, scaling: RopeScaling | None) -> RotaryTable:
+            return RotaryTable(config.rotary_size, theta, scaling, max_len, counts, dtype, device)
+
+        everywhere = build(config.rope_theta, config.rope_scaling)
+        if config.local_rope_theta is None:
+            return [everywhere] * config.layer_count
+        local = build(config.local_rope_theta, None)
+        return [everywhere if window is None else local for window in config.windows]

@@ -1,0 +1,79 @@
+"""The facts about a decoder that its computation depends on, whichever family it is of."""
+
+from dataclasses import dataclass
+
+from headrace.engine.layers.gated_mlp import Activation
+from headrace.engine.layers.rope_scaling import LongRopeScaling, RopeScaling
+from headrace.engine.quantization.scheme import QuantizationScheme
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertConfig:
+    """The mixture of experts that stands where the other layers have one feed-forward block."""
+
+    count: int
+    chosen_count: int
+    """Experts that each token is computed by."""
+    intermediate_size: int
+    normalizes_weights: bool
+    """The chosen experts' weights are scaled to sum to one."""
+    dense_layers: frozenset[int]
+    """Layers with a single feed-forward block after all."""
+    module: str
+    """What checkpoints call the block."""
+    projections: tuple[str, str, str]
+    """What checkpoints call an expert's gate, up and down projections."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderConfig:
+    """The shape of a decoder. Where a field has a default, that is how Llama has it."""
+
+    architecture: str
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    layer_count: int
+    head_count: int
+    kv_head_count: int
+    head_size: int
+    rms_norm_epsilon: float
+    max_model_len: int
+    rope_theta: float
+    rope_scaling: RopeScaling | None
+    rotary_size: int
+    """Leading elements of a head that turn with the position."""
+    tied_embeddings: bool
+    qkv_bias: bool
+    output_bias: bool
+    mlp_bias: bool
+    eos_token_ids: frozenset[int]
+    precision: str
+    """The checkpoint's own: float32, bfloat16 or float16."""
+    quantization: QuantizationScheme | None
+    windows: tuple[int | None, ...]
+    """For each layer, how many tokens a query sees, itself included. None: all before it."""
+    attention_scale: float
+    local_rope_theta: float | None = None
+    """Base of the rotary frequencies in layers with a window, where it is another one. They are never stretched."""
+    attention_soft_cap: float | None = None
+    """Scores s become cap * tanh(s / cap)."""
+    logit_soft_cap: float | None = None
+    embedding_scale: float = 1.0
+    activation: Activation = "silu"
+    query_key_norm: bool = False
+    """Each query and key head is normalised before it turns."""
+    fused_projections: bool = False
+    """Checkpoints have query, key and value, and gate and up, as one matrix each."""
+    norm_offset: float = 0.0
+    """Added to the weights of all norms."""
+    post_norms: bool = False
+    """Outputs of attention and feed-forward block are normalised before they join the residual."""
+    experts: ExpertConfig | None = None
+
+    @property
+    def usual_len(self) -> int:
+        """The longest context that needs no decision. Longrope turns keys by other factors beyond it."""
+        if isinstance(self.rope_scaling, LongRopeScaling):
+            return min(self.rope_scaling.original_max_len, self.max_model_len)
+        return self.max_model_len

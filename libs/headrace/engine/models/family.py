@@ -1,0 +1,27 @@
+"""What sets one architecture apart from Llama."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.engine.models.decoder_config import DecoderConfig
+
+
+def as_llama(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
+    """Nothing differs."""
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How to read the config.json of one architecture."""
+
+    architecture: str
+    """As `architectures` has it."""
+    adapt: Callable[[DecoderConfig, Mapping[str, Any]], DecoderConfig] = as_llama
+    """Turns what Llama would be with this config.json into what this architecture is."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that config.json may leave out."""
+    activation_key: str = "hidden_act"
+    activations: tuple[str, ...] = ("silu", "swish")
+    """Names of the one activation that its models have."""

@@ -1,0 +1,150 @@
+"""Every architecture and every kind of rotary scaling against transformers, and against itself in other company."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from engine_running import finish, request, run, tokens
+from tiny_models import (
+    FAMILIES,
+    ROPES,
+    continue_greedily,
+    make_family,
+    make_prompts,
+    save_random,
+)
+from transformers import PreTrainedModel
+
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.model_runner import StepLogits
+from headrace.engine.request import Delta, EngineRequest
+from headrace.engine.step_plan import StepPlan
+from headrace.engine.torch_engine import TorchEngine
+
+PROMPTS = make_prompts((3, 40, 150, 300))
+"""Shorter and longer than the window of 24, a chunk of 64 and a tile of 128 keys."""
+LARGEST_ERROR = 1e-4
+MAX_LEN = {"phi3_short": 384, "phi3_long": 512}
+TOLD_APART = ("qwen3", "mistral", "mistral_wide", "gemma2", "gemma3", "phi3_long", "mixtral_windows", "qwen3_moe")
+"""Together, all code that the others share."""
+
+
+def load(folder: Path, **settings: object) -> TorchEngine:
+    defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
+    return TorchEngine.load(folder, EngineConfig(**(defaults | settings)))
+
+
+def prompt_logits(engine: TorchEngine, prompt: tuple[int, ...]) -> torch.Tensor:
+    """[len(prompt) - 1, vocabulary], collected chunk by chunk."""
+    runner, parts = engine._runner, []
+
+    class Recorder:
+        def run(self, plan: StepPlan) -> StepLogits:
+            logits = runner.run(plan)
+            parts.append(logits.values[len(logits.sampling) :])
+            return logits
+
+    engine._runner = Recorder()
+    try:
+        engine.add(request("scored", prompt, max_tokens=0, prompt_logprob_count=0))
+        finish(engine)
+    finally:
+        engine._runner = runner
+    return torch.cat(parts)
+
+
+@torch.inference_mode()
+def relative_error(engine: TorchEngine, model: PreTrainedModel, prompt: tuple[int, ...]) -> float:
+    """The largest difference between logits, as a share of the largest logit."""
+    expected = model(torch.tensor([prompt])).logits[0, :-1].float()
+    found = prompt_logits(engine, prompt)
+    assert found.shape == expected.shape
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
+def check_against_transformers(engine: TorchEngine, model: PreTrainedModel, prompts: list[tuple[int, ...]]) -> None:
+    for prompt in prompts:
+        assert relative_error(engine, model, prompt) <= LARGEST_ERROR, len(prompt)
+    out = run(engine, *(request(str(i), p, max_tokens=12, temperature=0.0) for i, p in enumerate(prompts)))
+    for index, prompt in enumerate(prompts):
+        assert out[str(index)] == continue_greedily(model, prompt, 12), len(prompt)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_architectures_equal_transformers(name: str, tmp_path: Path) -> None:
+    model = make_family(tmp_path, name)
+    engine = load(tmp_path, max_model_len=MAX_LEN.get(name))
+    prompts = PROMPTS[1:] if name == "phi3_long" else PROMPTS
+    check_against_transformers(engine, model, prompts)
+
+
+@pytest.mark.parametrize("name", ROPES)
+def test_rotary_scalings_equal_transformers(name: str, tmp_path: Path) -> None:
+    rope = {"rope_theta": 10000.0, **ROPES[name]}
+    model = save_random(
+        tmp_path,
+        {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "rope_parameters": rope},
+    )
+    check_against_transformers(load(tmp_path), model, PROMPTS)
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_company_chunks_cache_and_preemption_change_nothing(name: str, tmp_path: Path) -> None:
+    """Log-probabilities, not only tokens, are equal to the last bit."""
+    make_family(tmp_path, name)
+    requests = [
+        request(str(i), prompt, max_tokens=30, temperature=0.0, logprob_count=2)
+        for i, prompt in enumerate((*PROMPTS, PROMPTS[2] + PROMPTS[0]))
+    ]
+    expected = {}
+    for each in requests:
+        engine = load(tmp_path, prefix_cache=False, max_step_token_count=512, max_model_len=512)
+        engine.add(each)
+        expected |= finish(engine)
+    for settings in ({"max_step_token_count": 512}, {"max_step_token_count": 16}, {"block_count": 21}):
+        engine = load(tmp_path, max_model_len=512, **settings)
+        for round_ in range(2):  # the second round hits the prefix cache
+            random.Random(round_).shuffle(requests)
+            streams = finish_all(engine, requests)
+            for each in requests:
+                found, wanted = streams[each.request_id], expected[each.request_id]
+                assert tokens(found) == tokens(wanted), (settings, round_)
+                assert [d.logprobs for d in found] == [d.logprobs for d in wanted], (settings, round_)
+        if "block_count" in settings:
+            assert engine.stats().preemption_count > 0
+        else:
+            assert engine.stats().prefix_hit_token_count > 0
+
+
+def finish_all(engine: TorchEngine, requests: list[EngineRequest]) -> dict[str, list[Delta]]:
+    for each in requests:
+        engine.add(each)
+    return finish(engine)
+
+
+@pytest.mark.parametrize("name", ["gemma2", "qwen3_moe", "mixtral"])
+def test_two_threads_keep_rows_independent(name: str, tmp_path: Path) -> None:
+    make_family(tmp_path, name, intermediate_size=1000)
+    sampling = {"max_tokens": 6, "temperature": 0.0, "logprob_count": 0}
+    try:
+        engine = load(tmp_path, thread_count=2, max_step_token_count=512)
+        alone = finish_all(engine, [request("2", PROMPTS[2], **sampling)])["2"]
+        engine = load(tmp_path, thread_count=2, max_step_token_count=512, prefix_cache=False)
+        crowd = finish_all(engine, [request(str(i), prompt, **sampling) for i, prompt in enumerate(PROMPTS)])["2"]
+        assert tokens(crowd) == tokens(alone)
+        assert [d.logprobs for d in crowd] == [d.logprobs for d in alone]
+    finally:
+        torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gemma3", "mixtral"])
+def test_bfloat16_is_within_its_rounding(name: str, tmp_path: Path) -> None:
+    """No further from fp32 than twice what transformers in bfloat16 is."""
+    model = make_family(tmp_path, name, initializer_range=0.05, intermediate_size=96)
+    engine = load(tmp_path, precision="bfloat16")
+    found = relative_error(engine, model, PROMPTS[2])
+    with torch.inference_mode():
+        exact = model(torch.tensor([PROMPTS[2]])).logits
+        rounded = model.bfloat16()(torch.tensor([PROMPTS[2]])).logits.float()
+    assert found <= 2 * float((rounded - exact).abs().max() / exact.abs().max())
