@@ -39,13 +39,13 @@ def write_source(grammar: Grammar) -> str:
 
 def refusal(grammar: Grammar, explanation: str) -> InvalidRequest:
     """The error for a grammar that llguidance does not take. Names the keywords where it is for lack of them."""
-    kind = grammar.kind.value
+    name = "grammar" if grammar.kind is GrammarKind.LARK else grammar.kind.value
     if keywords := _UNKNOWN_KEYWORDS.search(explanation):
-        return Unsupported(f"the {kind} uses {keywords[1]}, which is not supported", param=grammar.param)
+        return Unsupported(f"the {name} uses {keywords[1]}, which is not supported", param=grammar.param)
     if line := _LINE_OF_REGEX_ERROR.search(explanation):
-        return InvalidRequest(f"the {kind} cannot be used: {line[1]}", param=grammar.param)
+        return InvalidRequest(f"the {name} cannot be used: {line[1]}", param=grammar.param)
     first = _PLACE.sub("", explanation).partition("\n")[0][:MAX_EXPLANATION_LENGTH]
-    return InvalidRequest(f"the {kind} cannot be used: {first}", param=grammar.param)
+    return InvalidRequest(f"the {name} cannot be used: {first}", param=grammar.param)
 
 
 def _json_schema(text: str) -> str:
