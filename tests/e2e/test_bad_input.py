@@ -91,7 +91,12 @@ def test_bad_completion_fields(http: httpx2.Client, fields: dict[str, Any], para
         ({"max_completion_tokens": 0}, "max_completion_tokens", "greater"),
         ({"top_logprobs": 2}, "top_logprobs", "logprobs"),
         ({"tools": [{"type": "function"}]}, "tools", "not supported"),
-        ({"response_format": {"type": "json_object"}}, "response_format", "not supported"),
+        ({"response_format": {"type": "xml"}}, "response_format", "json_schema"),
+        ({"response_format": {"type": "json_schema"}}, "response_format", "required"),
+        ({"guided_json": {"not": {}}}, "guided_json", '"not"'),
+        ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice", "one format"),
+        ({"structured_outputs": {"choice": ["a"] * 1001}}, "structured_outputs", "1000"),
+        ({"structured_outputs": {"regex": "a" * 70_000}}, "structured_outputs", "65536"),
     ],
 )
 def test_bad_chat_fields(http: httpx2.Client, fields: dict[str, Any], param: str, text: str) -> None:
