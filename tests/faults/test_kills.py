@@ -26,9 +26,11 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfo
 class GreedyStream:
     """A long greedy completion that is read in a thread of its own."""
 
-    def __init__(self, platform: RunningPlatform, max_tokens: int = 400) -> None:
+    def __init__(self, platform: RunningPlatform, max_tokens: int = 400, **fields: Any) -> None:
         self._platform = platform
         self._max_tokens = max_tokens
+        self._fields = fields
+        self.text = ""
         self.token_ids: list[int] = []
         self.errors: list[Any] = []
         self.finish_reasons: list[str] = []
@@ -42,11 +44,11 @@ class GreedyStream:
             assert self._thread.is_alive(), f"the stream ended early: {self.finish_reasons} {self.errors}"
             time.sleep(0.001)
 
-    def join(self) -> list[int]:
+    def join(self, finish_reason: str = "length") -> list[int]:
         self._thread.join(60)
         assert not self._thread.is_alive(), "the stream hangs"
         assert self.errors == []
-        assert self.finish_reasons == ["length"]
+        assert self.finish_reasons == [finish_reason]
         return self.token_ids
 
     def _read(self) -> None:
@@ -58,7 +60,7 @@ class GreedyStream:
             "ignore_eos": True,
             "stream": True,
             "return_token_ids": True,
-        }
+        } | self._fields
         with httpx2.stream("POST", f"{self._platform.http}/v1/completions", json=body, timeout=60) as response:
             for line in response.iter_lines():
                 if not line.startswith("data: {"):
@@ -69,6 +71,7 @@ class GreedyStream:
                     continue
                 choice = event["choices"][0]
                 self.token_ids += choice["token_ids"]
+                self.text += choice["text"]
                 if choice["finish_reason"]:
                     self.finish_reasons.append(choice["finish_reason"])
 
@@ -106,6 +109,29 @@ def test_a_stream_survives_its_worker(
     restarts = platform.service(worker)["restarts"]
     platform.kill(worker, number)
     assert stream.join() == undisturbed
+    platform.wait_until_restarted(worker, restarts + 1)
+    platform.wait_until_idle()
+
+
+def test_structured_output_survives_its_worker(platform: RunningPlatform) -> None:
+    """The next worker takes the grammar up where the last one left it: the same tokens, and valid to the end."""
+    items = {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 0, "maximum": 999},
+        "minItems": 80,
+        "maxItems": 80,
+    }
+    schema = {"type": "object", "properties": {"counts": items}, "required": ["counts"], "additionalProperties": False}
+    response_format = {"type": "json_schema", "json_schema": {"name": "counts", "schema": schema}}
+    expected = GreedyStream(platform, 600, response_format=response_format).join("stop")
+    assert len(expected) > 100
+    stream = GreedyStream(platform, 600, response_format=response_format)
+    stream.wait_for_tokens(40)
+    worker = busy_worker(platform)
+    restarts = platform.service(worker)["restarts"]
+    platform.kill(worker)
+    assert stream.join("stop") == expected
+    assert len(json.loads(stream.text)["counts"]) == 80
     platform.wait_until_restarted(worker, restarts + 1)
     platform.wait_until_idle()
 
