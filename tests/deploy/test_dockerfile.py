@@ -182,7 +182,7 @@ def test_volumes_are_mounted_where_the_user_may_write(
 def test_only_the_worker_brings_torch(root: Path, service: str) -> None:
     """Neither by its extra nor by anything that this pulls in."""
     known = extras(root)
-    assert not {"torch", "transformers", "numpy"} & closure(known[""] + known[service])
+    assert not {"torch", "transformers"} & closure(known[""] + known[service])
     assert "torch" in closure(known["worker"])
 
 

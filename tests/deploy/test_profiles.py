@@ -53,7 +53,7 @@ def test_rates_are_given_per_precision(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_worker_can_be_started_with_the_default_precision(root: Path, name: str) -> None:
-    known = typing.get_args(WorkerSettings.model_fields["dtype"].annotation)
+    known = typing.get_args(WorkerSettings.model_fields["precision"].annotation)
     assert read(root, name)["default_precision"] in known
 
 

@@ -33,6 +33,7 @@ def up(
     nats: str = "",
     engine: Literal["torch", "sim"] = "torch",
     device: str = "cpu",
+    precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto",
     strict: bool = False,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     otlp_endpoint: str = "",
@@ -43,7 +44,7 @@ def up(
     Parameters
     ----------
     models
-        Folders with a Hugging Face checkpoint, hub ids, or names from the catalogue; NAME=SOURCE names one.
+        Folders with a Hugging Face checkpoint, GGUF files, hub ids, or names from the catalogue; NAME=SOURCE names one.
         None given: the bundled model, served as headrace-demo.
     http_port
         Port of the OpenAI-compatible API; 0 picks a free one.
@@ -61,6 +62,8 @@ def up(
         torch, or sim, which plays a model without weights.
     device
         Torch device of the workers, such as cpu or cuda:0.
+    precision
+        How weights are held; int8 and int4 round plain weights while they are loaded.
     strict
         Refuse request fields that nobody knows.
     log_level
@@ -83,6 +86,7 @@ def up(
         config_file=config.absolute() if config else None,
         engine=engine,
         device=device,
+        precision=precision,
         strict=strict,
         log_level=log_level,
         otlp_endpoint=otlp_endpoint,

@@ -12,7 +12,8 @@ class EngineConfig:
     device: str = "cpu"
     """A torch device: cpu, cuda, cuda:1."""
     precision: str | None = None
-    """float32, bfloat16 or float16. Unset: float32 on the CPU, the checkpoint's own elsewhere."""
+    """float32, bfloat16 or float16; or int8 or int4, to which plain weights are rounded while they are loaded.
+    Unset: float32 on the CPU, the checkpoint's own elsewhere."""
     block_size: int = 16
     """Tokens per KV block."""
     block_count: int | None = None

@@ -9,6 +9,8 @@ from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.errors.tree import ConfigError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+ROUNDED_BITS = {"int8": 8, "int4": 4}
+"""Precisions to which plain weights are rounded while they are loaded."""
 CPU_KV_BYTES = 1 << 30
 GPU_KV_SHARE = 0.8
 """Of the memory that is free once the weights are loaded."""
@@ -26,11 +28,22 @@ def choose_device(config: EngineConfig) -> torch.device:
 
 
 def choose_precision(config: EngineConfig, model: DecoderConfig, device: torch.device) -> torch.dtype:
-    """Raises ConfigError for an unknown one."""
-    name = config.precision or ("float32" if device.type == "cpu" else model.precision)
+    """The type that activations and KV have. Raises ConfigError for an unknown precision."""
+    usual = "float32" if device.type == "cpu" else model.precision
+    name = usual if config.precision in (None, *ROUNDED_BITS) else config.precision
     if name not in PRECISIONS:
-        raise ConfigError(f"precision is {name!r}: it must be one of {', '.join(PRECISIONS)}.")
+        known = ", ".join((*PRECISIONS, *ROUNDED_BITS))
+        raise ConfigError(f"precision is {name!r}: it must be one of {known}.")
     return PRECISIONS[name]
+
+
+def describe_precision(config: EngineConfig, model: DecoderConfig, dtype: torch.dtype) -> str:
+    """How the weights are held, for people."""
+    if model.quantization is not None:
+        return f"int{model.quantization.bits} ({model.quantization.method})"
+    if config.precision in ROUNDED_BITS:
+        return str(config.precision)
+    return str(dtype).removeprefix("torch.")
 
 
 def choose_max_len(config: EngineConfig, model: DecoderConfig) -> int:

@@ -12,10 +12,17 @@ from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.loader.weights import Weights
+from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner, StepLogits
 from headrace.engine.models.llama import Llama
-from headrace.engine.placement import build_cache, choose_device, choose_max_len, choose_precision
+from headrace.engine.placement import (
+    ROUNDED_BITS,
+    build_cache,
+    choose_device,
+    choose_max_len,
+    choose_precision,
+    describe_precision,
+)
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Sample, StepPlan
@@ -54,7 +61,8 @@ class TorchEngine:
         dtype = choose_precision(config, model_config, device)
         max_len = choose_max_len(config, model_config)
         with torch.inference_mode():
-            model = Llama(model_config, max_len, Weights(folder, model_config.quantization), dtype, device)
+            weights = open_weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
+            model = Llama(model_config, max_len, weights, dtype, device)
             cache = build_cache(config, model_config, max_len, dtype, device)
         spec = EngineSpec(
             architecture=model_config.architecture,
@@ -66,7 +74,7 @@ class TorchEngine:
             block_count=cache.zero_block,
             eos_token_ids=model_config.eos_token_ids,
             device=str(device),
-            precision=str(dtype).removeprefix("torch."),
+            precision=describe_precision(config, model_config, dtype),
             parameter_count=model.parameter_count,
         )
         runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)

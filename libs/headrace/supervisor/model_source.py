@@ -1,4 +1,4 @@
-"""What to serve: `NAME=SOURCE`, where the source is a folder, a name from the catalogue, or a hub id."""
+"""What to serve: `NAME=SOURCE`, where the source is a folder, a GGUF file, a name from the catalogue, or a hub id."""
 
 import re
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ class ModelSource:
 
     name: str
     folder: Path
+    """A Hugging Face folder, or a GGUF file."""
 
 
 def resolve(models: Sequence[str]) -> list[ModelSource]:
@@ -37,7 +38,7 @@ def _resolve(model: str) -> ModelSource:
     if not separator:
         name, source = "", model
     folder = _find(source)
-    name = name or (source if source in CATALOGUE else folder.name)
+    name = name or (source if source in CATALOGUE else folder.name.removesuffix(".gguf"))
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} cannot be the name of a model: use letters, digits, '.', '_', '/', '-'")
     return ModelSource(name, folder)
@@ -47,6 +48,8 @@ def _find(source: str) -> Path:
     if source in CATALOGUE:
         return CATALOGUE[source]
     path = Path(source).expanduser()
+    if path.suffix == ".gguf" and path.is_file():
+        return path.resolve()
     if path.is_dir():
         if not (path / "config.json").exists():
             raise ConfigError(f"{path} is not a Hugging Face checkpoint: it has no config.json", param="model")
@@ -54,7 +57,7 @@ def _find(source: str) -> Path:
     if _HUB_ID.fullmatch(source) and not source.startswith((".", "/")):
         return _download(source)
     known = ", ".join(CATALOGUE)
-    raise ConfigError(f"there is no folder {source}, and the catalogue has only: {known}", param="model")
+    raise ConfigError(f"there is no folder or GGUF file {source}, and the catalogue has only: {known}", param="model")
 
 
 def _download(hub_id: str) -> Path:

@@ -23,6 +23,7 @@ class PlatformOptions:
     config_file: Path | None = None
     engine: str = "torch"
     device: str = "cpu"
+    precision: str = "auto"
     strict: bool = False
     log_level: str = "info"
     otlp_endpoint: str = ""

@@ -171,7 +171,8 @@ class Platform:
 
     def _worker_arguments(self, model: Any) -> Sequence[str]:
         arguments = ["--model", model.name, "--folder", str(model.folder), "--engine", self._options.engine]
-        return [*arguments, "--device", self._options.device, "--thread-count", str(self._options.thread_count)]
+        arguments += ["--device", self._options.device, "--precision", self._options.precision]
+        return [*arguments, "--thread-count", str(self._options.thread_count)]
 
     def _service(self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "") -> ProcessSpec:
         common = ["--service-id", name, "--listen-address", address, "--nats-url", self.nats_url]

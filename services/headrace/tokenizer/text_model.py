@@ -9,24 +9,28 @@ from tokenizers import Tokenizer
 
 from headrace.errors import InvalidCheckpoint, Unsupported
 from headrace.tokenizer.chat_template import ChatTemplate
+from headrace.tokenizer.gguf_tokenizer import GgufText
 from headrace.tokenizer.pieces import Pieces, pieces_of
 
 
 class TextModel:
     """Encodes and decodes for one model. Safe to share between threads."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, source: Path) -> None:
+        """`source` is a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint or Unsupported."""
         self.name = name
-        path = folder / "tokenizer.json"
-        try:
-            self._tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # noqa: BLE001 - the library raises bare Exception
-            raise InvalidCheckpoint(f"cannot read the tokenizer {path}: {error}") from None
+        if source.suffix == ".gguf":
+            text = GgufText(source)
+            self._tokenizer = text.tokenizer()
+            template = text.chat_template
+            self._template = ChatTemplate(template, text.special_tokens) if template else None
+            self.eos_token_ids = text.eos_token_ids
+        else:
+            self._tokenizer = _read_tokenizer(source / "tokenizer.json")
+            self._template = _read_template(source, _read_json(source / "tokenizer_config.json"))
+            self.eos_token_ids = _eos_token_ids(source)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        config = _read_json(folder / "tokenizer_config.json")
-        self._template = _read_template(folder, config)
-        self.eos_token_ids = _eos_token_ids(folder)
 
     @property
     def has_chat_template(self) -> bool:
@@ -51,6 +55,13 @@ class TextModel:
     @property
     def vocabulary_size(self) -> int:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+
+def _read_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exception
+        raise InvalidCheckpoint(f"cannot read the tokenizer {path}: {error}") from None
 
 
 def _read_json(path: Path) -> dict[str, Any]:

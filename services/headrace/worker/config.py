@@ -18,11 +18,12 @@ class WorkerSettings(ServiceSettings):
     engine: Literal["torch", "sim"] = "torch"
     """What runs the model: `torch`, or `sim`, which plays one at a chosen pace."""
     folder: Path | None = None
-    """Folder of the checkpoint, for the torch engine."""
+    """Folder of the checkpoint, or a GGUF file, for the torch engine."""
     device: str = "cpu"
     """Torch device, such as cpu or cuda:0."""
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Type that weights and KV are held in. `auto`: float32 on the CPU, the checkpoint's own elsewhere."""
+    precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto"
+    """How weights are held. `auto`: as the checkpoint has them if it is quantised, else float32 on the CPU and the
+    checkpoint's own type elsewhere. int8 and int4 round plain weights while they are loaded."""
     thread_count: int = Field(default=0, ge=0)
     """Threads for tensor arithmetic. 0 takes all cores but one."""
     max_model_length: int = Field(default=0, ge=0)

@@ -39,7 +39,7 @@ def _torch_engine(settings: WorkerSettings) -> Engine:
         settings.folder,
         EngineConfig(
             device=settings.device,
-            precision=None if settings.dtype == "auto" else settings.dtype,
+            precision=None if settings.precision == "auto" else settings.precision,
             thread_count=settings.thread_count or None,
             max_model_len=settings.max_model_length or None,
             max_running_count=settings.max_running_count,

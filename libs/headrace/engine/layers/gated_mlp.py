@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.layers.linear import Linear, OneDnnLinear, build_linear, has_onednn
+from headrace.engine.quantization.quantized_matrix import Weight
 
 Activation = Literal["silu", "gelu_tanh"]
 
@@ -25,7 +26,7 @@ class GatedMlp(Protocol):
 
 
 def build_gated_mlp(
-    gate_up: Tensor, down: Tensor, gate_up_bias: Tensor | None, down_bias: Tensor | None, activation: Activation
+    gate_up: Weight, down: Weight, gate_up_bias: Tensor | None, down_bias: Tensor | None, activation: Activation
 ) -> GatedMlp:
     """`gate_up` is [2 x intermediate, hidden], gate before up, and `down` is [hidden, intermediate].
 
@@ -33,11 +34,11 @@ def build_gated_mlp(
     exponential than the rest: results would depend on the row count. The fused one has no such seams, but costs a
     call more.
     """
-    if activation == "silu" and has_onednn(gate_up) and torch.get_num_threads() > 1:
+    if activation == "silu" and has_onednn(gate_up) and has_onednn(down) and torch.get_num_threads() > 1:
         gate, up = gate_up.chunk(2)
         gate_bias, up_bias = (None, None) if gate_up_bias is None else gate_up_bias.chunk(2)
         return FusedGatedMlp(OneDnnLinear(gate, gate_bias), OneDnnLinear(up, up_bias), OneDnnLinear(down, down_bias))
-    activate = gelu_tanh if activation == "gelu_tanh" else functional.silu
+    activate = gelu_tanh if activation == "gelu_tanh" else silu
     return PlainGatedMlp(build_linear(gate_up, gate_up_bias), build_linear(down, down_bias), activate)
 
 
@@ -72,6 +73,18 @@ class FusedGatedMlp:
 
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self.down.add(self.up.multiply(inputs, self.gate.swish(inputs)), residual)
+
+
+PARALLEL_GRAIN = 32_768
+"""Elements from which on torch splits an elementwise operation between threads."""
+
+
+def silu(inputs: Tensor) -> Tensor:
+    """x times sigmoid(x) for `inputs` [rows, size], in parts of whole rows that torch does not split any further."""
+    rows = max(1, PARALLEL_GRAIN // inputs.shape[1])
+    if len(inputs) <= rows or inputs.device.type != "cpu" or torch.get_num_threads() == 1:
+        return functional.silu(inputs)
+    return torch.cat([functional.silu(part) for part in torch.split(inputs, rows)])
 
 
 def gelu_tanh(inputs: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engine.layers.rope_scaling import Llama3Scaling, LongRopeScaling, RopeScaling, YarnScaling
+from headrace.engine.loader.gguf_file import GgufFile, is_gguf
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.family import Family
 from headrace.engine.models.registry import find_family
@@ -22,7 +23,7 @@ def read_model_config(folder: Path) -> DecoderConfig:
     Raises InvalidCheckpoint where a file or a key is missing or malformed, Unsupported where the model needs
     something that Headrace does not have.
     """
-    raw = _read_json(folder / "config.json")
+    raw = GgufFile(folder).config() if is_gguf(folder) else _read_json(folder / "config.json")
     try:
         family = find_family((raw.get("architectures") or ["none"])[0])
         raw = {**family.defaults, **raw}

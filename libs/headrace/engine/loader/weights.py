@@ -9,6 +9,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from headrace.engine.quantization.formats import read_quantized
+from headrace.engine.quantization.loaded_weight import place, place_rounded
+from headrace.engine.quantization.quantized_matrix import Weight
 from headrace.engine.quantization.scheme import QuantizationScheme
 from headrace.errors.tree import InvalidCheckpoint
 
@@ -19,9 +21,12 @@ INDEX_FILE = "model.safetensors.index.json"
 class Weights:
     """The tensors of a checkpoint: one file, or shards with an index."""
 
-    def __init__(self, folder: Path, scheme: QuantizationScheme | None = None) -> None:
+    def __init__(
+        self, folder: Path, scheme: QuantizationScheme | None = None, round_to_bits: int | None = None
+    ) -> None:
         """Opens all files. Raises InvalidCheckpoint naming a file that is missing or cannot be read."""
         self._scheme = scheme
+        self._round_to_bits = round_to_bits
         self._files: dict[str, tuple[Path, Any]] = {}
         """Tensor name to the file that holds it, and its open handle."""
         for path in _list_files(folder):
@@ -43,12 +48,13 @@ class Weights:
             raise InvalidCheckpoint(f"{path}: tensor {name} holds {tensor.dtype}, not floating-point numbers.")
         return tensor.to(device=device, dtype=dtype)
 
-    def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """The weight [out, in] of module `name`, dequantised where the checkpoint has it quantised."""
+    def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
+        """The weight [out, in] of module `name`: see WeightSource."""
         quantized = read_quantized(self, name, *shape, self._scheme)
-        if quantized is None:
-            return self.read(f"{name}.weight", shape, dtype, device)
-        return quantized.dequantize().to(device=device, dtype=dtype)
+        if quantized is not None:
+            return place(quantized, dtype, device)
+        weight = self.read(f"{name}.weight", shape, dtype, torch.device("cpu"))
+        return place_rounded(name, weight, self._round_to_bits, dtype, device)
 
     def raw(self, name: str) -> Tensor:
         """One tensor as it is in its file. Raises InvalidCheckpoint if it is missing or cannot be read."""

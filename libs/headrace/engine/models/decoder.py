@@ -7,7 +7,7 @@ from torch.nn import functional
 from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.layers.rope_scaling import RopeScaling
 from headrace.engine.layers.rotary import RotaryTable
-from headrace.engine.loader.weights import Weights
+from headrace.engine.loader.weight_source import WeightSource
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.decoder_reader import DecoderReader
 from headrace.engine.models.step_tensors import StepTensors
@@ -17,7 +17,7 @@ class Decoder:
     """A decoder with its weights. Holds no state of any request: that is in the KV cache."""
 
     def __init__(
-        self, config: DecoderConfig, max_len: int, weights: Weights, dtype: torch.dtype, device: torch.device
+        self, config: DecoderConfig, max_len: int, weights: WeightSource, dtype: torch.dtype, device: torch.device
     ) -> None:
         """`max_len` is the longest context in tokens. Raises InvalidCheckpoint where `weights` do not suit."""
         self._config = config

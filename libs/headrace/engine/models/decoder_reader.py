@@ -9,16 +9,17 @@ from headrace.engine.layers.gated_mlp import GatedMlp, build_gated_mlp
 from headrace.engine.layers.head_norm import HeadNorm
 from headrace.engine.layers.linear import Linear, build_linear
 from headrace.engine.layers.rms_norm import RmsNorm
-from headrace.engine.loader.weights import Weights
+from headrace.engine.loader.weight_source import WeightSource
 from headrace.engine.models.decoder_config import DecoderConfig, ExpertConfig
 from headrace.engine.models.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
 from headrace.engine.models.self_attention import SelfAttention
+from headrace.engine.quantization.quantized_matrix import Weight, stack
 
 
 class DecoderReader:
     """Reads each tensor once, under the names that Hugging Face checkpoints have for it."""
 
-    def __init__(self, config: DecoderConfig, weights: Weights, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, config: DecoderConfig, weights: WeightSource, dtype: torch.dtype, device: torch.device) -> None:
         self._config = config
         self._weights = weights
         self._dtype = dtype
@@ -115,8 +116,8 @@ class DecoderReader:
         """One product for several modules with the same input, in the order given."""
         return build_linear(self._matrices(out_sizes, in_size), self._biases(out_sizes) if has_bias else None)
 
-    def _matrices(self, out_sizes: dict[str, int], in_size: int) -> Tensor:
-        return torch.cat([self._matrix(name, size, in_size) for name, size in out_sizes.items()])
+    def _matrices(self, out_sizes: dict[str, int], in_size: int) -> Weight:
+        return stack([self._matrix(name, size, in_size) for name, size in out_sizes.items()])
 
     def _biases(self, sizes: dict[str, int]) -> Tensor:
         return torch.cat([self._read(f"{name}.bias", size) for name, size in sizes.items()])
@@ -126,7 +127,7 @@ class DecoderReader:
         weight = self._read(f"{name}.weight", size)
         return weight if self._config.norm_offset == 0 else weight.float() + self._config.norm_offset
 
-    def _matrix(self, name: str, out_size: int, in_size: int) -> Tensor:
+    def _matrix(self, name: str, out_size: int, in_size: int) -> Weight:
         """The weight [out, in] of a projection, in whatever form the checkpoint has it."""
         self.parameter_count += out_size * in_size
         return self._weights.matrix(name, (out_size, in_size), self._dtype, self._device)

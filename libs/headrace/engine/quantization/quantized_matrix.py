@@ -1,5 +1,6 @@
 """The canonical form of a quantised weight: whatever the file looks like, it is read into this."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,3 +36,40 @@ class QuantizedMatrix:
         restored = torch.empty_like(weight)
         restored[:, self.input_order] = weight
         return restored
+
+
+Weight = Tensor | QuantizedMatrix
+"""The weight [out, in] of a product, plain or quantised."""
+
+
+def stack(weights: Sequence[Weight]) -> Weight:
+    """The rows of several weights with the same inputs as one weight. Quantised ones stay so if they are alike."""
+    first, *others = weights
+    if not others:
+        return first
+    if all(isinstance(weight, QuantizedMatrix) for weight in weights):
+        matrices = [weight for weight in weights if isinstance(weight, QuantizedMatrix)]
+        if all(_is_like(matrices[0], matrix) for matrix in matrices):
+            return QuantizedMatrix(
+                torch.cat([matrix.codes for matrix in matrices]),
+                torch.cat([matrix.scales for matrix in matrices]),
+                torch.cat([matrix.zeros for matrix in matrices]),
+                matrices[0].bits,
+                matrices[0].group_size,
+                matrices[0].input_order,
+            )
+    return torch.cat([plain(weight) for weight in weights])
+
+
+def plain(weight: Weight) -> Tensor:
+    """The weight as floating-point numbers."""
+    return weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
+
+
+def _is_like(first: QuantizedMatrix, other: QuantizedMatrix) -> bool:
+    """Whether both can be rows of one matrix."""
+    if (first.bits, first.group_size) != (other.bits, other.group_size):
+        return False
+    if first.input_order is None or other.input_order is None:
+        return first.input_order is other.input_order
+    return torch.equal(first.input_order, other.input_order)
