@@ -29,9 +29,11 @@ def constrain(logits: Tensor, sequences: list[Sequence]) -> Tensor:
             matchers.append(sequence.matcher)
     if not rows:
         return logits
-    allowed = _unpack(fill_bitmask(matchers, logits.shape[-1]), logits)
+    forbidden = _find_forbidden(fill_bitmask(matchers, logits.shape[-1]), logits)
+    if len(rows) == len(logits):
+        return logits.masked_fill(forbidden, -math.inf)
     constrained = logits.clone()
-    constrained[rows] = constrained[rows].masked_fill(~allowed, -math.inf)
+    constrained[rows] = logits[rows].masked_fill(forbidden, -math.inf)
     return constrained
 
 
@@ -46,11 +48,10 @@ def fill_bitmask(matchers: list[TokenMatcher], vocab_size: int) -> NDArray[np.in
     return bitmask
 
 
-def _unpack(bitmask: NDArray[np.int32], logits: Tensor) -> Tensor:
-    """Booleans [rows, vocabulary] on the device of `logits`."""
-    packed = torch.from_numpy(bitmask.view(np.uint8)).to(logits.device)
-    bits = (packed[:, :, None] >> torch.arange(8, dtype=torch.uint8, device=logits.device)) & 1
-    return bits.flatten(1)[:, : logits.shape[-1]].bool()
+def _find_forbidden(bitmask: NDArray[np.int32], logits: Tensor) -> Tensor:
+    """Booleans [rows, vocabulary] on the device of `logits`, true where no bit is set."""
+    bits = np.unpackbits((~bitmask).view(np.uint8), axis=1, count=logits.shape[-1], bitorder="little")
+    return torch.from_numpy(bits.view(np.bool_)).to(logits.device)
 
 
 @functools.cache
