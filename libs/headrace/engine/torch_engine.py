@@ -14,7 +14,7 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner, StepLogits
-from headrace.engine.models.llama import Llama
+from headrace.engine.models.decoder import Decoder
 from headrace.engine.placement import (
     ROUNDED_BITS,
     build_cache,
@@ -62,7 +62,7 @@ class TorchEngine:
         max_len = choose_max_len(config, model_config)
         with torch.inference_mode():
             weights = open_weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
-            model = Llama(model_config, max_len, weights, dtype, device)
+            model = Decoder(model_config, max_len, weights, dtype, device)
             cache = build_cache(config, model_config, max_len, dtype, device)
         spec = EngineSpec(
             architecture=model_config.architecture,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.engine.layers.rope_scaling import Llama3Scaling, LongRopeScaling, RopeScaling, YarnScaling
+from headrace.engine.layers.rope_scaling import LongRopeScaling, RopeScaling, YarnScaling
 from headrace.engine.loader.gguf_file import GgufFile, is_gguf
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.family import Family
@@ -13,8 +13,6 @@ from headrace.engine.models.registry import find_family
 from headrace.engine.models.rope_parameters import find_rope_parameters, read_rope_scaling
 from headrace.engine.quantization.scheme import read_scheme
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
-
-__all__ = ["Llama3Scaling", "read_model_config"]
 
 
 def read_model_config(folder: Path) -> DecoderConfig:

@@ -3,10 +3,6 @@
 Its checkpoints include Llama 2 and 3, TinyLlama, and the distillations of DeepSeek-R1 into Llama.
 """
 
-from headrace.engine.models.decoder import Decoder
 from headrace.engine.models.family import Family
 
 LLAMA = Family("LlamaForCausalLM")
-
-Llama = Decoder
-"""The name by which `TorchEngine` loads a decoder of any family."""
