@@ -14,6 +14,8 @@ from headrace.testing.running_platform import RunningPlatform, running_platform
 
 PROMPT = "Continuous batching is"
 RECOVERY_SECONDS = 15.0
+STREAM_TOKENS = 1000
+"""Long enough that a busy machine gets to the kill while the stream still runs."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfo
 class GreedyStream:
     """A long greedy completion that is read in a thread of its own."""
 
-    def __init__(self, platform: RunningPlatform, max_tokens: int = 400, **fields: Any) -> None:
+    def __init__(self, platform: RunningPlatform, max_tokens: int = STREAM_TOKENS, **fields: Any) -> None:
         self._platform = platform
         self._max_tokens = max_tokens
         self._fields = fields
@@ -79,7 +81,7 @@ class GreedyStream:
 @pytest.fixture(scope="module")
 def undisturbed(platform: RunningPlatform) -> list[int]:
     tokens = GreedyStream(platform).join()
-    assert len(tokens) == 400
+    assert len(tokens) == STREAM_TOKENS
     return tokens
 
 
@@ -144,7 +146,7 @@ def test_a_whole_answer_survives_its_worker(platform: RunningPlatform, undisturb
         body = {
             "model": "headrace-demo",
             "prompt": PROMPT,
-            "max_tokens": 400,
+            "max_tokens": STREAM_TOKENS,
             "temperature": 0,
             "ignore_eos": True,
             "return_token_ids": True,
@@ -187,7 +189,7 @@ def test_everything_registers_again_after_nats_lost_its_memory(platform: Running
     while httpx2.get(f"{platform.http}/ready", timeout=10).json()["services"]["nats"] != "ready":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    stream = GreedyStream(platform, 200)
+    stream = GreedyStream(platform)
     stream.wait_for_tokens(10)
     assert busy_worker(platform)
     stream.join()

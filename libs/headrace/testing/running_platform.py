@@ -14,6 +14,8 @@ from typing import Any
 import httpx2
 import psutil
 
+from headrace.supervisor.state import read_platform
+
 START_SECONDS = 90.0
 STOP_SECONDS = 10.0
 """What the contract allows between the signal and the end."""
@@ -31,9 +33,7 @@ class RunningPlatform:
 
     def describe(self) -> dict[str, Any]:
         """What `headrace ps --json` says."""
-        command = [sys.executable, "-m", "headrace.cli", "ps", "--json", "--state-dir", str(self.state_dir)]
-        completed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-        return dict(json.loads(completed.stdout))
+        return read_platform(self.state_dir)
 
     def service(self, name: str) -> dict[str, Any]:
         return next(service for service in self.describe()["services"] if service["name"] == name)
