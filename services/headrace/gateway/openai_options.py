@@ -95,7 +95,7 @@ def _sampling_params(body: Body) -> SamplingParams:
         ignore_eos=bool(body.ignore_eos),
         min_token_count=body.min_tokens or 0,
     )
-    if params.temperature == 0:
+    if body.temperature == 0:
         params.seed = 0
     if (grammar := requested_grammar(body)) is not None:
         params.grammar.CopyFrom(grammar)

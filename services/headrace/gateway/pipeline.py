@@ -158,7 +158,8 @@ async def _until_available(call: Callable[[], Awaitable[list[int]]], deadline: D
 
 
 def _is_deterministic(sequence: SequenceRequest) -> bool:
-    return sequence.sampling_params.temperature == 0
+    params = sequence.sampling_params
+    return params.HasField("temperature") and params.temperature == 0
 
 
 def _cache_key(sequence: SequenceRequest) -> bytes:
