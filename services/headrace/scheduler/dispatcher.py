@@ -98,8 +98,8 @@ class Dispatcher:
             return True
         if self._table.serving(self._model):
             self._last_worker_seen = time.monotonic()
-        elif time.monotonic() - self._last_worker_seen > self._settings.no_worker_seconds:
-            self._refuse_all()
+        else:
+            self._refuse_overdue()
         self._table.changed.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._table.changed.wait(), ROOM_PATIENCE)
@@ -119,6 +119,8 @@ class Dispatcher:
         limit = min(room, self._settings.max_batch_size)
         batch = self.queue.take(limit, self._settings.max_batch_token_count)
         prefixes = await self._lookup_prefixes(batch, workers)
+        # The lookup took time, in which workers may have gone or said that they are full.
+        workers = self._table.with_room(self._model)
         placed, left = place(batch, workers, prefixes)
         for pending in left:
             self.queue.add(pending)
@@ -172,12 +174,15 @@ class Dispatcher:
             else:
                 _fail(pending, from_status(outcome))
 
-    def _refuse_all(self) -> None:
+    def _refuse_overdue(self) -> None:
+        """Ends the wait of those who waited long enough without a worker. Time before they came is not theirs."""
+        now = time.monotonic()
         for pending in self.queue.members:
-            _fail(
-                pending, Unavailable(f"no worker serves {self._model} at the moment", stage="schedule", retry_after=1)
-            )
-        self.queue.take(0, 0)
+            if now - max(self._last_worker_seen, pending.arrival) > self._settings.no_worker_seconds:
+                message = f"no worker serves {self._model} at the moment"
+                _fail(pending, Unavailable(message, stage="schedule", retry_after=1))
+        if not len(self.queue):
+            self.queue.take(0, 0)
 
     def _worker_idle(self) -> bool:
         return any(entry.idle for entry in self._table.serving(self._model))

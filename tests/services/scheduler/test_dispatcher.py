@@ -1,0 +1,89 @@
+"""The loop of one model outlives workers that come and go at the worst moment."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from headrace.errors import Unavailable
+from headrace.rpc.deadline import Deadline
+from headrace.scheduler.config import SchedulerSettings
+from headrace.scheduler.dispatcher import Dispatcher
+from headrace.scheduler.model_queue import Pending
+from headrace.scheduler.worker_table import WorkerTable
+from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.scheduler_pb2 import Generation, SubmitRequest
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
+
+pytestmark = pytest.mark.anyio
+
+
+class FakeCache:
+    """Does something in the middle of a lookup."""
+
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self._meanwhile = meanwhile
+
+    async def lookup_response(self, tenant: str, key: bytes, timeout: float) -> bytes | None:
+        return None
+
+    async def store_response(self, tenant: str, key: bytes, value: bytes, timeout: float) -> None: ...
+
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
+        self._meanwhile()
+        return {}
+
+
+class FakeWorker:
+    """Takes everything."""
+
+    async def dispatch(self, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
+        return DispatchResponse(outcomes=[{} for _ in members])
+
+
+def status(worker: str) -> WorkerStatus:
+    info = ModelInfo(model="m", block_size=2)
+    return WorkerStatus(worker_id=worker, epoch=1, version=1, credit_count=4, model_info=info)
+
+
+def pending(name: str) -> Pending:
+    generation = Generation(request_id=name, attempt=1, model="m", prompt_token_ids=[1, 2, 3, 4])
+    placement = asyncio.get_running_loop().create_future()
+    return Pending(SubmitRequest(generation=generation), Deadline.after(5), time.monotonic(), placement)
+
+
+def make(table: WorkerTable, cache: FakeCache, **settings: float) -> Dispatcher:
+    made = SchedulerSettings.model_validate({"max_window_seconds": 0, **settings})
+    return Dispatcher("m", made, table, lambda _address: FakeWorker(), cache)  # type: ignore[arg-type,return-value]
+
+
+async def test_a_worker_that_leaves_during_the_prefix_lookup_does_not_end_the_loop() -> None:
+    table = WorkerTable(3.0)
+    for worker in ("w0", "w1"):
+        table.observe(status(worker))
+    dispatcher = make(table, FakeCache(lambda: table.remove("w0", 1)))
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        for name in ("a", "b"):
+            waiting = pending(name)
+            dispatcher.submit(waiting)
+            assert (await asyncio.wait_for(waiting.placement, 2)).worker_id == "w1"
+    finally:
+        running.cancel()
+
+
+async def test_an_idle_time_without_requests_is_not_waited_time() -> None:
+    table = WorkerTable(3.0)
+    dispatcher = make(table, FakeCache(), no_worker_seconds=0.3)
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        await asyncio.sleep(0.4)
+        waiting = pending("a")
+        dispatcher.submit(waiting)
+        await asyncio.sleep(0.1)
+        assert not waiting.placement.done()
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(waiting.placement, 2)
+    finally:
+        running.cancel()
