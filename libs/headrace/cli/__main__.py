@@ -21,6 +21,8 @@ app.command("headrace.cli.chat:chat", name="chat", help="Talks to a model in the
 app.command("headrace.cli.ps:ps", name="ps", help="Shows the services of a running platform.", sort_key=2)
 app.command("headrace.cli.bench:bench", name="bench", help="Loads a running platform and prints latencies.", sort_key=3)
 app.command("headrace.cli.doctor:doctor", name="doctor", help="Checks whether this machine can run it.", sort_key=4)
+app.command("headrace.cli.quantize:quantize", name="quantize", help="Makes a model's weights smaller.", sort_key=5)
+app.command("headrace.cli.eval:evaluate", name="eval", help="Measures how good a model is.", sort_key=6)
 
 
 def main() -> None:

@@ -1,5 +1,7 @@
 """The decoder that all families are: an embedding, layers over a paged KV cache, a norm and a head."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -9,6 +11,7 @@ from headrace.engine.layers.rope_scaling import RopeScaling
 from headrace.engine.layers.rotary import RotaryTable
 from headrace.engine.loader.weight_source import WeightSource
 from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.models.decoder_layer import DecoderLayer
 from headrace.engine.models.decoder_reader import DecoderReader
 from headrace.engine.models.step_tensors import StepTensors
 
@@ -37,6 +40,14 @@ class Decoder:
     def windows(self) -> frozenset[int | None]:
         """The windows that its layers have: see `StepTensors.groups`."""
         return frozenset(self._config.windows)
+
+    @property
+    def layers(self) -> Sequence[DecoderLayer]:
+        return self._layers
+
+    def replace_layers(self, layers: Sequence[DecoderLayer]) -> None:
+        """Puts other layers in place of its own, such as the same ones watched."""
+        self._layers = list(layers)
 
     def __call__(self, step: StepTensors, cache: KvCache) -> Tensor:
         """Logits [rows, vocabulary] in fp32 for `step.logit_rows`. Fills the cache for all of the step's tokens."""

@@ -1,0 +1,71 @@
+"""A model that scores whole sequences, one at a time: for calibration and evaluation, not for serving."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.evaluation.weight_record import WeightRecord
+from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.loader.weight_source import open_weights
+from headrace.engine.model_runner import ModelRunner
+from headrace.engine.models.decoder import Decoder
+from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.placement import (
+    ROUNDED_BITS,
+    build_cache,
+    choose_device,
+    choose_max_len,
+    choose_precision,
+    describe_precision,
+)
+from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.sequence import Sequence
+from headrace.engine.step_plan import Chunk, StepPlan
+
+BLOCK_SIZE = 16
+
+
+class SequenceModel:
+    """The decoder that serves, over a KV cache for one sequence."""
+
+    def __init__(self, config: DecoderConfig, decoder: Decoder, record: WeightRecord, runner: ModelRunner) -> None:
+        self.config = config
+        self.decoder = decoder
+        self.record = record
+        self.precision = ""
+        """How the weights are held, for people."""
+        self._runner = runner
+
+    @classmethod
+    def load(cls, source: Path, sequence_length: int, precision: str | None, device: str = "cpu") -> "SequenceModel":
+        """For sequences up to `sequence_length` tokens. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+        model_config = read_model_config(source)
+        settings = EngineConfig(
+            device=device,
+            precision=precision,
+            block_size=BLOCK_SIZE,
+            block_count=-(-sequence_length // BLOCK_SIZE),
+            max_model_len=sequence_length,
+        )
+        torch_device = choose_device(settings)
+        dtype = choose_precision(settings, model_config, torch_device)
+        max_len = choose_max_len(settings, model_config)
+        with torch.inference_mode():
+            weights = open_weights(source, model_config.quantization, ROUNDED_BITS.get(precision or ""))
+            record = WeightRecord(weights)
+            decoder = Decoder(model_config, max_len, record, dtype, torch_device)
+            cache = build_cache(settings, model_config, max_len, dtype, torch_device)
+        runner = ModelRunner(decoder, cache, model_config.head_count, model_config.kv_head_count, torch_device)
+        model = cls(model_config, decoder, record, runner)
+        model.precision = describe_precision(settings, model_config, dtype)
+        return model
+
+    @torch.inference_mode()
+    def logits(self, token_ids: tuple[int, ...]) -> Tensor:
+        """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
+        sampling = SamplingParams(max_tokens=0, prompt_logprob_count=0)
+        sequence = Sequence(EngineRequest("sequence", token_ids, sampling), 0, 0, frozenset(), len(token_ids))
+        sequence.block_table = list(range(-(-len(token_ids) // BLOCK_SIZE)))
+        return self._runner.run(StepPlan((Chunk(sequence, 0, len(token_ids)),))).values

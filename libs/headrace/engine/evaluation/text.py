@@ -1,0 +1,35 @@
+"""The texts that models are calibrated and judged on: a file, or what comes with Headrace."""
+
+from pathlib import Path
+
+from headrace.demo_model.training.topics import load_topics
+from headrace.errors.tree import ConfigError
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises ConfigError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read as text: {error}.") from error
+
+
+def calibration_text() -> str:
+    """Questions and answers about serving language models."""
+    return _questions_and_answers("concepts.txt")
+
+
+def evaluation_text() -> str:
+    """Questions and answers about Headrace: other ones than those of the calibration."""
+    return _questions_and_answers("headrace.txt")
+
+
+def _questions_and_answers(name: str) -> str:
+    """In the markup that the bundled model and many others have for conversations."""
+    return "".join(
+        f"<|im_start|>user\n{topic.questions[0]}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
+        for topic in load_topics(name)
+        if topic.questions
+        for answer in (topic.answer, topic.document)
+        if answer
+    )

@@ -1,0 +1,106 @@
+"""Stands in for the layers of a decoder and gathers the second moments of what goes into their projections."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from headrace.engine.layers.expert_mlp import ExpertMlp
+from headrace.engine.layers.gated_mlp import FusedGatedMlp, GatedMlp, PlainGatedMlp
+from headrace.engine.layers.linear import Linear
+from headrace.engine.models.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
+from headrace.engine.quantization.gptq_solver import InputMoments
+
+Record = Callable[[Tensor], None]
+OUTPUT_PROJECTIONS = ("o_proj", "down_proj", "w2")
+"""What checkpoints call the last projection of a block. All others have the block's own input."""
+
+
+@dataclass(slots=True)
+class InputObserver:
+    """The moments of each block's input and of the input of its last projection."""
+
+    expert_module: str = ""
+    """What the checkpoint calls its mixtures of experts."""
+    _moments: dict[tuple[str, bool], InputMoments] = field(default_factory=dict)
+    """(block, whether its last projection) to moments."""
+
+    def moments_of(self, module: str, in_size: int) -> InputMoments:
+        """What was gathered for a module such as model.layers.0.self_attn.q_proj. Empty for an expert never chosen."""
+        block, _, projection = module.rpartition(".")
+        found = self._moments.get((block, projection in OUTPUT_PROJECTIONS))
+        return InputMoments.empty(in_size) if found is None else found
+
+    def watch(self, index: int, layer: DecoderLayer) -> DecoderLayer:
+        """The same layer, watched."""
+        if not isinstance(layer, PreNormLayer | SandwichNormLayer):
+            raise TypeError(f"cannot watch a {type(layer).__name__}")
+        name = f"model.layers.{index}"
+        record_input, record_inner = self._recorders(f"{name}.self_attn")
+        attention = replace(
+            layer.attention,
+            qkv=WatchedLinear(layer.attention.qkv, record_input),
+            output=WatchedLinear(layer.attention.output, record_inner),
+        )
+        return replace(layer, attention=attention, mlp=self._watch_feed_forward(name, layer.mlp))
+
+    def _watch_feed_forward(self, name: str, mlp: GatedMlp) -> GatedMlp:
+        if not isinstance(mlp, ExpertMlp):
+            return self._watch_mlp(f"{name}.mlp", mlp)
+        block = f"{name}.{self.expert_module}.experts"
+        return replace(mlp, experts=[self._watch_mlp(f"{block}.{i}", expert) for i, expert in enumerate(mlp.experts)])
+
+    def _watch_mlp(self, block: str, mlp: GatedMlp) -> GatedMlp:
+        record_input, record_inner = self._recorders(block)
+        if isinstance(mlp, FusedGatedMlp):
+            return WatchedFusedMlp(mlp, record_input, record_inner)
+        if not isinstance(mlp, PlainGatedMlp):
+            raise TypeError(f"cannot watch a {type(mlp).__name__}")
+        gate_up, down = WatchedLinear(mlp.gate_up, record_input), WatchedLinear(mlp.down, record_inner)
+        return replace(mlp, gate_up=gate_up, down=down)
+
+    def _recorders(self, block: str) -> tuple[Record, Record]:
+        def record(is_last: bool, inputs: Tensor) -> None:
+            key = (block, is_last)
+            if key not in self._moments:
+                self._moments[key] = InputMoments.empty(inputs.shape[1])
+            self._moments[key].add(inputs)
+
+        return (lambda inputs: record(False, inputs)), (lambda inputs: record(True, inputs))
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedLinear:
+    """A product that shows its inputs first."""
+
+    linear: Linear
+    record: Record
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        self.record(inputs)
+        return self.linear(inputs)
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        self.record(inputs)
+        return self.linear.add(inputs, residual)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFusedMlp:
+    """A fused feed-forward block that shows what goes into its projections."""
+
+    mlp: FusedGatedMlp
+    record_input: Record
+    record_inner: Record
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return self.mlp.down(self._inner(inputs))
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self.mlp.down.add(self._inner(inputs), residual)
+
+    def _inner(self, inputs: Tensor) -> Tensor:
+        self.record_input(inputs)
+        inner = self.mlp.up.multiply(inputs, self.mlp.gate.swish(inputs))
+        self.record_inner(inner)
+        return inner
