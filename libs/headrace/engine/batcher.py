@@ -8,6 +8,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headrace.engine.block_hash import hash_blocks
 from headrace.engine.block_pool import BlockPool
@@ -15,19 +16,24 @@ from headrace.engine.engine import EngineSpec
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams, TokenLogprob
 from headrace.engine.request_check import check_request
 from headrace.engine.sequence import Sequence
+from headrace.engine.speculative.ngram_drafter import NgramDrafter
 from headrace.engine.step_plan import Chunk, PlanDraft, Sample, StepPlan
 from headrace.errors.tree import InvalidRequest
 
 WATERMARK = 0.01
 """Share of the blocks that admission leaves free, so that new sequences do not push out running ones at once."""
 
+MAX_SPECULATING = 4
+"""Most running sequences with which guesses pay."""
+
 
 class Batcher:
     """Queues, plans and records. Between two plans, call `record` with what came of the first."""
 
-    def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True) -> None:
+    def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, speculates: bool = False) -> None:
         self._spec = spec
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
+        self._speculates = speculates
         self._watermark = math.ceil(spec.block_count * WATERMARK)
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
@@ -43,6 +49,8 @@ class Batcher:
         self._prompt_token_count = 0
         self._output_token_count = 0
         self._prefix_hit_token_count = 0
+        self._draft_token_count = 0
+        self._accepted_token_count = 0
 
     def add(self, request: EngineRequest) -> Sequence:
         """Queues a request, or holds it until `release` if it awaits a grammar. Raises InvalidRequest if it can never
@@ -59,6 +67,7 @@ class Batcher:
             max_model_len=self._spec.max_model_len,
         )
         self._arrival_count += 1
+        sequence.drafter = NgramDrafter() if self._speculates else None
         self._sequences[sequence.request_id] = sequence
         if sequence.finish_reason is not None:
             self._ended.append(sequence)
@@ -131,6 +140,8 @@ class Batcher:
             prompt_token_count=self._prompt_token_count,
             output_token_count=self._output_token_count,
             prefix_hit_token_count=self._prefix_hit_token_count,
+            draft_token_count=self._draft_token_count,
+            accepted_token_count=self._accepted_token_count,
         )
 
     def drain_block_events(self) -> BlockEvents:
@@ -164,7 +175,8 @@ class Batcher:
         chunk = self._chunk(sequence, draft.budget_left)
         if chunk is None:
             return
-        while not self._grow(sequence, chunk.end):
+        chunk = self._with_draft(chunk, draft.budget_left)
+        while not self._grow(sequence, chunk.computed_end):
             youngest = self._preempt_youngest()
             draft.preempt(youngest)
             if youngest is sequence:
@@ -178,6 +190,19 @@ class Batcher:
         if end < sequence.token_count:
             end -= end % self._spec.block_size
         return Chunk(sequence, start, end) if end > start else None
+
+    def _with_draft(self, chunk: Chunk, budget: int) -> Chunk:
+        """A decode with guesses, where they fit. They never push anyone out, and large batches do without them: there
+        the model has enough to do."""
+        sequence = chunk.sequence
+        if chunk.token_count != 1 or len(self._running) > MAX_SPECULATING or not sequence.allows_drafts:
+            return chunk
+        room = len(sequence.block_table) + self.pool.free_count - self._watermark
+        wanted = sequence.request.sampling.max_tokens - sequence.output_count
+        longest = min(wanted, sequence.max_model_len - chunk.end, room * self._spec.block_size - chunk.end)
+        limit = min(longest, budget) - 1
+        drafter = sequence.drafter
+        return replace(chunk, draft=drafter.propose(sequence.token_ids, limit)) if drafter and limit > 0 else chunk
 
     def _grow(self, sequence: Sequence, token_count: int) -> bool:
         """Extends the block table to hold `token_count` tokens, if there are blocks."""
@@ -244,19 +269,31 @@ class Batcher:
     def _record_chunk(self, chunk: Chunk, sample: Sample) -> list[Delta]:
         sequence = chunk.sequence
         self._prompt_token_count += max(0, min(chunk.end, sequence.prompt_count) - chunk.start)
-        sequence.computed_count = chunk.end
         sequence.prompt_logprobs += sample.prompt_logprobs
+        token_ids = self._accept(chunk, sample)
+        logprobs = (sample.logprob,) if sample.logprob and token_ids else ()
+        sequence.computed_count = chunk.end + max(0, len(token_ids) - 1)
         self._publish(sequence, chunk)
-        logprobs: tuple[TokenLogprob, ...] = ()
-        token_ids: tuple[int, ...] = ()
-        if chunk.samples and sample.token_id is not None:
-            token_ids = (sample.token_id,)
-            logprobs = (sample.logprob,) if sample.logprob else ()
-            sequence.token_ids += token_ids
-            self._output_token_count += 1
         if sequence.finish_reason is not None:
             return [self._end(sequence, token_ids, logprobs)]
         return [sequence.deliver(token_ids, logprobs)] if token_ids else []
+
+    def _accept(self, chunk: Chunk, sample: Sample) -> tuple[int, ...]:
+        """Appends the new tokens, up to the one that ends the sequence."""
+        sequence = chunk.sequence
+        if not chunk.samples or sample.token_id is None:
+            return ()
+        before = sequence.token_count
+        for token_id in (sample.token_id, *sample.further_ids):
+            sequence.token_ids.append(token_id)
+            if sequence.finish_reason is not None:
+                break
+        if sequence.drafter is not None:
+            sequence.drafter.observe(sequence.token_count, len(chunk.draft), len(sample.further_ids))
+        self._draft_token_count += len(chunk.draft)
+        self._accepted_token_count += len(sample.further_ids)
+        self._output_token_count += sequence.token_count - before
+        return tuple(sequence.token_ids[before:])
 
     def _publish(self, sequence: Sequence, chunk: Chunk) -> None:
         """Makes the blocks that the chunk completed findable. Only now: their content exists."""
@@ -264,7 +301,7 @@ class Batcher:
             return
         block_size = self._spec.block_size
         self._extend_hashes(sequence, sequence.computed_count)
-        for index in range(chunk.start // block_size, chunk.end // block_size):
+        for index in range(chunk.start // block_size, sequence.computed_count // block_size):
             self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
 
     def _extend_hashes(self, sequence: Sequence, token_count: int) -> None:

@@ -1,6 +1,7 @@
 """The settings of a TorchEngine."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from headrace.errors.tree import ConfigError
 
@@ -31,6 +32,8 @@ class EngineConfig:
     """Threads of torch's one pool, which is shared by the whole process. Unset: one less than the cores, because a
     thread that waits for a core that another process holds makes all others wait too."""
     prefix_cache: bool = True
+    speculation: Literal["off", "ngram"] = "off"
+    """Whether tokens are guessed from repetitions in the text. The tokens are the same; only their number per step."""
 
     def __post_init__(self) -> None:
         for name in ("block_size", "max_running_count", "max_step_token_count"):

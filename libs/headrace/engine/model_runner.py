@@ -24,7 +24,7 @@ class StepLogits:
     """Logits of a step's rows, and which chunk each row belongs to."""
 
     values: Tensor
-    """fp32 [rows, vocabulary]: one row for each chunk that samples, then the scored prompt rows."""
+    """fp32 [rows, vocabulary]: one row for each token that is sampled from, then the scored prompt rows."""
     sampling: tuple[Chunk, ...]
     """The chunk of each of the first rows."""
     scoring: tuple[Chunk, ...]
@@ -72,8 +72,8 @@ class ModelRunner:
 
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks, writes their KV and returns the logits that the plan wants."""
-        chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.end))
-        sampling = tuple(chunk for chunk in chunks if chunk.samples)
+        chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
+        sampling = tuple(chunk for chunk in chunks if chunk.samples for _ in range(1 + len(chunk.draft)))
         scoring = tuple(chunk for chunk in chunks if chunk.scored_prompt_range)
         step = self._build(chunks, self._logit_rows(chunks))
         return StepLogits(self._model(step, self._cache), sampling, scoring)
@@ -88,11 +88,12 @@ class ModelRunner:
         slots: list[int] = []
         block_size = self._cache.block_size
         for chunk in chunks:
-            token_ids += chunk.sequence.token_ids[chunk.start : chunk.end]
-            positions += range(chunk.start, chunk.end)
+            token_ids += chunk.token_ids
+            positions += range(chunk.start, chunk.computed_end)
             table = chunk.sequence.block_table
             slots += [
-                table[index // block_size] * block_size + index % block_size for index in range(chunk.start, chunk.end)
+                table[index // block_size] * block_size + index % block_size
+                for index in range(chunk.start, chunk.computed_end)
             ]
         return StepTensors(
             token_ids=self._tensor(token_ids),
@@ -108,7 +109,7 @@ class ModelRunner:
         first = 0
         for chunk in chunks:
             if chunk.samples:
-                sampling.append(first + chunk.token_count - 1)
+                sampling += range(first + chunk.end - chunk.start - 1, first + chunk.token_count)
             scoring += [first + index - 1 - chunk.start for index in chunk.scored_prompt_range]
             first += chunk.token_count
         return sampling + scoring
@@ -132,10 +133,10 @@ class ModelRunner:
 
     def _split(self, chunk: Chunk, window: int | None) -> list[_Span]:
         """Parts of a chunk whose scores fit `MAX_SCORE_COUNT`."""
-        width = math.ceil(chunk.end / KEY_TILE) * KEY_TILE * self._head_count
+        width = math.ceil(chunk.computed_end / KEY_TILE) * KEY_TILE * self._head_count
         length = max(1, MAX_SCORE_COUNT // width)
-        starts = range(chunk.start, chunk.end, length)
-        return [_Span(chunk, start, min(start + length, chunk.end), window) for start in starts]
+        starts = range(chunk.start, chunk.computed_end, length)
+        return [_Span(chunk, start, min(start + length, chunk.computed_end), window) for start in starts]
 
     def _group(self, spans: list[_Span], first: int) -> AttentionGroup:
         first_block, block_end = (key // self._cache.block_size for key in (spans[0].first_key, spans[0].key_end))

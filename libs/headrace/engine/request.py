@@ -118,6 +118,10 @@ class EngineStats:
     """Prompt tokens computed since the start (without prefix-cache hits)."""
     output_token_count: int
     prefix_hit_token_count: int
+    draft_token_count: int = 0
+    """Tokens guessed since the start."""
+    accepted_token_count: int = 0
+    """Guesses that were right: divided by the above, the acceptance rate."""
 
 
 @dataclass(frozen=True, slots=True)

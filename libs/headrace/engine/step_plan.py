@@ -15,10 +15,31 @@ class Chunk:
     """Index of the first token in `sequence.token_ids`."""
     end: int
     """One past the last."""
+    draft: tuple[int, ...] = ()
+    """Guesses of what follows, computed along. Only where the chunk samples."""
+
+    @property
+    def computed_end(self) -> int:
+        """One past the last token that is computed, guesses included."""
+        return self.end + len(self.draft)
 
     @property
     def token_count(self) -> int:
-        return self.end - self.start
+        return self.computed_end - self.start
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [*self.sequence.token_ids[self.start : self.end], *self.draft]
+
+    @property
+    def sampled_sequences(self) -> list[Sequence]:
+        """The sequence as it is at each token that is sampled from: after none, one, … all of the guesses."""
+        if not self.samples:
+            return []
+        return [
+            self.sequence,
+            *(self.sequence.continued(self.draft[:count]) for count in range(1, len(self.draft) + 1)),
+        ]
 
     @property
     def samples(self) -> bool:
@@ -78,6 +99,8 @@ class Sample:
 
     token_id: int | None = None
     """The new token, where the chunk samples."""
+    further_ids: tuple[int, ...] = ()
+    """The tokens after it, as far as the chunk's guesses were right."""
     logprob: TokenLogprob | None = None
     """Of the new token, where asked for."""
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)

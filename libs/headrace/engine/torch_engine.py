@@ -2,6 +2,7 @@
 
 import os
 from collections import deque
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -43,10 +44,11 @@ class TorchEngine:
     other requests' deltas come with the next call.
     """
 
-    def __init__(self, spec: EngineSpec, runner: ModelRunner, compiler: GrammarCompiler, *, prefix_cache: bool) -> None:
+    def __init__(self, spec: EngineSpec, runner: ModelRunner, compiler: GrammarCompiler, config: EngineConfig) -> None:
         self._spec = spec
         self._runner = runner
-        self._batcher = Batcher(spec, prefix_cache=prefix_cache)
+        speculates = config.speculation == "ngram"
+        self._batcher = Batcher(spec, prefix_cache=config.prefix_cache, speculates=speculates)
         self._deltas: list[Delta] = []
         """Ready, but held back by a failure."""
         self._failures: deque[HeadraceError] = deque()
@@ -79,7 +81,7 @@ class TorchEngine:
         )
         runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)
         compiler = GrammarCompiler(folder / "tokenizer.json", spec)
-        return cls(spec, runner, compiler, prefix_cache=config.prefix_cache)
+        return cls(spec, runner, compiler, config)
 
     @property
     def spec(self) -> EngineSpec:
@@ -151,13 +153,17 @@ class TorchEngine:
         return samples
 
     def _sample(self, logits: StepLogits, samples: dict[str, Sample]) -> None:
-        sequences = [chunk.sequence for chunk in logits.sampling]
+        chunks = list(dict.fromkeys(logits.sampling))
+        sequences = [sequence for chunk in chunks for sequence in chunk.sampled_sequences]
         if not sequences:
             return
         rows = logits.values[: len(sequences)]
         token_ids = sampler.sample(rows, sequences)
-        for sequence, token_id in zip(sequences, token_ids, strict=True):
-            samples[sequence.request_id].token_id = token_id
+        chosen = iter(token_ids)
+        for chunk in chunks:
+            first, *others = islice(chosen, 1 + len(chunk.draft))
+            sample = samples[chunk.sequence.request_id]
+            sample.token_id, sample.further_ids = first, _confirmed(chunk.draft, first, others)
         wanted = [
             (i, count) for i, s in enumerate(sequences) if (count := s.request.sampling.logprob_count) is not None
         ]
@@ -200,6 +206,16 @@ class TorchEngine:
                 refused = refusal(grammar, error)
                 refused.details["request_id"] = sequence.request_id
                 self._fail(sequence, refused)
+
+
+def _confirmed(draft: tuple[int, ...], first: int, others: list[int]) -> tuple[int, ...]:
+    """The tokens after `first` that hold: each was chosen after guesses that were all right."""
+    right = 0
+    for guess, token_id in zip(draft, [first, *others], strict=False):
+        if guess != token_id:
+            break
+        right += 1
+    return tuple(others[:right])
 
 
 def _find_broken(logits: Tensor) -> list[int]:
