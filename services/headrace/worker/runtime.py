@@ -12,7 +12,7 @@ from google.rpc.status_pb2 import Status
 
 from headrace.engine.engine import Engine
 from headrace.engine.request import BlockEvents, Delta, EngineStats
-from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, Overloaded, Unavailable
+from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, Overloaded, StageFailed, Unavailable
 from headrace.errors.status import to_status
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation
@@ -80,19 +80,27 @@ class Runtime:
             self._drop(session)
 
     def attach(self, gateway_id: str) -> Outbox:
-        """Connects a gateway. An older stream of the same gateway is closed."""
+        """Connects a gateway. An older stream of the same gateway is closed: nobody reads it any more."""
         if gateway_id in self._attached:
-            self._outboxes.pop(gateway_id).close()
+            self.detach(gateway_id, self._outboxes[gateway_id])
         self._attached.add(gateway_id)
         return self._outbox(gateway_id)
 
     def detach(self, gateway_id: str, outbox: Outbox) -> None:
-        """A gateway is gone: so is everyone who waited for its requests."""
+        """A gateway is gone: so is everyone who waited for its requests.
+
+        Should it come back soon it is told what was dropped: it may have noticed first that the stream broke, and had a
+        request placed here again before this worker knew.
+        """
         outbox.close()
         if self._outboxes.get(gateway_id) is not outbox:
             return
         self._attached.discard(gateway_id)
-        self._forget_gateway(gateway_id)
+        del self._outboxes[gateway_id]
+        for session in self.sessions.of_gateway(gateway_id):
+            self._drop(session)
+            self._outbox(gateway_id)
+            self._fail(session, StageFailed("the worker lost sight of the gateway", stage="dispatch"))
 
     async def drain(self, deadline: Deadline) -> None:
         """Takes nothing new and lets running requests end. What is left at the deadline is the gateways' to move."""
@@ -119,19 +127,16 @@ class Runtime:
     def _outbox(self, gateway_id: str) -> Outbox:
         """The outbox of a gateway. One that does not attach in time is given up, with its requests."""
         if gateway_id not in self._outboxes:
-            self._outboxes[gateway_id] = Outbox()
-            asyncio.get_running_loop().call_later(self._attach_seconds, self._give_up_absent, gateway_id)
+            outbox = self._outboxes[gateway_id] = Outbox()
+            asyncio.get_running_loop().call_later(self._attach_seconds, self._give_up_absent, gateway_id, outbox)
         return self._outboxes[gateway_id]
 
-    def _give_up_absent(self, gateway_id: str) -> None:
-        if gateway_id not in self._attached:
+    def _give_up_absent(self, gateway_id: str, outbox: Outbox) -> None:
+        if gateway_id not in self._attached and self._outboxes.get(gateway_id) is outbox:
             _log.warning("gateway did not attach", extra={"gateway": gateway_id})
-            self._forget_gateway(gateway_id)
-
-    def _forget_gateway(self, gateway_id: str) -> None:
-        self._outboxes.pop(gateway_id, None)
-        for session in self.sessions.of_gateway(gateway_id):
-            self._drop(session)
+            del self._outboxes[gateway_id]
+            for session in self.sessions.of_gateway(gateway_id):
+                self._drop(session)
 
     def _drop(self, session: Session) -> None:
         self.sessions.close(session.engine_id)

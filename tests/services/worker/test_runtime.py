@@ -8,7 +8,8 @@ import pytest
 
 from headrace.engine.request import Delta
 from headrace.engine.sim import SimConfig, SimEngine
-from headrace.errors import InternalError
+from headrace.errors import InternalError, StageFailed
+from headrace.errors.status import from_status
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, SamplingParams
 from headrace.v1.scheduler_pb2 import Generation
@@ -150,6 +151,34 @@ async def test_a_gateway_that_attaches_again_keeps_its_requests(runtime: Runtime
     runtime.accept(member("a"))
     runtime.detach("g", first)
     assert len(await read_until_end(second, 1)) == 1
+
+
+async def test_a_gateway_that_comes_back_is_told_what_was_dropped(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    runtime.accept(member("a", attempt=2, tokens=2000))
+    runtime.detach("g", outbox)
+    found = await asyncio.wait_for(read_until_end(runtime.attach("g"), 1), 5)
+    assert from_status(found["a"][-1].error).stage == "dispatch"
+    assert isinstance(from_status(found["a"][-1].error), StageFailed)
+
+
+async def test_what_an_older_stream_of_a_gateway_may_have_lost_is_told_to_the_new_one(runtime: Runtime) -> None:
+    runtime.attach("g")
+    runtime.accept(member("a", tokens=2000))
+    found = await asyncio.wait_for(read_until_end(runtime.attach("g"), 1), 5)
+    assert isinstance(from_status(found["a"][-1].error), StageFailed)
+    assert len(runtime.sessions) == 0
+
+
+async def test_patience_with_an_absent_gateway_begins_anew_when_it_left() -> None:
+    runtime = await start(SimEngine(SimConfig(base_seconds=0.005)), attach_seconds=0.2)
+    runtime.detach("g", runtime.attach("g"))
+    await asyncio.sleep(0.15)
+    runtime.accept(member("a", tokens=2000))
+    await asyncio.sleep(0.1)
+    assert len(runtime.sessions) == 1
+    await until(lambda: len(runtime.sessions) == 0)
+    runtime.stop()
 
 
 async def test_a_gateway_that_never_attaches_is_given_up() -> None:
