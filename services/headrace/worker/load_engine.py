@@ -47,5 +47,6 @@ def _torch_engine(settings: WorkerSettings) -> Engine:
             block_size=settings.block_size,
             block_count=settings.block_count or None,
             prefix_cache=settings.prefix_cache,
+            speculation=settings.speculation,
         ),
     )
