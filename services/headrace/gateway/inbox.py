@@ -26,8 +26,10 @@ class Inbox:
         self._deltas: deque[TokenDelta] = deque()
         self._failure: HeadraceError | None = None
         self._arrived = asyncio.Event()
+        self._stage = "prefill"
 
     def put(self, delta: TokenDelta) -> None:
+        self._stage = "decode"
         self._deltas.append(delta)
         self._arrived.set()
 
@@ -54,4 +56,4 @@ class Inbox:
             expiry.cancel()
 
     def _expire(self) -> None:
-        self.fail(DeadlineExceeded("the deadline passed while the model was generating", stage="decode"))
+        self.fail(DeadlineExceeded(f"the deadline passed during {self._stage}", stage=self._stage))

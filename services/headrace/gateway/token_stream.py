@@ -58,12 +58,14 @@ class TokenStream:
                     yield self._accept(delta)
                 return
             except Unavailable as error:
-                await self._prepare_retry(inbox, error)
+                await self._prepare_retry(error)
             finally:
                 self._close(inbox)
 
     async def _place(self, inbox: Inbox) -> None:
         placement = await self._submit()
+        # Should it be lost, before or after the first token, the next attempt goes elsewhere if it can.
+        self._excluded = [placement.worker_id]
         attachment = await self._fleet.attachment_for(placement, self._request.deadline.remaining)
         inbox.worker_id = attachment.worker_id
         if not attachment.alive:
@@ -91,16 +93,12 @@ class TokenStream:
         try:
             return await self._scheduler.submit(submit, request.deadline.remaining)
         except DeadlineExceeded:
-            if self._received:
-                raise DeadlineExceeded("the deadline passed while a lost worker was replaced", stage="queue") from None
-            raise QueueTimeout(stage="queue") from None
+            raise self._queue_timeout() from None
 
-    async def _prepare_retry(self, inbox: Inbox, error: HeadraceError) -> None:
+    async def _prepare_retry(self, error: HeadraceError) -> None:
         """Decides whether to go on after a loss. Waiting for an absent scheduler or worker is not an attempt."""
         if self._request.deadline.expired:
-            raise QueueTimeout(stage="queue") from None
-        if inbox.worker_id is not None:
-            self._excluded = [inbox.worker_id]
+            raise self._queue_timeout() from None
         if isinstance(error, StageFailed):
             self._lost_count += 1
             self._resubmissions.inc()
@@ -110,6 +108,12 @@ class TokenStream:
         if self._lost_count >= self._max_attempts:
             raise error
         await asyncio.sleep(min(RETRY_PAUSE, self._request.deadline.remaining))
+
+    def _queue_timeout(self) -> DeadlineExceeded:
+        """What to say of a deadline that passed without a place: a request that had begun was running."""
+        if self._received:
+            return DeadlineExceeded("the deadline passed while a lost worker was replaced", stage="queue")
+        return QueueTimeout(stage="queue")
 
     def _accept(self, delta: TokenDelta) -> TokenDelta:
         """Drops what is already there, by number, and keeps what is new."""
@@ -122,6 +126,9 @@ class TokenStream:
             overlap = known - delta.first_index
             del delta.token_ids[:overlap], delta.logprobs[:overlap]
             delta.first_index = known
+        if known:
+            # They came with the first token; a worker that takes over scores the prompt again.
+            del delta.prompt_logprobs[:]
         self._received.extend(delta.token_ids)
         self._measure(len(delta.token_ids))
         return delta

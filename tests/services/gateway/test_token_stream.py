@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, StageFailed, Unavailable
+from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, QueueTimeout, StageFailed, Unavailable
 from headrace.errors.status import to_status
 from headrace.gateway.attachment import Inboxes
 from headrace.gateway.inbox import WorkerLost
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.gateway.token_stream import TokenStream
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, PRIORITY_CLASS_INTERACTIVE, SamplingParams
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, PRIORITY_CLASS_INTERACTIVE, SamplingParams, TokenLogprob
 from headrace.v1.scheduler_pb2 import GetScheduleResponse, SubmitRequest, SubmitResponse
 from headrace.v1.worker_pb2 import TokenDelta
 
@@ -187,3 +187,63 @@ async def test_cancelling_while_queued_leaves_nothing() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert len(fleet.inboxes) == 0
+
+
+async def test_a_worker_that_cannot_be_attached_to_is_excluded_too() -> None:
+    fleet = FakeFleet()
+    reachable = fleet.attachment_for
+    answers = iter([WorkerLost(stage="dispatch"), None])
+
+    async def attachment_for(placement: SubmitResponse, timeout: float) -> FakeAttachment:
+        if (failure := next(answers)) is not None:
+            raise failure
+        return await reachable(placement, timeout)
+
+    fleet.attachment_for = attachment_for  # type: ignore[method-assign]
+    scheduler = FakeScheduler(fleet, [], [(0, [10], FINISH_REASON_LENGTH)])
+    stream = TokenStream(request(), "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
+    assert [list(delta.token_ids) async for delta in stream.deltas()] == [[10]]
+    assert list(scheduler.submits[1].excluded_worker_ids) == ["worker-0"]
+
+
+async def test_the_prompt_is_scored_once_whoever_takes_over() -> None:
+    fleet = FakeFleet()
+
+    class Scoring(FakeScheduler):
+        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+            attempt = request.generation.attempt
+            inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=attempt))
+            assert inbox is not None
+            reason = FINISH_REASON_LENGTH if attempt == 2 else 0
+            scores = [TokenLogprob(), TokenLogprob()]
+            inbox.put(
+                TokenDelta(
+                    first_index=attempt - 1, token_ids=[9 + attempt], prompt_logprobs=scores, finish_reason=reason
+                )
+            )
+            if attempt == 1:
+                inbox.fail(LOST)
+            return SubmitResponse(worker_id="worker-0", worker_epoch=1)
+
+    stream = TokenStream(request(), "gateway", Scoring(fleet), fleet, 3)  # type: ignore[arg-type]
+    assert [len(delta.prompt_logprobs) async for delta in stream.deltas()] == [2, 0]
+
+
+async def test_a_deadline_before_the_first_token_names_the_prefill() -> None:
+    with pytest.raises(DeadlineExceeded) as failure:
+        await read([], seconds=0.05)
+    assert failure.value.stage == "prefill"
+
+
+async def test_a_request_that_was_running_does_not_end_as_queued() -> None:
+    fleet = FakeFleet()
+    scheduler = FakeScheduler(fleet, [(0, [10], 0), LOST])
+    stream = TokenStream(request(0.05), "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
+    deltas = stream.deltas()
+    await anext(deltas)
+    fleet_inbox = fleet.inboxes.of_worker("worker-0")[0]
+    time.sleep(0.06)  # noqa: ASYNC251 - the loop must not see the deadline before the loss
+    fleet_inbox.fail(LOST)
+    with pytest.raises(DeadlineExceeded) as failure:
+        await anext(deltas)
+    assert not isinstance(failure.value, QueueTimeout)
