@@ -1,0 +1,61 @@
+"""`headrace quantize` and `headrace eval`, as a person and as a script would use them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def headrace(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "headrace.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quantised")
+    text = folder / "text.txt"
+    text.write_text("Continuous batching lets requests join a running batch between two steps. " * 120)
+    arguments = ["quantize", "headrace-demo", str(folder / "int4"), "--calibration", str(text), "--json"]
+    done = headrace(*arguments, "--sequences", "4")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["bits"], summary["module_count"], summary["calibration_token_count"]) == (4, 35, 1024)
+    assert summary["byte_count"] < summary["source_byte_count"] / 2
+    return folder / "int4"
+
+
+def test_a_quantised_model_is_evaluated_against_the_plain_one(target: Path) -> None:
+    done = headrace("eval", str(target), "--reference", "headrace-demo", "--sequences", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    plain, quantised = json.loads(done.stdout)["rows"]
+    assert (plain["precision"], quantised["precision"]) == ("float32", "int4 (gptq)")
+    assert quantised["weight_bytes"] < plain["weight_bytes"] / 3
+    assert quantised["quality"]["top1_agreement"] > 0.9
+    assert plain["quality"]["kl_divergence"] is None
+
+
+def test_precisions_side_by_side() -> None:
+    arguments = ["eval", "headrace-demo", "--precision", "float32", "--precision", "int8", "--sequences", "2"]
+    table = headrace(*arguments).stdout
+    assert "perplexity" in table
+    assert "float32" in table
+    assert "int8" in table
+
+
+def test_mistakes_are_told_in_words(target: Path, tmp_path: Path) -> None:
+    fresh = str(tmp_path / "fresh")
+    for arguments, named in (
+        (("quantize", "headrace-demo", str(target)), "nothing is overwritten"),
+        (("quantize", str(target), fresh), "quantised already"),
+        (("eval", "headrace-demo", "--precision", "int3"), "int3"),
+        (("eval", "headrace-demo", "--text", str(tmp_path / "none.txt")), "none.txt"),
+        (("quantize", "no-such-model", fresh), "no-such-model"),
+    ):
+        failed = headrace(*arguments)
+        assert failed.returncode == 1
+        assert named in failed.stderr.replace("\n", " ")
+        assert "Traceback" not in failed.stderr
+    assert not Path(fresh).exists()

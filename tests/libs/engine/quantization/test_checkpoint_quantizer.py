@@ -1,0 +1,195 @@
+"""Quantising whole checkpoints, from a folder with plain weights to a folder that the engine serves."""
+
+import json
+import stat
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from engine_running import request, run
+from safetensors.torch import load_file
+from tiny_models import VOCAB_SIZE, make_family, make_prompts
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+
+from headrace.demo_model import CHECKPOINT
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.evaluation.quality import Quality, measure
+from headrace.engine.evaluation.sequence_model import SequenceModel
+from headrace.engine.evaluation.text import calibration_text, evaluation_text
+from headrace.engine.evaluation.token_windows import cut_windows
+from headrace.engine.quantization import calibration
+from headrace.engine.quantization.checkpoint_quantizer import (
+    QuantizationSettings,
+    QuantizationSummary,
+    quantize_checkpoint,
+)
+from headrace.engine.torch_engine import TorchEngine
+from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
+
+LENGTH = 256
+
+
+def quantize(source: Path, target: Path, text: str = "", **settings: object) -> QuantizationSummary:
+    return quantize_checkpoint(
+        source, target, QuantizationSettings(**settings), text or calibration_text(), lambda _work, _share: None
+    )
+
+
+@cache
+def held_text() -> list[tuple[int, ...]]:
+    """Not the text of the calibration."""
+    return cut_windows(evaluation_text(), CHECKPOINT, LENGTH, 12)
+
+
+def quality_of(folder: Path) -> Quality:
+    reference = SequenceModel.load(CHECKPOINT, LENGTH, None)
+    return measure(SequenceModel.load(folder, LENGTH, None), held_text(), reference)
+
+
+@pytest.fixture(scope="module")
+def gptq_int4(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quantised") / "int4"
+    quantize(CHECKPOINT, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain() -> Quality:
+    return quality_of(CHECKPOINT)
+
+
+def test_int4_by_gptq_is_within_two_percent_and_better_than_rounding(
+    tmp_path: Path, gptq_int4: Path, plain: Quality
+) -> None:
+    quantize(CHECKPOINT, tmp_path / "rounded", method="rtn")
+    solved, rounded = quality_of(gptq_int4), quality_of(tmp_path / "rounded")
+    assert abs(solved.perplexity / plain.perplexity - 1) < 0.02
+    assert solved.perplexity < rounded.perplexity
+    assert solved.kl_divergence is not None
+    assert rounded.kl_divergence is not None
+    assert solved.kl_divergence < 0.75 * rounded.kl_divergence
+
+
+@pytest.mark.parametrize("method", ["gptq", "rtn"])
+def test_int8_is_within_one_percent(tmp_path: Path, plain: Quality, method: str) -> None:
+    quantize(CHECKPOINT, tmp_path / "int8", method=method, bits=8, sequence_count=4)
+    quality = quality_of(tmp_path / "int8")
+    assert abs(quality.perplexity / plain.perplexity - 1) < 0.01
+    assert quality.top1_agreement is not None
+    assert quality.top1_agreement > 0.99
+
+
+def test_what_is_written_is_a_whole_gptq_checkpoint(gptq_int4: Path) -> None:
+    tensors, original = load_file(gptq_int4 / "model.safetensors"), load_file(CHECKPOINT / "model.safetensors")
+    projections = {name.removesuffix(".weight") for name in original if name.endswith("_proj.weight")}
+    assert {name.removesuffix(".qweight") for name in tensors if name.endswith(".qweight")} == projections
+    for name in original:
+        if name.removesuffix(".weight") not in projections:
+            assert torch.equal(tensors[name], original[name])
+    config = json.loads((gptq_int4 / "config.json").read_text())
+    scheme = config.pop("quantization_config")
+    assert (scheme["quant_method"], scheme["bits"], scheme["group_size"]) == ("gptq", 4, 128)
+    assert config == json.loads((CHECKPOINT / "config.json").read_text())
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        assert (gptq_int4 / name).read_bytes() == (CHECKPOINT / name).read_bytes()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in gptq_int4.iterdir()} == {0o644}
+
+
+def test_the_engine_serves_it(gptq_int4: Path) -> None:
+    prompt = held_text()[0][:40]
+    expected = int(SequenceModel.load(gptq_int4, LENGTH, None).logits((*prompt, 0))[-1].argmax())
+    engine = TorchEngine.load(gptq_int4, EngineConfig(block_count=16, max_running_count=2))
+    assert engine.spec.precision == "int4 (gptq)"
+    assert run(engine, request("r", prompt, temperature=0, max_tokens=1, ignore_eos=True)) == {"r": [expected]}
+    engine.close()
+
+
+def test_layers_calibrated_part_by_part_give_the_same_file(
+    tmp_path: Path, gptq_int4: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "MOMENT_BYTES", 1)
+    quantize(CHECKPOINT, tmp_path / "parts")
+    name = "model.safetensors"
+    assert (tmp_path / "parts" / name).read_bytes() == (gptq_int4 / name).read_bytes()
+
+
+def test_moments_are_those_of_what_transformers_feeds_its_projections(tmp_path: Path) -> None:
+    for family in ("qwen2", "phi3", "gemma2"):
+        oracle = make_family(tmp_path / family, family)
+        sequences = make_prompts((40, 33))
+        seen: dict[str, torch.Tensor] = {}
+
+        def hook(name: str, seen: dict[str, torch.Tensor] = seen) -> object:
+            def add(_module: object, inputs: tuple[torch.Tensor, ...]) -> None:
+                rows = inputs[0].flatten(0, -2).double()
+                seen[name] = seen.get(name, 0) + rows.T @ rows
+
+            return add
+
+        for name, module in oracle.named_modules():
+            if name.endswith("_proj"):
+                module.register_forward_pre_hook(hook(name))
+        model = SequenceModel.load(tmp_path / family, 48, None)
+        modules = {name: shape for name, shape in model.record.modules.items() if name.endswith("_proj")}
+        with torch.inference_mode():
+            for sequence in sequences:
+                oracle(torch.tensor([sequence]))
+            ((observer, names),) = calibration.calibrate(model, modules, sequences, lambda _share: None)
+        assert set(names) == set(seen)
+        for name in names:
+            moments = observer.moments_of(name, modules[name][1])
+            assert moments.row_count == 73
+            torch.testing.assert_close(moments.total, seen[name], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe", "phi3", "gemma3"])
+def test_other_families(tmp_path: Path, family: str) -> None:
+    """Experts too, though not their routers."""
+    source, target = tmp_path / "plain", tmp_path / "int8"
+    make_family(source, family, intermediate_size=96)
+    tokenizer = Tokenizer(WordLevel({f"t{index}": index for index in range(VOCAB_SIZE)}, unk_token="t0"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(source / "tokenizer.json"))
+    (sequence,) = make_prompts((60,))
+    quantize(source, target, " ".join(f"t{token}" for token in sequence), bits=8, group_size=8, sequence_length=30)
+    expected = SequenceModel.load(source, 64, None).logits(sequence)
+    found = SequenceModel.load(target, 64, None).logits(sequence)
+    assert not torch.equal(found, expected)
+    assert (found - expected).norm() < 0.1 * expected.norm()
+    assert not any(".gate.q" in name or "lm_head.q" in name for name in load_file(target / "model.safetensors"))
+
+
+def test_what_stands_in_the_way_is_named_and_nothing_is_written(tmp_path: Path, gptq_int4: Path) -> None:
+    target = tmp_path / "target"
+    with pytest.raises(Unsupported, match="quantised already"):
+        quantize(gptq_int4, target)
+    with pytest.raises(ConfigError, match="q_proj has 256 inputs, which groups of 96"):
+        quantize(CHECKPOINT, target, group_size=96)
+    with pytest.raises(ConfigError, match="multiple of 8"):
+        quantize(CHECKPOINT, target, group_size=4)
+    with pytest.raises(InvalidCheckpoint, match=r"config\.json"):
+        quantize(tmp_path / "none", target)
+    with pytest.raises(ConfigError, match="too short"):
+        quantize_checkpoint(CHECKPOINT, target, QuantizationSettings(), "", lambda _work, _share: None)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text(json.dumps({"architectures": ["ZorkForCausalLM"]}))
+    with pytest.raises(Unsupported, match="ZorkForCausalLM"):
+        quantize(other, target)
+    assert not target.exists()
+    with pytest.raises(ConfigError, match="nothing is overwritten"):
+        quantize(CHECKPOINT, other)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other"]
+
+
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headrace.engine.quantization.checkpoint_writer.save_file", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        quantize(CHECKPOINT, tmp_path / "target", method="rtn")
+    assert list(tmp_path.iterdir()) == []
