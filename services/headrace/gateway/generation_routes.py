@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import re
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -26,6 +27,7 @@ from headrace.telemetry.traces import continued_trace, current_traceparent, span
 
 MAX_TIMEOUT_MS = 24 * 3600 * 1000
 PUBLIC_TENANT = "public"
+_SOME_DIGITS = re.compile(r"[0-9]{1,9}")
 
 _log = logging.getLogger(__name__)
 Prepare = Callable[[Envelope], Awaitable[tuple[Job, ResponseFormat]]]
@@ -97,7 +99,7 @@ class GenerationRoutes:
         given = exchange.header("x-headrace-timeout-ms")
         if given is None:
             return self._settings.default_timeout_seconds
-        if not given.isdigit() or not 1 <= int(given) <= MAX_TIMEOUT_MS:
+        if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_TIMEOUT_MS:
             raise InvalidRequest(
                 f"x-headrace-timeout-ms must be a whole number from 1 to {MAX_TIMEOUT_MS}",
                 param="x-headrace-timeout-ms",

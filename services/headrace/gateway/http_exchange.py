@@ -26,6 +26,7 @@ class HttpExchange:
     """Reads the body, then writes either one JSON response or a stream of server-sent events."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, max_body_bytes: int) -> None:
+        self.path: str = scope["path"]
         self._receive = receive
         self._send = send
         self._max_body_bytes = max_body_bytes

@@ -68,10 +68,7 @@ class Routes:
             await self._refuse(exchange, error)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
-        if path.startswith(_MODEL_PREFIX) and method == "GET":
-            await exchange.send_json(200, self._describe(self._pipeline.fleet.model(path[len(_MODEL_PREFIX) :])))
-            return
-        methods = self._handlers.get(path)
+        methods = {"GET": self._show_model} if path.startswith(_MODEL_PREFIX) else self._handlers.get(path)
         if methods is None:
             raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
         handler = methods.get("GET" if method == "HEAD" else method)
@@ -106,6 +103,10 @@ class Routes:
         models = self._pipeline.fleet.models()
         data = [self._describe(models[name]) for name in sorted(models)]
         await exchange.send_json(200, {"object": "list", "data": data})
+
+    async def _show_model(self, exchange: HttpExchange) -> None:
+        name = exchange.path.removeprefix(_MODEL_PREFIX)
+        await exchange.send_json(200, self._describe(self._pipeline.fleet.model(name)))
 
     async def _tokenize(self, exchange: HttpExchange) -> None:
         body = parse(TokenizeBody, await exchange.read_body())
