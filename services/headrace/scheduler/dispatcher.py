@@ -12,7 +12,7 @@ from prometheus_client import Histogram
 from headrace.clients.cache import CacheClient
 from headrace.clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.engine.block_hash import hash_blocks
-from headrace.errors import HeadraceError, Unavailable
+from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status
 from headrace.rpc.channel import open_channel
 from headrace.scheduler.batch_window import BatchWindow
@@ -171,8 +171,11 @@ class Dispatcher:
             _log.debug("placed", extra={"sequence": pending.request.generation.request_id, "worker": entry.worker_id})
             if outcome.code == 0:
                 _settle(pending, entry)
+            elif isinstance(error := from_status(outcome), Overloaded):
+                # It has no room after all, and took nothing: the wait goes on.
+                self.queue.add(pending)
             else:
-                _fail(pending, from_status(outcome))
+                _fail(pending, error)
 
     def _refuse_overdue(self) -> None:
         """Ends the wait of those who waited long enough without a worker. Time before they came is not theirs."""

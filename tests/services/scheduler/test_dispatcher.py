@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
+from google.rpc.status_pb2 import Status
 
-from headrace.errors import Unavailable
+from headrace.errors import Overloaded, Unavailable
+from headrace.errors.status import to_status
 from headrace.rpc.deadline import Deadline
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.dispatcher import Dispatcher
@@ -36,10 +38,15 @@ class FakeCache:
 
 
 class FakeWorker:
-    """Takes everything."""
+    """Takes everything, after it refused `refusals` batches for want of room."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self._refusals = refusals
 
     async def dispatch(self, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
-        return DispatchResponse(outcomes=[{} for _ in members])
+        self._refusals -= 1
+        outcome = to_status(Overloaded(stage="dispatch")) if self._refusals >= 0 else Status()
+        return DispatchResponse(outcomes=[outcome for _ in members])
 
 
 def status(worker: str) -> WorkerStatus:
@@ -53,9 +60,10 @@ def pending(name: str) -> Pending:
     return Pending(SubmitRequest(generation=generation), Deadline.after(5), time.monotonic(), placement)
 
 
-def make(table: WorkerTable, cache: FakeCache, **settings: float) -> Dispatcher:
+def make(table: WorkerTable, cache: FakeCache, refusals: int = 0, **settings: float) -> Dispatcher:
     made = SchedulerSettings.model_validate({"max_window_seconds": 0, **settings})
-    return Dispatcher("m", made, table, lambda _address: FakeWorker(), cache)  # type: ignore[arg-type,return-value]
+    worker = FakeWorker(refusals)
+    return Dispatcher("m", made, table, lambda _address: worker, cache)  # type: ignore[arg-type,return-value]
 
 
 async def test_a_worker_that_leaves_during_the_prefix_lookup_does_not_end_the_loop() -> None:
@@ -85,5 +93,18 @@ async def test_an_idle_time_without_requests_is_not_waited_time() -> None:
         assert not waiting.placement.done()
         with pytest.raises(Unavailable):
             await asyncio.wait_for(waiting.placement, 2)
+    finally:
+        running.cancel()
+
+
+async def test_a_worker_without_room_after_all_is_tried_again() -> None:
+    table = WorkerTable(3.0)
+    table.observe(status("w0"))
+    dispatcher = make(table, FakeCache(), refusals=1)
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        waiting = pending("a")
+        dispatcher.submit(waiting)
+        assert (await asyncio.wait_for(waiting.placement, 2)).worker_id == "w0"
     finally:
         running.cancel()
