@@ -5,12 +5,14 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from typing import TypeVar
 
 from headrace.clients.cache import CacheClient
 from headrace.clients.scheduler import SchedulerClient
 from headrace.clients.tokenizer import TokenizerClient
 from headrace.errors import HeadraceError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.detokenizer import Vocabulary
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.sequence_request import SequenceRequest
@@ -27,6 +29,7 @@ CACHE_TIMEOUT = 0.25
 TOKENIZER_RETRY_PAUSE = 0.1
 
 Prompt = str | list[int]
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -66,7 +69,7 @@ class Pipeline:
             else prompt
             for prompt in prompts
         ]
-        vocabulary = await self.vocabularies.get(model, envelope.deadline.remaining)
+        vocabulary = await self._vocabulary(model, envelope.deadline)
         job = Job(envelope, model_info, vocabulary, encoded, options)
         job.check()
         return job
@@ -76,13 +79,16 @@ class Pipeline:
     ) -> Job:
         """Renders and encodes a conversation, and checks it. Raises HeadraceError."""
         model_info = self.fleet.model(model)
-        vocabulary = await self.vocabularies.get(model, envelope.deadline.remaining)
+        vocabulary = await self._vocabulary(model, envelope.deadline)
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
         prompt = await self.encode_chat(model, messages, None, envelope.deadline)
         job = Job(envelope, model_info, vocabulary, [prompt], options)
         job.check()
         return job
+
+    async def _vocabulary(self, model: str, deadline: Deadline) -> Vocabulary:
+        return await _until_available(lambda: self.vocabularies.get(model, deadline.remaining), deadline)
 
     async def encode_text(
         self, model: str, text: str, add_special_tokens: bool | None, deadline: Deadline
@@ -99,7 +105,9 @@ class Pipeline:
         )
 
     async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
-        return await self._tokenizer.decode(model, token_ids, False, deadline.remaining)
+        return await _until_available(
+            lambda: self._tokenizer.decode(model, token_ids, False, deadline.remaining), deadline
+        )
 
     async def pieces(self, job: Job, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
         """The text of one sequence. Closing it cancels the sequence."""
@@ -146,7 +154,7 @@ class Pipeline:
             _log.info("the cache did not keep a response", extra={"error": error.message})
 
 
-async def _until_available(call: Callable[[], Awaitable[list[int]]], deadline: Deadline) -> list[int]:
+async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
     """Calls again while the other side is being replaced, until the deadline."""
     while True:
         try:

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from headrace.clients.tokenizer import TokenizerClient
+from headrace.clients.tokenizer import STAGE, TokenizerClient
+from headrace.errors import DeadlineExceeded
 from headrace.gateway.detokenizer import Vocabulary
 
 MAX_VOCABULARIES = 64
@@ -19,9 +20,12 @@ class Vocabularies:
     async def get(self, model: str, timeout: float) -> Vocabulary:
         """Raises HeadraceError when the tokenizer does not answer in time."""
         if model not in self._known:
-            async with self._lock:
-                if model not in self._known:
-                    await self._fetch(model, timeout)
+            try:
+                async with asyncio.timeout(timeout), self._lock:
+                    if model not in self._known:
+                        await self._fetch(model, timeout)
+            except TimeoutError:
+                raise DeadlineExceeded("the deadline passed while the vocabulary was fetched", stage=STAGE) from None
         return self._known[model]
 
     async def _fetch(self, model: str, timeout: float) -> None:
