@@ -163,7 +163,7 @@ class GenerationRoutes:
                     await exchange.send_event(data_event(style.chunk(opening, with_usage)))
                 chunk = style.delta(choice, piece)
                 choice.add(piece)
-                if piece.text or piece.finish_reason or piece.logprobs or body.return_token_ids:
+                if style.says_something(chunk, piece) or body.return_token_ids:
                     await exchange.send_event(data_event(style.chunk(chunk, with_usage)))
         if with_usage:
             await exchange.send_event(data_event(style.usage_chunk(choices)))

@@ -107,6 +107,10 @@ class ResponseFormat(ABC):
                 body["prompt_token_ids"] = choice.prompt
         return body
 
+    def says_something(self, delta: Json, piece: Piece) -> bool:
+        """Whether the choice of a chunk is worth sending: half a character is not, a repeated prompt is."""
+        return bool(piece.text or piece.finish_reason or piece.logprobs or delta.get("text"))
+
     def _with_ids(self, body: Json, choice: Choice) -> Json:
         body |= {"finish_reason": choice.finish_name, "stop_reason": choice.stop_reason}
         if self._returns_token_ids:

@@ -1,0 +1,60 @@
+"""The chunks of a stream, put together, are the whole response."""
+
+import time
+from typing import Any
+
+import pytest
+
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.detokenizer import Vocabulary
+from headrace.gateway.generation_routes import GenerationRoutes
+from headrace.gateway.job import Envelope, Job, Options
+from headrace.gateway.ledger import Ledger
+from headrace.gateway.openai_response import CompletionFormat
+from headrace.gateway.openai_schema import CompletionBody
+from headrace.gateway.text_stream import Piece
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo, SamplingParams
+
+pytestmark = pytest.mark.anyio
+
+
+class FakePipeline:
+    """Gives the same pieces for every sequence."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self._pieces = pieces
+
+    async def pieces(self, job: Job, sequence: object) -> Any:
+        for piece in self._pieces:
+            yield piece
+
+
+class FakeExchange:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.events: list[bytes] = []
+
+    async def send_event(self, event: bytes) -> None:
+        self.events.append(event)
+
+    async def end_events(self) -> None: ...
+
+
+def job() -> Job:
+    envelope = Envelope("r", time.monotonic(), Deadline.after(5), "public", "", use_cache=False)
+    vocabulary = Vocabulary((b"a", b"b"), frozenset(), False, frozenset(), False)
+    return Job(envelope, ModelInfo(model="m"), vocabulary, [[0]], Options(SamplingParams(), 2))
+
+
+async def test_a_prompt_is_repeated_even_when_the_first_token_is_half_a_character() -> None:
+    pieces = [Piece("", [1]), Piece("b", [1], finish_reason=FINISH_REASON_LENGTH)]
+    routes = GenerationRoutes(GatewaySettings(), FakePipeline(pieces), Ledger(1))  # type: ignore[arg-type]
+    exchange: Any = FakeExchange()
+    body = CompletionBody(model="m", prompt="a", echo=True, stream=True)
+    made = job()
+    await routes._write_chunks(exchange, body, made, CompletionFormat(made, "cmpl-r", False, ["a"]))
+    text = [event.decode() for event in exchange.events if b'"text"' in event]
+    assert '"text":"a"' in text[0]
+    assert '"text":"b"' in text[1]
