@@ -14,6 +14,7 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.generation_routes import PUBLIC_TENANT
 from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.ledger import Ledger
+from headrace.gateway.openai_options import check_stop_texts
 from headrace.gateway.pipeline import Pipeline, Prompt
 from headrace.gateway.requested_grammar import check_grammar
 from headrace.gateway.text_stream import Piece
@@ -139,6 +140,7 @@ def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Op
     if not params.HasField("seed"):
         params.seed = secrets.randbits(62)
     _check(params)
+    check_stop_texts(tuple(given.stop_texts))
     return Options(
         sampling_params=params,
         max_token_count=params.max_token_count or default_token_count,

@@ -67,7 +67,7 @@ def _options(body: Body, params: SamplingParams, wanted: int | None) -> Options:
         raise InvalidRequest(f"min_tokens ({body.min_tokens}) is above max_tokens ({wanted})", param="min_tokens")
     if body.stream_options is not None and not body.stream:
         raise InvalidRequest("stream_options needs stream: true", param="stream_options")
-    _check_stop_texts(body.stop_texts)
+    check_stop_texts(body.stop_texts)
     return Options(
         sampling_params=params,
         max_token_count=wanted,
@@ -112,7 +112,8 @@ def _logit_biases(given: dict[str, float]) -> dict[int, float]:
     return biases
 
 
-def _check_stop_texts(stop_texts: tuple[str, ...]) -> None:
+def check_stop_texts(stop_texts: tuple[str, ...]) -> None:
+    """Raises InvalidRequest for too many, too long or empty ones."""
     if len(stop_texts) > MAX_STOP_TEXTS:
         raise InvalidRequest(f"at most {MAX_STOP_TEXTS} stop texts are allowed", param="stop")
     if any(not text or len(text) > MAX_STOP_LENGTH for text in stop_texts):
