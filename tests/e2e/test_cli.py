@@ -1,11 +1,13 @@
 """The command line, as a person and as a script would use it."""
 
 import json
+import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import psutil
 import pytest
 
 from headrace.demo_model import CHECKPOINT
+from headrace.supervisor.state import read_platform
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
 
@@ -175,6 +178,26 @@ def test_stopping_while_starting_leaves_nothing(tmp_path: Path, number: signal.S
     assert [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
     assert not (tmp_path / "platform.json").exists()
     assert not (tmp_path / "lock").exists()
+
+
+def test_a_reader_that_leaves_does_not_end_the_platform(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--engine", "sim", "--state-dir", str(tmp_path)]
+    process = subprocess.Popen(
+        [*command, "--http-port", "0", "--grpc-port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process.stdout as lines:
+        ready = next(event for event in map(json.loads, lines) if event["event"] == "ready")
+    victim = next(service for service in ready["services"] if service["name"] == "cache")
+    os.kill(victim["pid"], signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while not any(s["restarts"] and s["state"] == "ready" for s in read_platform(tmp_path)["services"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.terminate()
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
 
 
 def test_a_killed_supervisor_leaves_no_orphans(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """`headrace up`: runs the whole platform on this machine."""
 
 import asyncio
+import os
 import shutil
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from rich.live import Live
@@ -129,7 +130,7 @@ def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:
 
 
 class _JsonView:
-    """One JSON object a line."""
+    """One JSON object a line. A reader that left does not end the platform."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
@@ -143,13 +144,21 @@ class _JsonView:
             name, state = process.spec.name, process.state
             if self._states.get(name) != state:
                 self._states[name] = state
-                print_json({"event": "service", "name": name, "state": state, "pid": process.pid})
+                self._tell({"event": "service", "name": name, "state": state, "pid": process.pid})
 
     def on_ready(self, platform: Platform) -> None:
-        print_json({"event": "ready"} | platform.describe())
+        self._tell({"event": "ready"} | platform.describe())
 
     def on_stopping(self) -> None:
-        print_json({"event": "stopping"})
+        self._tell({"event": "stopping"})
+
+    @staticmethod
+    def _tell(event: dict[str, Any]) -> None:
+        try:
+            print_json(event)
+        except BrokenPipeError:
+            # What is still in the buffer goes nowhere too, else the interpreter complains when it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _TerminalView:
