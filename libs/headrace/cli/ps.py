@@ -33,5 +33,7 @@ def ps(*, state_dir: Path = DEFAULT_FOLDER, json: Annotated[bool, Parameter(nega
     for service in platform["services"]:
         state = Text(service["state"], style=_STYLES.get(service["state"], ""))
         restarts = Text(str(service["restarts"]), style="red" if service["restarts"] else "dim")
-        table.add_row(service["name"], state, str(service["pid"]), service["address"], restarts, service.get("model"))
+        table.add_row(
+            service["name"], state, str(service["pid"] or ""), service["address"], restarts, service.get("model")
+        )
     console.print(table)
