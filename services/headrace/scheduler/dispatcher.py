@@ -171,11 +171,11 @@ class Dispatcher:
             _log.debug("placed", extra={"sequence": pending.request.generation.request_id, "worker": entry.worker_id})
             if outcome.code == 0:
                 _settle(pending, entry)
-            elif isinstance(error := from_status(outcome), Overloaded):
+            elif isinstance(refusal := from_status(outcome), Overloaded):
                 # It has no room after all, and took nothing: the wait goes on.
                 self.queue.add(pending)
             else:
-                _fail(pending, error)
+                _fail(pending, refusal)
 
     def _refuse_overdue(self) -> None:
         """Ends the wait of those who waited long enough without a worker. Time before they came is not theirs."""
