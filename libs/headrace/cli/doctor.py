@@ -1,5 +1,6 @@
 """`headrace doctor`: checks whether this machine can run the platform, and how well."""
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -131,8 +132,21 @@ def _engine() -> Iterator[Finding]:
     if importlib.util.find_spec("torch") is None:
         yield Finding("Engine", "problem", "torch is not installed: pip install 'headrace[worker]'")
         return
-    version = importlib.metadata.version("torch")
-    yield Finding("Engine", "ok", f"torch {version}; kernels: torch operators, the only ones of this version")
+    yield Finding("Engine", "ok", f"torch {importlib.metadata.version('torch')}")
+    yield _kernels()
+
+
+def _kernels() -> Finding:
+    """Whether weights of 4 and 8 bits are multiplied packed, or unpacked when they are loaded."""
+    spec = importlib.util.find_spec("headrace.engine.kernels.cpu")
+    folder = Path(spec.origin).parent if spec is not None and spec.origin else Path()
+    try:
+        library = ctypes.CDLL(str(folder / "_kernels.so"))
+    except OSError:
+        reason = "no C++ compiler when Headrace was installed; 4- and 8-bit weights are unpacked when they are loaded"
+        return Finding("Kernels", "note", reason)
+    instructions = "AVX2" if library.headrace_has_avx2() else "portable code"
+    return Finding("Kernels", "ok", f"4- and 8-bit weights stay packed ({instructions}); all else is torch's")
 
 
 def _nats() -> Iterator[Finding]:
