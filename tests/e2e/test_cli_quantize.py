@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli import engine_parts
+from headrace.errors import ConfigError
+
 
 def headrace(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "headrace.cli", *arguments]
@@ -59,3 +62,25 @@ def test_mistakes_are_told_in_words(target: Path, tmp_path: Path) -> None:
         assert named in failed.stderr.replace("\n", " ")
         assert "Traceback" not in failed.stderr
     assert not Path(fresh).exists()
+
+
+def test_plan(tmp_path: Path) -> None:
+    profile = tmp_path / "small.toml"
+    profile.write_text('name = "small"\ndevice = "cuda"\nmemory_bytes = 10_000_000\n')
+    done = headrace("plan", "headrace-demo", "--profiles", str(tmp_path), "--json")
+    rows = {(row["device"], row["precision"]): row for row in json.loads(done.stdout)["rows"]}
+    assert rows["this machine", "int4"]["request_count"] > 0
+    assert rows["small", "float32"]["request_count"] == 0
+    table = headrace("plan", "headrace-demo").stdout
+    assert "this machine" in table
+    profile.write_text("zork")
+    failed = headrace("plan", "headrace-demo", "--profiles", str(tmp_path))
+    assert failed.returncode == 1
+    assert "small.toml" in failed.stderr.replace("\n", "")
+    assert "Traceback" not in failed.stderr
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_parts, "PARTS", ("json", "zork"))
+    with pytest.raises(ConfigError, match=r"^zork not installed: pip install"):
+        engine_parts.require_engine_parts()

@@ -23,6 +23,7 @@ app.command("headrace.cli.bench:bench", name="bench", help="Loads a running plat
 app.command("headrace.cli.doctor:doctor", name="doctor", help="Checks whether this machine can run it.", sort_key=4)
 app.command("headrace.cli.quantize:quantize", name="quantize", help="Makes a model's weights smaller.", sort_key=5)
 app.command("headrace.cli.eval:evaluate", name="eval", help="Measures how good a model is.", sort_key=6)
+app.command("headrace.cli.plan:plan", name="plan", help="Says where a model fits.", sort_key=7)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from headrace.cli.engine_parts import require_engine_parts
 from headrace.cli.output import console, error_console, fail, print_json
 from headrace.supervisor.model_source import ModelSource, resolve
 
@@ -48,6 +49,7 @@ def evaluate(
     """
     if sequences < 1:
         fail("--sequences must be at least 1", json)
+    require_engine_parts()
     rows = _measure(resolve([model])[0], reference, text, precision or (None,), sequences)
     if json:
         print_json({"rows": [asdict(row) for row in rows]})

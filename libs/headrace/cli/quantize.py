@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from cyclopts import Parameter
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from headrace.cli.engine_parts import require_engine_parts
 from headrace.cli.output import console, error_console, fail, print_json
 from headrace.supervisor.model_source import resolve
 
@@ -48,6 +49,7 @@ def quantize(
     json
         Print one JSON object.
     """
+    require_engine_parts()
     from headrace.engine.evaluation.text import calibration_text, read_text
     from headrace.engine.quantization.checkpoint_quantizer import QuantizationSettings, quantize_checkpoint
 

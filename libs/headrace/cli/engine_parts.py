@@ -1,0 +1,14 @@
+"""The packages that commands need which run the engine themselves."""
+
+import importlib.util
+
+from headrace.errors import ConfigError
+
+PARTS = ("torch", "safetensors", "tokenizers")
+
+
+def require_engine_parts() -> None:
+    """Raises ConfigError, saying what to install."""
+    missing = [name for name in PARTS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} not installed: pip install 'headrace[worker,tokenizer]'")
