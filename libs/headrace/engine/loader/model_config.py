@@ -30,7 +30,7 @@ def read_model_config(folder: Path) -> DecoderConfig:
         _check_sizes(config)
     except KeyError as error:
         raise InvalidCheckpoint(f"{folder / 'config.json'} has no {error.args[0]!r}.") from error
-    except (TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError, AttributeError) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise
         raise InvalidCheckpoint(f"{folder / 'config.json'} is malformed: {error}.") from error

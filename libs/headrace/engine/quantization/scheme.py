@@ -59,7 +59,7 @@ def read_scheme(folder: Path, config: Mapping[str, Any]) -> QuantizationScheme |
             return _gptq(raw)
         if method == "compressed-tensors":
             return _compressed_tensors(raw)
-    except (KeyError, TypeError, ValueError, AttributeError, re.error) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, re.error) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise
         raise InvalidCheckpoint(f"{folder}: quantization_config is malformed: {error!r}.") from error
