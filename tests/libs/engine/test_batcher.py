@@ -16,9 +16,11 @@ from headrace.errors.tree import InvalidRequest
 BLOCK_SIZE = 4
 
 
-def make_batcher(block_count: int = 64, budget: int = 32, running: int = 8, *, prefix_cache: bool = True) -> Batcher:
+def make_batcher(
+    block_count: int = 64, budget: int = 32, running: int = 8, *, prefix_cache: bool = True, speculates: bool = False
+) -> Batcher:
     spec = EngineSpec("test", 100, 200, running, budget, BLOCK_SIZE, block_count, frozenset({0}), "cpu", "none", 0)
-    return Batcher(spec, prefix_cache=prefix_cache)
+    return Batcher(spec, prefix_cache=prefix_cache, speculates=speculates)
 
 
 def answer(plan: StepPlan, token_id: int = 5) -> dict[str, Sample]:
@@ -133,3 +135,42 @@ def test_books_hold_and_everyone_finishes(seed: int, block_count: int, budget: i
     assert batcher.pool.used_count == 0
     for name, count in finished.items():
         assert count <= lengths[name]
+
+
+def test_books_hold_for_100_000_random_steps() -> None:
+    """One long life: arrivals, cancellations, preemptions, guesses of which some are right; then everyone finishes."""
+    rng = random.Random(1)
+    batcher = make_batcher(block_count=13, budget=24, running=6, speculates=True)
+    open_requests: dict[str, int] = {}
+    for step in range(100_000):
+        if len(open_requests) < 9 and rng.random() < 0.3:
+            prompt = [1, 2, 3] * rng.randint(0, 5) + [rng.randint(1, 3) for _ in range(rng.randint(1, 6))]
+            open_requests[str(step)] = rng.randint(1, 12)
+            batcher.add(request(str(step), prompt, max_tokens=open_requests[str(step)]))
+        if open_requests and rng.random() < 0.02:
+            name = rng.choice(list(open_requests))
+            batcher.cancel(name)
+            del open_requests[name]
+        plan = batcher.plan()
+        samples = answer(plan)
+        for chunk in plan.chunks:
+            kept = rng.randint(0, len(chunk.draft))
+            samples[chunk.sequence.request_id] = Sample(
+                rng.randint(1, 3) if chunk.samples else None, chunk.draft[:kept]
+            )
+        for delta in batcher.record(plan, samples):
+            open_requests[delta.request_id] -= len(delta.token_ids)
+            assert open_requests[delta.request_id] >= 0
+            if delta.finish_reason is not None:
+                del open_requests[delta.request_id]
+        if step % 10 == 0:
+            batcher.check_invariants()
+    for _ in range(1000):
+        plan = batcher.plan()
+        batcher.record(plan, answer(plan))
+    batcher.check_invariants()
+    stats = batcher.stats()
+    assert not batcher.has_work()
+    assert batcher.pool.used_count == 0
+    assert stats.preemption_count > 100
+    assert stats.accepted_token_count > 1000
