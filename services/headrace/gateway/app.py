@@ -30,6 +30,9 @@ from headrace.service import Service
 from headrace.v1 import inference_pb2_grpc
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
 
+FAREWELL_SECONDS = 1.0
+"""So long before a stop must be over, requests that still run end with an error: no connection just breaks."""
+
 
 @contextlib.asynccontextmanager
 async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
@@ -63,7 +66,9 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
 
         async def drain(deadline: Deadline) -> None:
             health.stopping = True
+            asyncio.get_running_loop().call_later(deadline.remaining - FAREWELL_SECONDS, fleet.inboxes.stop)
             await http.stop(deadline)
+            await ledger.wait_until_empty(deadline)
 
         yield Service(
             kind="gateway",

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError, Unavailable
-from headrace.gateway.inbox import Inbox, WorkerLost
+from headrace.gateway.inbox import GatewayStopping, Inbox, WorkerLost
 from headrace.v1.worker_pb2 import AttachRequest, Frame, GatewayHello, RequestCancellation, TokenDelta
 
 WATCH_INTERVAL = 0.5
@@ -21,13 +21,23 @@ class Inboxes:
 
     def __init__(self) -> None:
         self._inboxes: dict[str, Inbox] = {}
+        self._stopped = False
 
     def __len__(self) -> int:
         return len(self._inboxes)
 
     def open(self, request_id: str, attempt: int) -> Inbox:
+        """Raises GatewayStopping."""
+        if self._stopped:
+            raise GatewayStopping(stage="queue", retry_after=1)
         inbox = self._inboxes[request_id] = Inbox(request_id, attempt)
         return inbox
+
+    def stop(self) -> None:
+        """Ends every request with a typed error. None is taken from here on."""
+        self._stopped = True
+        for inbox in list(self._inboxes.values()):
+            inbox.stop()
 
     def close(self, inbox: Inbox) -> None:
         if self._inboxes.get(inbox.request_id) is inbox:

@@ -4,13 +4,17 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 
-from headrace.errors import DeadlineExceeded, HeadraceError, StageFailed
+from headrace.errors import DeadlineExceeded, HeadraceError, StageFailed, Unavailable
 from headrace.rpc.deadline import Deadline
 from headrace.v1.worker_pb2 import TokenDelta
 
 
 class WorkerLost(StageFailed):
     """The worker of this request was lost."""
+
+
+class GatewayStopping(Unavailable):
+    """The gateway is about to stop; try again."""
 
 
 class Inbox:
@@ -21,6 +25,8 @@ class Inbox:
         self.attempt = attempt
         self.worker_id: str | None = None
         """The worker that the deltas come from, once the scheduler said so."""
+        self.placing: asyncio.Timeout | None = None
+        """What bounds the wait for a place, while there is none."""
         self.ended = False
         """The last delta was read: the worker has forgotten the request."""
         self._deltas: deque[TokenDelta] = deque()
@@ -37,6 +43,12 @@ class Inbox:
         """Ends the reading, after what has arrived."""
         self._failure = error
         self._arrived.set()
+
+    def stop(self) -> None:
+        """Ends the request, wherever it is, because the gateway stops."""
+        self.fail(GatewayStopping(stage=self._stage, retry_after=1))
+        if self.placing is not None:
+            self.placing.reschedule(0)
 
     async def read(self, deadline: Deadline) -> AsyncGenerator[TokenDelta, None]:
         """The deltas up to the last. Raises WorkerLost, or DeadlineExceeded."""

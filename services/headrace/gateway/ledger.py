@@ -1,5 +1,6 @@
 """Every accepted request, from accept to its one outcome."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from prometheus_client import Counter, Histogram
 
 from headrace.errors import HeadraceError, Overloaded, RequestCancelled
 from headrace.errors.table import row_of
+from headrace.rpc.deadline import Deadline
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 TOKEN_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2.5, 10)
@@ -30,6 +32,8 @@ REQUESTS = Counter("headrace_requests", "Requests by outcome", ["model", "outcom
 PROMPT_TOKENS = Counter("headrace_prompt_tokens", "Prompt tokens of sequences that got a first token", ["model"])
 OUTPUT_TOKENS = Counter("headrace_output_tokens", "Tokens delivered", ["model"])
 RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a lost worker", ["model"])
+
+POLL_SECONDS = 0.02
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +64,11 @@ class Ledger:
         for entry in list(self._open):
             counts[entry.model] = counts.get(entry.model, 0) + 1
         return counts
+
+    async def wait_until_empty(self, deadline: Deadline) -> None:
+        """Returns when every request has ended, or at the deadline."""
+        while self._open and not deadline.expired:  # noqa: ASYNC110 - once in the life of a process
+            await asyncio.sleep(POLL_SECONDS)
 
     @contextmanager
     def open_request(self, request_id: str, model: str) -> Iterator[Entry]:

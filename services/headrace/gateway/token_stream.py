@@ -9,7 +9,7 @@ from headrace.clients.scheduler import SchedulerClient
 from headrace.errors import DeadlineExceeded, HeadraceError, QueueTimeout, StageFailed, Unavailable
 from headrace.errors.status import from_status
 from headrace.gateway.fleet import Fleet
-from headrace.gateway.inbox import Inbox
+from headrace.gateway.inbox import GatewayStopping, Inbox
 from headrace.gateway.ledger import (
     INTER_TOKEN_LATENCY,
     OUTPUT_TOKENS,
@@ -53,14 +53,25 @@ class TokenStream:
             self._attempt += 1
             inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
             try:
-                await self._place(inbox)
+                await self._place_unless_stopping(inbox)
                 async for delta in inbox.read(self._request.deadline):
                     yield self._accept(delta)
                 return
+            except GatewayStopping:
+                raise
             except Unavailable as error:
                 await self._prepare_retry(error)
             finally:
                 self._close(inbox)
+
+    async def _place_unless_stopping(self, inbox: Inbox) -> None:
+        try:
+            async with asyncio.timeout(None) as inbox.placing:
+                await self._place(inbox)
+        except TimeoutError:
+            raise GatewayStopping(stage="queue", retry_after=1) from None
+        finally:
+            inbox.placing = None
 
     async def _place(self, inbox: Inbox) -> None:
         placement = await self._submit()

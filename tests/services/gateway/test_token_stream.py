@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, QueueTimeout, StageFailed, Unavailable
 from headrace.errors.status import to_status
 from headrace.gateway.attachment import Inboxes
-from headrace.gateway.inbox import WorkerLost
+from headrace.gateway.inbox import GatewayStopping, WorkerLost
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.gateway.token_stream import TokenStream
 from headrace.rpc.deadline import Deadline
@@ -247,3 +248,30 @@ async def test_a_request_that_was_running_does_not_end_as_queued() -> None:
     with pytest.raises(DeadlineExceeded) as failure:
         await anext(deltas)
     assert not isinstance(failure.value, QueueTimeout)
+
+
+async def test_a_gateway_that_stops_ends_what_runs_and_what_waits_with_an_error() -> None:
+    fleet = FakeFleet()
+    submitted = asyncio.Event()
+
+    class Stuck(FakeScheduler):
+        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+            submitted.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def consume(scheduler: FakeScheduler, name: str) -> list[int]:
+        named = replace(request(), request_id=name)
+        stream = TokenStream(named, "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
+        return [token async for delta in stream.deltas() for token in delta.token_ids]
+
+    schedulers = {"waits": Stuck(fleet), "runs": FakeScheduler(fleet, [(0, [10], 0)])}
+    tasks = [asyncio.create_task(consume(scheduler, name)) for name, scheduler in schedulers.items()]
+    await submitted.wait()
+    await asyncio.sleep(0.01)
+    fleet.inboxes.stop()
+    outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 2)
+    assert [type(outcome) for outcome in outcomes] == [GatewayStopping, GatewayStopping]
+    with pytest.raises(GatewayStopping):
+        await consume(FakeScheduler(fleet), "late")
+    assert len(fleet.inboxes) == 0
