@@ -10,7 +10,7 @@ from typing import TypeVar
 from headrace.clients.cache import CacheClient
 from headrace.clients.scheduler import SchedulerClient
 from headrace.clients.tokenizer import TokenizerClient
-from headrace.errors import HeadraceError, InvalidRequest, Unavailable, Unsupported
+from headrace.errors import DeadlineExceeded, HeadraceError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.detokenizer import Vocabulary
 from headrace.gateway.fleet import Fleet
@@ -155,13 +155,13 @@ class Pipeline:
 
 
 async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-    """Calls again while the other side is being replaced, until the deadline."""
+    """Calls again while the other side is being replaced. Raises DeadlineExceeded when it is not back in time."""
     while True:
         try:
             return await call()
         except Unavailable:
             if deadline.remaining <= TOKENIZER_RETRY_PAUSE:
-                raise
+                raise DeadlineExceeded("the deadline passed while the tokenizer was away", stage="tokenize") from None
             await asyncio.sleep(TOKENIZER_RETRY_PAUSE)
 
 
