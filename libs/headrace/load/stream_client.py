@@ -80,8 +80,15 @@ async def _run(url: str, body: dict[str, Any], record: StreamRecord) -> None:
         writer.close()
 
 
+async def _size_line(reader: asyncio.StreamReader) -> bytes:
+    line = await reader.readline()
+    if not line:
+        raise Unavailable("the connection was dropped in the middle of the answer")
+    return line
+
+
 async def _read_events(reader: asyncio.StreamReader, record: StreamRecord) -> None:
-    while size := int(await reader.readline(), 16):
+    while size := int(await _size_line(reader), 16):
         chunk = (await reader.readexactly(size + 2))[:-2]
         now = time.monotonic()
         for event in chunk.split(b"\n\n"):

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import grpc
@@ -83,13 +83,14 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behaviour: Callable[..., AsyncIterator[Any]], method: str, metadata: Metadata
+    behaviour: Callable[..., AsyncGenerator[Any, None]], method: str, metadata: Metadata
 ) -> Callable[..., AsyncIterator[Any]]:
     async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         with incoming_metadata(metadata):
             try:
-                async for response in behaviour(request, context):
-                    yield response
+                async with aclosing(behaviour(request, context)) as responses:
+                    async for response in responses:
+                        yield response
             except (asyncio.CancelledError, grpc.aio.AbortError):
                 raise
             except Exception as error:  # noqa: BLE001 - this is the boundary

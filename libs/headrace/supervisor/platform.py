@@ -135,7 +135,9 @@ class Platform:
         process.start()
 
     def _on_change(self) -> None:
-        self._state.write(self.describe())
+        # A full disk must not end the supervision: `ps` is out of date then, the platform is not.
+        with contextlib.suppress(OSError):
+            self._state.write(self.describe())
         self._listener(self)
 
     def _workers(self) -> list[tuple[str, Any]]:

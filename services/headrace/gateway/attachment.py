@@ -86,6 +86,10 @@ class Attachment:
     def alive(self) -> bool:
         return self.epoch is not None and not self._over
 
+    def is_older_than(self, epoch: int) -> bool:
+        """Whether it leads to an earlier life of the worker."""
+        return self.epoch is not None and self.epoch < epoch
+
     async def wait_until_greeted(self, timeout: float) -> bool:
         """Whether the worker answered the hello within `timeout` seconds."""
         with contextlib.suppress(TimeoutError):

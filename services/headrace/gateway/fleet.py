@@ -36,7 +36,11 @@ class Fleet:
     @property
     def statuses(self) -> list[WorkerStatus]:
         now = time.monotonic()
-        return [status for worker, status in list(self._statuses.items()) if now - self._heard[worker] < FORGET_SECONDS]
+        return [
+            status
+            for worker, status in list(self._statuses.items())
+            if now - self._heard.get(worker, 0) < FORGET_SECONDS
+        ]
 
     @property
     def attached_count(self) -> int:
@@ -61,13 +65,23 @@ class Fleet:
     def observe(self, status: WorkerStatus) -> None:
         """A worker said how it is."""
         known = self._statuses.get(status.worker_id)
+        if known is None and status.draining:
+            return  # It has said goodbye; what it still runs is not to be listed again.
         if known is not None and (status.epoch, status.version) <= (known.epoch, known.version):
             return
         self._statuses[status.worker_id] = status
         self._heard[status.worker_id] = time.monotonic()
+        self._forget_silent()
         attachment = self._attachments.get(status.worker_id)
         if attachment is None and not status.draining:
             self._attach(status.worker_id, status.address)
+
+    def _forget_silent(self) -> None:
+        """Drops what was not heard of for long: worker ids may be new ones after every start."""
+        limit = time.monotonic() - FORGET_SECONDS
+        for worker_id in [worker_id for worker_id, heard in self._heard.items() if heard < limit]:
+            del self._heard[worker_id]
+            self._statuses.pop(worker_id, None)
 
     def on_deregistered(self, event: ServiceDeregistered) -> None:
         status = self._statuses.get(event.service_id)
@@ -77,8 +91,11 @@ class Fleet:
     async def attachment_for(self, placement: SubmitResponse, timeout: float) -> Attachment:
         """The live attachment to where a request was placed. Raises WorkerLost when that incarnation is gone."""
         attachment = self._attachments.get(placement.worker_id)
-        if attachment is not None and attachment.alive and attachment.epoch != placement.worker_epoch:
-            raise WorkerLost(stage="dispatch")
+        if attachment is not None and attachment.is_older_than(placement.worker_epoch):
+            # The worker began a new life, and the stream to the last one has not noticed yet.
+            self._tasks[attachment].cancel()
+            self._on_end(attachment)
+            attachment = None
         if attachment is None:
             attachment = self._attach(placement.worker_id, placement.worker_address)
         greeted = await attachment.wait_until_greeted(min(timeout, ATTACH_TIMEOUT))

@@ -175,7 +175,10 @@ def parse(schema: type[M], body: bytes) -> M:
         parsed = schema.model_validate(content)
     except ValidationError as error:
         raise _explain(error) from None
-    _check_encodable(content)
+    try:
+        _check_encodable(content)
+    except RecursionError:
+        raise InvalidRequest("the body is nested too deeply") from None
     for name, value in (parsed.model_extra or {}).items():
         neutral = UNSUPPORTED.get(name)
         if neutral is not None and value is not None and not neutral(value):

@@ -173,6 +173,7 @@ def _is_deterministic(sequence: SequenceRequest) -> bool:
 def _cache_key(sequence: SequenceRequest) -> bytes:
     """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
     digest = hashlib.blake2b(sequence.model.encode() + b"\0", digest_size=32)
-    digest.update(sequence.sampling_params.SerializeToString(deterministic=True))
+    params = sequence.sampling_params.SerializeToString(deterministic=True)
+    digest.update(len(params).to_bytes(4, "little") + params)
     digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))
     return digest.digest()

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from headrace.v1.worker_pb2 import WorkerStatus
 
 Clock = Callable[[], float]
+FORGET_SECONDS = 600.0
+"""A worker that has been silent for this long is not even remembered."""
 
 
 @dataclass(slots=True)
@@ -54,8 +56,11 @@ class WorkerTable:
     def observe(self, status: WorkerStatus) -> None:
         """Takes a status in, unless a newer one is known."""
         known = self._entries.get(status.worker_id)
+        if known is None and status.draining:
+            return  # It has said goodbye already.
         if known is not None and (status.epoch, status.version) <= (known.epoch, known.version):
             return
+        self._forget_silent()
         same_life = known is not None and known.epoch == status.epoch
         self._entries[status.worker_id] = WorkerEntry(
             worker_id=status.worker_id,
@@ -115,6 +120,12 @@ class WorkerTable:
     @property
     def entries(self) -> list[WorkerEntry]:
         return list(self._entries.values())
+
+    def _forget_silent(self) -> None:
+        """Drops workers that nobody heard of for long: worker ids may be new ones after every start."""
+        limit = self._clock() - FORGET_SECONDS
+        for entry in [entry for entry in self._entries.values() if entry.last_heard < limit]:
+            del self._entries[entry.worker_id]
 
     def _silent(self, entry: WorkerEntry) -> bool:
         if self._bus_back_at is None:

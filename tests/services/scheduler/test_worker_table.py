@@ -70,13 +70,30 @@ def test_without_the_bus_nobody_is_silent_and_afterwards_all_get_time() -> None:
 
 def test_draining_and_suspect_workers_get_nothing() -> None:
     workers, _ = table()
-    workers.observe(status(1, draining=True))
-    assert not workers.with_room("m")
-    workers.observe(status(2))
-    workers.suspect("w", 1)
+    workers.observe(status(1))
+    workers.observe(status(2, draining=True))
     assert not workers.with_room("m")
     workers.observe(status(3))
+    workers.suspect("w", 1)
+    assert not workers.with_room("m")
+    workers.observe(status(4))
     assert workers.with_room("m")
+
+
+def test_a_worker_that_said_goodbye_does_not_come_back_by_its_last_words() -> None:
+    workers, _ = table()
+    workers.observe(status(1))
+    workers.remove("w", 1)
+    workers.observe(status(2, draining=True))
+    assert not workers.entries
+
+
+def test_workers_that_are_long_gone_are_forgotten() -> None:
+    workers, clock = table()
+    workers.observe(status(1, worker="old"))
+    clock.now += 1000
+    workers.observe(status(1, worker="new"))
+    assert [entry.worker_id for entry in workers.entries] == ["new"]
 
 
 def test_removal_spares_a_newer_life() -> None:
