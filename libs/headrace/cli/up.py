@@ -42,37 +42,22 @@ def up(
 ) -> None:
     """Runs the whole platform on this machine until Ctrl-C.
 
-    Parameters
-    ----------
-    models
-        Folders with a Hugging Face checkpoint, GGUF files, hub ids, or names from the catalogue; NAME=SOURCE names one.
-        None given: the bundled model, served as headrace-demo.
-    http_port
-        Port of the OpenAI-compatible API; 0 picks a free one.
-    grpc_port
-        Port of the gRPC API; 0 picks a free one.
-    replicas
-        Workers per model.
-    state_dir
-        Where logs and state are kept. Two platforms with two folders run side by side.
-    config
-        TOML file with a table per service, for everything else.
-    nats
-        A running NATS to use, such as nats://host:4222. Else one is started.
-    engine
-        torch, or sim, which plays a model without weights.
-    device
-        Torch device of the workers, such as cpu or cuda:0.
-    precision
-        How weights are held; int8 and int4 round plain weights while they are loaded.
-    strict
-        Refuse request fields that nobody knows.
-    log_level
-        Least severe level that is logged.
-    otlp_endpoint
-        OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
-    json
-        Print one JSON object a line; when ready one with "event": "ready".
+    Args:
+        models: Folders with a Hugging Face checkpoint, GGUF files, hub ids, or names from the catalogue; NAME=SOURCE
+            names one. None given: the bundled model, served as headrace-demo.
+        http_port: Port of the OpenAI-compatible API; 0 picks a free one.
+        grpc_port: Port of the gRPC API; 0 picks a free one.
+        replicas: Workers per model.
+        state_dir: Where logs and state are kept. Two platforms with two folders run side by side.
+        config: TOML file with a table per service, for everything else.
+        nats: A running NATS to use, such as nats://host:4222. Else one is started.
+        engine: torch, or sim, which plays a model without weights.
+        device: Torch device of the workers, such as cpu or cuda:0.
+        precision: How weights are held; int8 and int4 round plain weights while they are loaded.
+        strict: Refuse request fields that nobody knows.
+        log_level: Least severe level that is logged.
+        otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
+        json: Print one JSON object a line; when ready one with "event": "ready".
     """
     if replicas < 1:
         raise ConfigError(f"--replicas is {replicas}; it must be at least 1", param="replicas")
