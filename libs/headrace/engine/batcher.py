@@ -8,7 +8,6 @@ import math
 import random
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 
 from headrace.engine.block_hash import hash_blocks
 from headrace.engine.block_pool import BlockPool
@@ -16,7 +15,7 @@ from headrace.engine.engine import EngineSpec
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams, TokenLogprob
 from headrace.engine.request_check import check_request
 from headrace.engine.sequence import Sequence
-from headrace.engine.speculative.ngram_drafter import NgramDrafter
+from headrace.engine.speculative.drafter import Drafter
 from headrace.engine.step_plan import Chunk, PlanDraft, Sample, StepPlan
 from headrace.errors.tree import InvalidRequest
 
@@ -26,14 +25,17 @@ WATERMARK = 0.01
 MAX_SPECULATING = 4
 """Most running sequences with which guesses pay."""
 
+MAX_GUESSES = 8
+"""Most guesses for one sequence in one step."""
+
 
 class Batcher:
     """Queues, plans and records. Between two plans, call `record` with what came of the first."""
 
-    def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, speculates: bool = False) -> None:
+    def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, drafter: Drafter | None = None) -> None:
         self._spec = spec
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
-        self._speculates = speculates
+        self._drafter = drafter
         self._watermark = math.ceil(spec.block_count * WATERMARK)
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
@@ -67,7 +69,6 @@ class Batcher:
             max_model_len=self._spec.max_model_len,
         )
         self._arrival_count += 1
-        sequence.drafter = NgramDrafter() if self._speculates else None
         self._sequences[sequence.request_id] = sequence
         if sequence.finish_reason is not None:
             self._ended.append(sequence)
@@ -114,6 +115,7 @@ class Batcher:
                 self._continue(sequence, draft)
         if not draft.preempted:
             self._admit(draft)
+        self._guess(draft)
         return draft.finish()
 
     def record(self, plan: StepPlan, samples: Mapping[str, Sample]) -> list[Delta]:
@@ -175,8 +177,7 @@ class Batcher:
         chunk = self._chunk(sequence, draft.budget_left)
         if chunk is None:
             return
-        chunk = self._with_draft(chunk, draft.budget_left)
-        while not self._grow(sequence, chunk.computed_end):
+        while not self._grow(sequence, chunk.end):
             youngest = self._preempt_youngest()
             draft.preempt(youngest)
             if youngest is sequence:
@@ -191,18 +192,28 @@ class Batcher:
             end -= end % self._spec.block_size
         return Chunk(sequence, start, end) if end > start else None
 
-    def _with_draft(self, chunk: Chunk, budget: int) -> Chunk:
-        """A decode with guesses, where they fit. They never push anyone out, and large batches do without them: there
-        the model has enough to do."""
+    def _guess(self, draft: PlanDraft) -> None:
+        """Adds guesses to decodes, where they fit. They never push anyone out, and large batches do without them:
+        there the model has enough to do."""
+        decodes = [chunk for chunk in draft.chunks.values() if chunk.token_count == 1 and chunk.samples]
+        if self._drafter is None or not decodes or len(self._running) > MAX_SPECULATING:
+            return
+        limits: dict[Sequence, int] = {}
+        for chunk in decodes:
+            limit = min(self._room_for_guesses(chunk), draft.budget_left // len(decodes))
+            if limit > 0:
+                limits[chunk.sequence] = limit
+                self._grow(chunk.sequence, chunk.end + limit)
+        for sequence, guesses in self._drafter.propose(limits).items():
+            draft.guess(sequence, guesses)
+
+    def _room_for_guesses(self, chunk: Chunk) -> int:
+        """Guesses after `chunk` that could still be wanted and have a place to go."""
         sequence = chunk.sequence
-        if chunk.token_count != 1 or len(self._running) > MAX_SPECULATING or not sequence.allows_drafts:
-            return chunk
-        room = len(sequence.block_table) + self.pool.free_count - self._watermark
-        wanted = sequence.request.sampling.max_tokens - sequence.output_count
-        longest = min(wanted, sequence.max_model_len - chunk.end, room * self._spec.block_size - chunk.end)
-        limit = min(longest, budget) - 1
-        drafter = sequence.drafter
-        return replace(chunk, draft=drafter.propose(sequence.token_ids, limit)) if drafter and limit > 0 else chunk
+        wanted = sequence.request.sampling.max_tokens - sequence.output_count - 1
+        blocks = len(sequence.block_table) + max(0, self.pool.free_count - self._watermark)
+        context = min(sequence.max_model_len, blocks * self._spec.block_size) - chunk.end
+        return min(MAX_GUESSES, wanted, context)
 
     def _grow(self, sequence: Sequence, token_count: int) -> bool:
         """Extends the block table to hold `token_count` tokens, if there are blocks."""
@@ -224,6 +235,8 @@ class Batcher:
         return sequence
 
     def _free(self, sequence: Sequence) -> None:
+        if self._drafter is not None:
+            self._drafter.forget(sequence)
         self.pool.release(sequence.block_table)
         sequence.block_table = []
         sequence.computed_count = 0
@@ -271,7 +284,7 @@ class Batcher:
         self._prompt_token_count += max(0, min(chunk.end, sequence.prompt_count) - chunk.start)
         sequence.prompt_logprobs += sample.prompt_logprobs
         token_ids = self._accept(chunk, sample)
-        logprobs = (sample.logprob,) if sample.logprob and token_ids else ()
+        logprobs = sample.logprobs[: len(token_ids)]
         sequence.computed_count = chunk.end + max(0, len(token_ids) - 1)
         self._publish(sequence, chunk)
         if sequence.finish_reason is not None:
@@ -288,8 +301,8 @@ class Batcher:
             sequence.token_ids.append(token_id)
             if sequence.finish_reason is not None:
                 break
-        if sequence.drafter is not None:
-            sequence.drafter.observe(sequence.token_count, len(chunk.draft), len(sample.further_ids))
+        if chunk.draft and self._drafter is not None:
+            self._drafter.observe(sequence, len(sample.further_ids))
         self._draft_token_count += len(chunk.draft)
         self._accepted_token_count += len(sample.further_ids)
         self._output_token_count += sequence.token_count - before

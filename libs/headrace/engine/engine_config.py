@@ -1,6 +1,7 @@
 """The settings of a TorchEngine."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from headrace.errors.tree import ConfigError
@@ -32,8 +33,11 @@ class EngineConfig:
     """Threads of torch's one pool, which is shared by the whole process. Unset: one less than the cores, because a
     thread that waits for a core that another process holds makes all others wait too."""
     prefix_cache: bool = True
-    speculation: Literal["off", "ngram"] = "off"
-    """Whether tokens are guessed from repetitions in the text. The tokens are the same; only their number per step."""
+    speculation: Literal["off", "on"] = "off"
+    """Whether tokens are guessed from what the grammar forces, from repetitions in the text, and by the draft model.
+    The tokens are the same; only their number per step."""
+    draft_folder: Path | None = None
+    """Checkpoint of a small model with the same vocabulary, which guesses where nothing else does."""
 
     def __post_init__(self) -> None:
         for name in ("block_size", "max_running_count", "max_step_token_count"):

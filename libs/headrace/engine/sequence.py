@@ -4,7 +4,6 @@ import copy
 from dataclasses import dataclass, field
 
 from headrace.engine.request import Delta, EngineRequest, FinishReason, TokenLogprob
-from headrace.engine.speculative.ngram_drafter import NgramDrafter
 from headrace.engine.structured.token_matcher import TokenMatcher
 
 
@@ -37,8 +36,6 @@ class Sequence:
     """A delta of it was delivered before."""
     matcher: TokenMatcher | None = None
     """Follows its grammar, as soon as that is compiled."""
-    drafter: NgramDrafter | None = None
-    """Guesses its next tokens."""
 
     def __post_init__(self) -> None:
         self.token_ids = [*self.request.prompt_token_ids, *self.request.output_token_ids]
@@ -86,12 +83,6 @@ class Sequence:
         return self.request.sampling.grammar is not None and self.matcher is None and not self.scores_only
 
     @property
-    def allows_drafts(self) -> bool:
-        """Several tokens may be chosen in one step: nothing has to follow them one by one."""
-        sampling = self.request.sampling
-        return self.drafter is not None and sampling.grammar is None and sampling.logprob_count is None
-
-    @property
     def stop_is_banned(self) -> bool:
         return self.output_count < self.request.sampling.min_tokens
 
@@ -111,6 +102,7 @@ class Sequence:
         """As it would be with `token_ids` at its end, for choosing what follows them. Books of its own are not kept."""
         other = copy.copy(self)
         other.token_ids = [*self.token_ids, *token_ids]
+        other.matcher = self.matcher and self.matcher.fork(self.output_token_ids)
         return other
 
     def deliver(self, token_ids: tuple[int, ...], logprobs: tuple[TokenLogprob, ...]) -> Delta:

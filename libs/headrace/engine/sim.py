@@ -110,8 +110,8 @@ class SimEngine:
             return Sample(prompt_logprobs=scored)
         token_id = self._token(sequence)
         wants_logprob = sequence.request.sampling.logprob_count is not None
-        logprob = TokenLogprob(token_id, logprob=-1.0) if wants_logprob else None
-        return Sample(token_id, logprob=logprob, prompt_logprobs=scored)
+        logprobs = (TokenLogprob(token_id, logprob=-1.0),) if wants_logprob else ()
+        return Sample(token_id, logprobs=logprobs, prompt_logprobs=scored)
 
     def _token(self, sequence: Sequence) -> int:
         position = sequence.output_count

@@ -1,6 +1,7 @@
 """What one step computes, and what came of it: the messages between batcher and model."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from headrace.engine.request import TokenLogprob
 from headrace.engine.sequence import Sequence
@@ -36,10 +37,7 @@ class Chunk:
         """The sequence as it is at each token that is sampled from: after none, one, … all of the guesses."""
         if not self.samples:
             return []
-        return [
-            self.sequence,
-            *(self.sequence.continued(self.draft[:count]) for count in range(1, len(self.draft) + 1)),
-        ]
+        return list(accumulate(self.draft, lambda text, guess: text.continued((guess,)), initial=self.sequence))
 
     @property
     def samples(self) -> bool:
@@ -69,6 +67,11 @@ class StepPlan:
     def decode_count(self) -> int:
         return sum(chunk.token_count == 1 for chunk in self.chunks)
 
+    @property
+    def only_decodes(self) -> bool:
+        """No prompt is read, but guesses may be checked."""
+        return all(chunk.end - chunk.start == 1 for chunk in self.chunks)
+
 
 @dataclass(slots=True)
 class PlanDraft:
@@ -82,6 +85,11 @@ class PlanDraft:
     def add(self, chunk: Chunk) -> None:
         self.chunks[chunk.sequence] = chunk
         self.budget_left -= chunk.token_count
+
+    def guess(self, sequence: Sequence, guesses: tuple[int, ...]) -> None:
+        """Lets a planned decode compute guesses along."""
+        self.chunks[sequence] = replace(self.chunks[sequence], draft=guesses)
+        self.budget_left -= len(guesses)
 
     def preempt(self, sequence: Sequence) -> None:
         """Takes a sequence out, whether it was already planned or not."""
@@ -101,7 +109,7 @@ class Sample:
     """The new token, where the chunk samples."""
     further_ids: tuple[int, ...] = ()
     """The tokens after it, as far as the chunk's guesses were right."""
-    logprob: TokenLogprob | None = None
-    """Of the new token, where asked for."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of all these tokens, where asked for."""
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
     """For the chunk's `scored_prompt_range`."""

@@ -1,6 +1,7 @@
 """The engine that runs a real model with torch. Knows no architecture: the runner's model does."""
 
 import os
+import time
 from collections import deque
 from itertools import islice
 from pathlib import Path
@@ -26,6 +27,8 @@ from headrace.engine.placement import (
 )
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.sequence import Sequence
+from headrace.engine.speculative.load_speculator import load_speculator
+from headrace.engine.speculative.speculator import Speculator
 from headrace.engine.step_plan import Sample, StepPlan
 from headrace.engine.structured.grammar_compiler import GrammarCompiler
 from headrace.engine.structured.grammar_queue import GrammarQueue
@@ -44,11 +47,19 @@ class TorchEngine:
     other requests' deltas come with the next call.
     """
 
-    def __init__(self, spec: EngineSpec, runner: ModelRunner, compiler: GrammarCompiler, config: EngineConfig) -> None:
+    def __init__(
+        self,
+        spec: EngineSpec,
+        runner: ModelRunner,
+        compiler: GrammarCompiler,
+        speculator: Speculator | None,
+        *,
+        prefix_cache: bool,
+    ) -> None:
         self._spec = spec
         self._runner = runner
-        speculates = config.speculation == "ngram"
-        self._batcher = Batcher(spec, prefix_cache=config.prefix_cache, speculates=speculates)
+        self._speculator = speculator
+        self._batcher = Batcher(spec, prefix_cache=prefix_cache, drafter=speculator)
         self._deltas: list[Delta] = []
         """Ready, but held back by a failure."""
         self._failures: deque[HeadraceError] = deque()
@@ -81,7 +92,8 @@ class TorchEngine:
         )
         runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)
         compiler = GrammarCompiler(folder / "tokenizer.json", spec)
-        return cls(spec, runner, compiler, config)
+        speculator = load_speculator(folder, config, spec)
+        return cls(spec, runner, compiler, speculator, prefix_cache=config.prefix_cache)
 
     @property
     def spec(self) -> EngineSpec:
@@ -124,8 +136,8 @@ class TorchEngine:
         self._batcher.check_invariants()
 
     def close(self) -> None:
-        """Lets go of model and KV cache."""
-        del self._runner
+        """Lets go of models and KV caches."""
+        del self._runner, self._speculator
         self._grammars.close()
 
     def _release_compiled(self) -> None:
@@ -144,7 +156,10 @@ class TorchEngine:
     @torch.inference_mode()
     def _compute(self, plan: StepPlan) -> dict[str, Sample]:
         """Runs the plan and samples from it, one Sample per chunk."""
+        started = time.perf_counter()
         logits = self._runner.run(plan)
+        if self._speculator is not None and plan.only_decodes:
+            self._speculator.observe_step(plan.token_count, time.perf_counter() - started)
         samples = {chunk.sequence.request_id: Sample() for chunk in plan.chunks}
         self._sample(logits, samples)
         self._score(logits, samples)
@@ -164,6 +179,12 @@ class TorchEngine:
             first, *others = islice(chosen, 1 + len(chunk.draft))
             sample = samples[chunk.sequence.request_id]
             sample.token_id, sample.further_ids = first, _confirmed(chunk.draft, first, others)
+        self._add_logprobs(rows, sequences, token_ids, samples)
+
+    def _add_logprobs(
+        self, rows: Tensor, sequences: list[Sequence], token_ids: list[int], samples: dict[str, Sample]
+    ) -> None:
+        """For every sampled token of the requests that want them."""
         wanted = [
             (i, count) for i, s in enumerate(sequences) if (count := s.request.sampling.logprob_count) is not None
         ]
@@ -171,7 +192,7 @@ class TorchEngine:
             indices, counts = [index for index, _ in wanted], [count for _, count in wanted]
             found = sampler.logprobs(rows[indices], [token_ids[index] for index in indices], counts)
             for index, logprob in zip(indices, found, strict=True):
-                samples[sequences[index].request_id].logprob = logprob
+                samples[sequences[index].request_id].logprobs += (logprob,)
 
     def _score(self, logits: StepLogits, samples: dict[str, Sample]) -> None:
         first = len(logits.sampling)

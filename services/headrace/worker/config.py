@@ -38,8 +38,11 @@ class WorkerSettings(ServiceSettings):
     """KV blocks. 0 takes enough for the running batch, as far as memory allows."""
     prefix_cache: bool = True
     """Whether KV blocks of finished prompts are kept and shared."""
-    speculation: Literal["off", "ngram"] = "ngram"
-    """Whether tokens are guessed where the text repeats itself. The tokens are the same, only more of them per step."""
+    speculation: Literal["off", "on"] = "on"
+    """Whether tokens are guessed: those that a grammar forces, repetitions in the text, and what the draft model says.
+    The tokens are the same, only more of them per step."""
+    draft_folder: Path | None = None
+    """Folder of a small checkpoint with the same vocabulary, which guesses for this one."""
     sim_vocabulary_size: int = Field(default=2048, ge=2)
     """Vocabulary of the sim engine."""
     sim_base_seconds: float = Field(default=0.0, ge=0)

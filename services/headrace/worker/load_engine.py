@@ -48,5 +48,6 @@ def _torch_engine(settings: WorkerSettings) -> Engine:
             block_count=settings.block_count or None,
             prefix_cache=settings.prefix_cache,
             speculation=settings.speculation,
+            draft_folder=settings.draft_folder,
         ),
     )

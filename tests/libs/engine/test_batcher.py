@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.request import FinishReason
+from headrace.engine.speculative.speculator import Speculator
 from headrace.engine.step_plan import Sample, StepPlan
 from headrace.errors.tree import InvalidRequest
 
@@ -20,7 +21,7 @@ def make_batcher(
     block_count: int = 64, budget: int = 32, running: int = 8, *, prefix_cache: bool = True, speculates: bool = False
 ) -> Batcher:
     spec = EngineSpec("test", 100, 200, running, budget, BLOCK_SIZE, block_count, frozenset({0}), "cpu", "none", 0)
-    return Batcher(spec, prefix_cache=prefix_cache, speculates=speculates)
+    return Batcher(spec, prefix_cache=prefix_cache, drafter=Speculator() if speculates else None)
 
 
 def answer(plan: StepPlan, token_id: int = 5) -> dict[str, Sample]:

@@ -1,12 +1,14 @@
 """Guessing changes how many tokens a step confirms, and nothing else: the tokens are those without it, bit for bit."""
 
+import json
+
 import pytest
 from engine_running import finish, request, run, tokens
 
-from headrace.demo_model import CHECKPOINT
+from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.batcher import MAX_SPECULATING
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.speculative.ngram_drafter import NgramDrafter
+from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.engine.torch_engine import TorchEngine
 from headrace.tokenizer.text_model import TextModel
 
@@ -23,8 +25,15 @@ COPY = MODEL.encode(MODEL.render([QUESTION, ANSWER, QUESTION], True), False)
 PROMPTS = {"copy": COPY, "chat": CHAT, "both": CHAT + COPY}
 
 
+MODES: dict[str, dict[str, object]] = {
+    "off": {"speculation": "off"},
+    "ngram": {"speculation": "on"},
+    "draft": {"speculation": "on", "draft_folder": DRAFT},
+}
+
+
 def engine(speculation: str, **config: object) -> TorchEngine:
-    fields = {"block_count": 256, "max_running_count": 8, "speculation": speculation} | config
+    fields = {"block_count": 256, "max_running_count": 8} | MODES[speculation] | config
     return TorchEngine.load(CHECKPOINT, EngineConfig(**fields))  # type: ignore[arg-type]
 
 
@@ -49,24 +58,36 @@ def generate(speculation: str, name: str, count: int = 80, **sampling: object) -
     ],
 )
 def test_the_tokens_are_those_without_guesses(name: str, sampling: dict[str, object]) -> None:
-    assert generate("ngram", name, **sampling) == generate("off", name, **sampling)
+    plain = generate("off", name, **sampling)
+    assert generate("ngram", name, **sampling) == plain
+    assert generate("draft", name, **sampling) == plain
 
 
 def test_copying_takes_fewer_steps() -> None:
     fields = {"max_tokens": 80, "temperature": 0, "ignore_eos": True}
     steps = {}
-    for speculation in ("off", "ngram"):
+    for speculation in MODES:
         made = engine(speculation)
         run(made, request("r", COPY, **fields))
         stats = made.stats()
         steps[speculation] = stats.step_count
-        if speculation == "ngram":
+        if speculation != "off":
             assert stats.accepted_token_count > 20
             assert stats.accepted_token_count <= stats.draft_token_count
         else:
             assert stats.draft_token_count == 0
         made.close()
-    assert steps["ngram"] < 0.7 * steps["off"]
+    assert max(steps["ngram"], steps["draft"]) < 0.7 * steps["off"]
+
+
+def test_the_draft_model_takes_fewer_steps_on_new_text() -> None:
+    steps = {}
+    for speculation in ("off", "draft"):
+        made = engine(speculation)
+        run(made, request("r", CHAT, max_tokens=60, temperature=0, ignore_eos=True))
+        steps[speculation] = made.stats().step_count
+        made.close()
+    assert steps["draft"] < 0.7 * steps["off"]
 
 
 def test_stop_ids_among_the_guesses_end_the_sequence_there() -> None:
@@ -81,10 +102,11 @@ def test_max_tokens_is_never_exceeded(count: int) -> None:
     assert generate("ngram", "copy", count) == generate("off", "copy", 80)[:count]
 
 
-def test_company_preemption_and_small_chunks_change_nothing() -> None:
+@pytest.mark.parametrize("speculation", ["ngram", "draft"])
+def test_company_preemption_and_small_chunks_change_nothing(speculation: str) -> None:
     """Up to the number of sequences with which guesses are made, and beyond; with blocks for half of them."""
     alone = {name: generate("off", name, 60) for name in PROMPTS}
-    made = engine("ngram", block_count=40, max_step_token_count=48)
+    made = engine(speculation, block_count=40, max_step_token_count=48)
     requests = [
         request(f"{name}-{copy}", PROMPTS[name], max_tokens=60, temperature=0, ignore_eos=True)
         for copy in range(3)
@@ -101,35 +123,45 @@ def test_company_preemption_and_small_chunks_change_nothing() -> None:
 def test_resuming_in_the_middle_goes_on_as_before() -> None:
     plain = generate("off", "copy", 60)
     for cut in (1, 7, 31, 59):
-        made = engine("ngram")
+        made = engine("draft")
         fields = {"max_tokens": 60, "temperature": 0, "ignore_eos": True}
         made.add(request("r", COPY, tuple(plain[:cut]), **fields))
         assert plain[:cut] + tokens(finish(made)["r"]) == plain
         made.close()
 
 
-def test_requests_with_logprobs_do_without_guesses() -> None:
-    made = engine("ngram")
-    made.add(request("r", COPY, max_tokens=20, temperature=0, logprob_count=2))
-    stream = finish(made)["r"]
-    assert all(len(delta.logprobs) == len(delta.token_ids) for delta in stream)
-    assert made.stats().draft_token_count == 0
-    made.close()
+def test_logprobs_come_with_every_confirmed_token() -> None:
+    found = {}
+    for speculation in MODES:
+        made = engine(speculation)
+        made.add(request("r", COPY, max_tokens=20, temperature=0, logprob_count=2))
+        stream = finish(made)["r"]
+        assert all(len(delta.logprobs) == len(delta.token_ids) for delta in stream)
+        assert (made.stats().accepted_token_count > 0) == (speculation != "off")
+        found[speculation] = [logprob for delta in stream for logprob in delta.logprobs]
+        made.close()
+    assert found["ngram"] == found["off"]
+    assert found["draft"] == found["off"]
 
 
-def test_the_drafter_repeats_what_followed_last_time() -> None:
-    drafter = NgramDrafter()
-    text = [1, 2, 3, 4, 5, 1, 2, 3]
-    assert drafter.propose(text, 8) == (4, 5, 1)
-    assert drafter.propose(text, 1) == (4,)
-    assert drafter.propose([*text, 9], 8) == ()
-    assert drafter.propose([*text, 9, 1, 2, 3], 2) == (9, 1)
-
-
-def test_the_drafter_stops_when_it_is_wrong_and_tries_again_later() -> None:
-    drafter = NgramDrafter()
-    text = [1, 2, 3] * 3
-    for _ in range(10):
-        drafter.observe(len(text), 3, 0)
-    assert drafter.propose(text, 8) == ()
-    assert drafter.propose([1, 2, 3] * 20, 8) != ()
+def test_a_grammar_is_followed_through_guesses() -> None:
+    """The grammar forces most tokens; they are confirmed several at a time, and are those without guesses."""
+    schema = json.dumps(
+        {
+            "type": "object",
+            "properties": {"continuous_batching": {"enum": ["fast", "slow"]}, "prefill": {"type": "integer", "maximum": 9}},
+            "required": ["continuous_batching", "prefill"],
+            "additionalProperties": False,
+        }
+    )
+    for sampling in ({"temperature": 0}, {"temperature": 1.2, "seed": 5}):
+        found, steps = {}, {}
+        for speculation in MODES:
+            made = engine(speculation)
+            grammar = Grammar(GrammarKind.JSON_SCHEMA, schema, param="response_format")
+            found[speculation] = run(made, request("r", CHAT, max_tokens=60, grammar=grammar, **sampling))["r"]
+            steps[speculation] = made.stats().step_count
+            made.close()
+        assert found["ngram"] == found["draft"] == found["off"]
+        assert set(json.loads(MODEL.decode(found["off"], True))) == {"continuous_batching", "prefill"}
+        assert steps["ngram"] < 0.8 * steps["off"]

@@ -1,0 +1,26 @@
+"""Who guesses: the batcher asks once a step, for all sequences that may speculate."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from headrace.engine.sequence import Sequence
+
+Guesses = dict[Sequence, tuple[int, ...]]
+"""What may follow each sequence, the nearest token first."""
+
+
+class Drafter(Protocol):
+    def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
+        """Guesses for decoding sequences, at most `limits` tokens each. Those without a guess may be left out.
+
+        Each sequence's block table has room for its tokens and `limits` more.
+        """
+        ...
+
+    def observe(self, sequence: Sequence, accepted_count: int) -> None:
+        """Learns how many of the last guesses for `sequence` were right. Its tokens already contain them."""
+        ...
+
+    def forget(self, sequence: Sequence) -> None:
+        """Drops what is known of a sequence: it has ended, or lost its blocks."""
+        ...

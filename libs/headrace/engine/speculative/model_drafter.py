@@ -1,0 +1,152 @@
+"""Guesses by a small model with the same vocabulary (Leviathan et al., 2023; Chen et al., 2023).
+
+It keeps its keys and values under the block numbers of the large model, in a cache of its own. So rolling back, sharing
+prefixes and preemption need nothing here but to know which blocks are up to date. It samples with the draw that the
+large model will use at the same position (see `sampling_draw`), so that the two agree as often as they can.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch.nn import functional
+
+from headrace.engine import sampler
+from headrace.engine.model_runner import StepLogits
+from headrace.engine.sequence import Sequence
+from headrace.engine.speculative.drafter import Guesses
+from headrace.engine.step_plan import Chunk, StepPlan
+
+COST_WEIGHT = 0.1
+"""Of the newest measurement in the moving average."""
+
+
+class DraftRunner(Protocol):
+    def run(self, plan: StepPlan) -> StepLogits: ...
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far the draft model has read one sequence."""
+
+    computed_count: int
+    """Tokens whose keys and values are in its cache."""
+    marked_count: int = 0
+    """Blocks that are noted as full."""
+    start: int = 0
+    """Length of the text when the last guesses were made."""
+    guesses: tuple[int, ...] = ()
+
+
+class ModelDrafter:
+    """Guesses for several sequences at once."""
+
+    def __init__(self, runner: DraftRunner, vocab_size: int, max_len: int, block_size: int, max_step: int) -> None:
+        """`vocab_size` is the large model's; `max_step` bounds the tokens that are read in one call."""
+        self._runner = runner
+        self._vocab_size = vocab_size
+        self._max_len = max_len
+        self._block_size = block_size
+        self._max_step = max_step
+        self._progress: dict[Sequence, _Progress] = {}
+        self._contents: dict[int, bytes] = {}
+        """Hash of what the draft model's cache holds in each full block."""
+        self.seconds_per_guess = 0.0
+
+    def room(self, sequence: Sequence) -> int:
+        """Guesses that fit the draft model's own context."""
+        return max(0, self._max_len - sequence.token_count)
+
+    @torch.inference_mode()
+    def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
+        """At most `limits` guesses for each sequence: none for those that it has not read up to the end yet."""
+        ready = [sequence for sequence in limits if self._catch_up(sequence)]
+        chunks = {sequence: self._unread(sequence) for sequence in ready}
+        is_typical = all(chunk.token_count <= 2 for chunk in chunks.values())
+        guesses: Guesses = dict.fromkeys(ready, ())
+        started, round_count = time.perf_counter(), 0
+        while chunks:
+            for sequence, token_id in self._sample(chunks).items():
+                guesses[sequence] += (token_id,)
+            unfinished = [sequence for sequence in chunks if len(guesses[sequence]) < limits[sequence]]
+            chunks = {sequence: _last_token(sequence.continued(guesses[sequence])) for sequence in unfinished}
+            round_count += 1
+        if is_typical and round_count:
+            self._measure((time.perf_counter() - started) / round_count)
+        for sequence in ready:
+            progress = self._progress[sequence]
+            progress.start, progress.guesses = sequence.token_count, guesses[sequence]
+        return guesses
+
+    def forget(self, sequence: Sequence) -> None:
+        """Drops what is known of a sequence: it has ended, or lost its blocks."""
+        self._progress.pop(sequence, None)
+
+    def _catch_up(self, sequence: Sequence) -> bool:
+        """Reads what is missing, at most one step's worth. True when guesses can follow."""
+        progress = self._progress.get(sequence)
+        if progress is None:
+            progress = self._progress[sequence] = _Progress(self._shared_count(sequence))
+        else:
+            self._confirm(sequence, progress)
+        self._mark(sequence, progress)
+        start = progress.computed_count
+        if sequence.token_count - start <= self._max_step:
+            return True
+        chunk = Chunk(sequence, start, start + self._max_step)
+        self._runner.run(StepPlan((chunk,)))
+        progress.computed_count = chunk.end
+        return False
+
+    def _shared_count(self, sequence: Sequence) -> int:
+        """Tokens at the beginning whose blocks the draft model has filled for another sequence."""
+        count = 0
+        full = (sequence.token_count - 1) // self._block_size
+        for block, block_hash in zip(sequence.block_table[:full], sequence.block_hashes, strict=False):
+            if self._contents.get(block) != block_hash:
+                break
+            count += self._block_size
+        return count
+
+    @staticmethod
+    def _confirm(sequence: Sequence, progress: _Progress) -> None:
+        """Counts what was read while guessing, as far as the guesses were right. The last guess was never read."""
+        if progress.guesses:
+            progress.computed_count = progress.start
+            for guess, token_id in zip(progress.guesses[:-1], sequence.token_ids[progress.start :], strict=False):
+                if guess != token_id:
+                    break
+                progress.computed_count += 1
+            progress.guesses = ()
+
+    def _mark(self, sequence: Sequence, progress: _Progress) -> None:
+        """Notes what the blocks hold that are full, and that nothing is certain about those to be written."""
+        full = min(progress.computed_count // self._block_size, len(sequence.block_hashes))
+        for index in range(progress.marked_count, full):
+            self._contents[sequence.block_table[index]] = sequence.block_hashes[index]
+        progress.marked_count = full
+        for block in sequence.block_table[progress.computed_count // self._block_size :]:
+            self._contents.pop(block, None)
+
+    def _unread(self, sequence: Sequence) -> Chunk:
+        return Chunk(sequence, self._progress[sequence].computed_count, sequence.token_count)
+
+    def _sample(self, chunks: Mapping[Sequence, Chunk]) -> dict[Sequence, int]:
+        """The next token of each chunk, by the draw that the large model will use there."""
+        logits = self._runner.run(StepPlan(tuple(chunks.values())))
+        texts = [chunk.sequence for chunk in logits.sampling]
+        missing = self._vocab_size - logits.values.shape[1]
+        values = functional.pad(logits.values, (0, missing), value=-math.inf)
+        token_ids = dict(zip(texts, sampler.sample(values, texts), strict=True))
+        return {sequence: min(token_ids[chunk.sequence], self._vocab_size - 1) for sequence, chunk in chunks.items()}
+
+    def _measure(self, seconds: float) -> None:
+        known = self.seconds_per_guess or seconds
+        self.seconds_per_guess = (1 - COST_WEIGHT) * known + COST_WEIGHT * seconds
+
+
+def _last_token(text: Sequence) -> Chunk:
+    return Chunk(text, text.token_count - 1, text.token_count)
