@@ -18,7 +18,7 @@ def quantize(
     source: str,
     target: Path,
     *,
-    method: Literal["gptq", "rtn"] = "gptq",
+    method: Literal["gptq", "awq", "rtn"] = "gptq",
     bits: Literal[4, 8] = 4,
     group_size: int = 128,
     symmetric: bool = False,
@@ -26,7 +26,9 @@ def quantize(
     sequences: int = 64,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Quantises a model's projections and writes a GPTQ checkpoint, which Headrace and other engines serve.
+    """Quantises a model's projections and writes a GPTQ or AWQ checkpoint, which Headrace and other engines serve.
+
+    A run that was interrupted or killed is continued by starting it again with the same arguments.
 
     Parameters
     ----------
@@ -35,7 +37,8 @@ def quantize(
     target
         The folder to write. It must be new or empty.
     method
-        gptq makes up for rounding errors on a calibration text; rtn rounds to nearest.
+        gptq makes up for rounding errors on a calibration text; awq, with 4 bits, scales up what matters most on it;
+        rtn rounds to nearest.
     bits
         Bits per weight.
     group_size
@@ -51,7 +54,8 @@ def quantize(
     """
     require_engine_parts()
     from headrace.engine.evaluation.text import calibration_text, read_text
-    from headrace.engine.quantization.checkpoint_quantizer import QuantizationSettings, quantize_checkpoint
+    from headrace.engine.quantization.checkpoint_quantizer import quantize_checkpoint
+    from headrace.engine.quantization.quantization_settings import QuantizationSettings
 
     if sequences < 1:
         fail("--sequences must be at least 1", json)
@@ -62,6 +66,8 @@ def quantize(
     if json:
         print_json({"target": str(target), **asdict(settings), **asdict(summary)})
         return
+    if summary.resumed_layer_count:
+        console.print(f"{summary.resumed_layer_count} layers had been done by an earlier run")
     before, now = summary.source_byte_count / MIB, summary.byte_count / MIB
     console.print(
         f"{target}: {summary.module_count} projections in {bits} bits, {before:.1f} MiB before, {now:.1f} now"

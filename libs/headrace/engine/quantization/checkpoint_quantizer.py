@@ -1,11 +1,10 @@
-"""Quantises the projections of a checkpoint folder and writes the result as a GPTQ checkpoint."""
+"""Quantises the projections of a checkpoint folder and writes the result as a GPTQ or AWQ checkpoint."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from headrace.engine.evaluation.sequence_model import SequenceModel
@@ -14,33 +13,16 @@ from headrace.engine.loader.gguf_file import is_gguf
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.loader.weights import Weights
 from headrace.engine.models.decoder_config import DecoderConfig
-from headrace.engine.quantization import gptq_solver, round_to_nearest
-from headrace.engine.quantization.calibration import calibrate
 from headrace.engine.quantization.checkpoint_writer import check_target, write_checkpoint
-from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
-from headrace.engine.quantization.writer import gptq_config, gptq_tensors
+from headrace.engine.quantization.layer_quantizer import Modules, by_layer, quantize_layers
+from headrace.engine.quantization.quantization_settings import QuantizationSettings
+from headrace.engine.quantization.run_description import describe_run
+from headrace.engine.quantization.unfinished_checkpoint import UnfinishedCheckpoint, open_unfinished
+from headrace.engine.quantization.writer import awq_config, gptq_config
 from headrace.errors.tree import ConfigError, Unsupported
 
 Report = Callable[[str, float], None]
 """Told what is being done, and which share of it is done."""
-WORD_BITS = 32
-"""Codes are packed into words of this size, along inputs and outputs."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuantizationSettings:
-    """What to make of the projections."""
-
-    method: Literal["gptq", "rtn"] = "gptq"
-    """rtn rounds each weight to the nearest code and needs no text."""
-    bits: Literal[4, 8] = 4
-    group_size: int = 128
-    """Inputs that share a scale."""
-    symmetric: bool = False
-    """The middle code stands for 0 everywhere. Some engines have fast kernels for such files only."""
-    sequence_count: int = 64
-    """Of the calibration text."""
-    sequence_length: int = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +35,17 @@ class QuantizationSummary:
     byte_count: int
     """Of all tensors."""
     source_byte_count: int
+    resumed_layer_count: int
+    """Layers that an earlier run had done."""
 
 
 def quantize_checkpoint(
     source: Path, target: Path, settings: QuantizationSettings, text: str, report: Report
 ) -> QuantizationSummary:
-    """Calibrates on `text`. Output head, embeddings, norms, biases and routers stay as they are.
+    """Calibrates on `text`. Output head, embeddings, norms, biases and routers stay unquantised.
 
-    Raises ConfigError, Unsupported or InvalidCheckpoint; nothing is at `target` then.
+    A run that was killed is continued by one with the same arguments, to the same bytes. Raises ConfigError,
+    Unsupported or InvalidCheckpoint; nothing is at `target` then.
     """
     check_target(target)
     config = _read_plain_config(source)
@@ -69,17 +54,42 @@ def quantize_checkpoint(
     modules = _projections(model)
     _check_sizes(modules, settings)
     weights = Weights(source)
-    kept = [*model.record.tensors, *(f"{name}.weight" for name in model.record.modules if name not in modules)]
-    tensors = {name: weights.raw(name) for name in kept}
-    source_byte_count = _byte_count(tensors)
-    sequences = []
-    if settings.method == "gptq":
-        sequences = cut_windows(text, source, length, settings.sequence_count)
-    for name, matrix in _quantize(model, modules, weights, settings, sequences, report):
-        tensors |= gptq_tensors(name, matrix)
-        source_byte_count += _byte_count({name: weights.raw(f"{name}.weight")})
-    write_checkpoint(source, target, tensors, gptq_config(settings.bits, settings.group_size, settings.symmetric))
-    return QuantizationSummary(len(modules), sum(map(len, sequences)), _byte_count(tensors), source_byte_count)
+    sequences = [] if settings.method == "rtn" else cut_windows(text, source, length, settings.sequence_count)
+    with open_unfinished(target, describe_run(source, settings, text)) as unfinished:
+        resumed = _finish_layers(unfinished, model, modules, weights, settings, sequences, report)
+        originals = [*model.record.tensors, *(f"{name}.weight" for name in model.record.modules)]
+        tensors = {name: weights.raw(name) for name in originals}
+        source_byte_count = _byte_count(tensors)
+        for name in modules:
+            del tensors[f"{name}.weight"]
+        for index, _ in by_layer(modules):
+            tensors |= unfinished.load(index)
+        write_checkpoint(source, target, unfinished.draft, tensors, _scheme(settings, model, modules))
+    token_count = sum(map(len, sequences))
+    return QuantizationSummary(len(modules), token_count, _byte_count(tensors), source_byte_count, resumed)
+
+
+def _finish_layers(
+    unfinished: UnfinishedCheckpoint,
+    model: SequenceModel,
+    modules: Modules,
+    weights: Weights,
+    settings: QuantizationSettings,
+    sequences: list[tuple[int, ...]],
+    report: Report,
+) -> int:
+    """Quantises the layers that are not done. The number of those that are."""
+    left = {name: modules[name] for index, names in by_layer(modules) if not unfinished.has(index) for name in names}
+    layer_count, left_count = len(by_layer(modules)), len(by_layer(left))
+    resumed = done = layer_count - left_count
+    if left:
+        for index, tensors in quantize_layers(
+            model, left, weights, settings, sequences, lambda share: report("calibrating", share)
+        ):
+            unfinished.save(index, tensors)
+            done += 1
+            report("quantising", done / layer_count)
+    return resumed
 
 
 def _read_plain_config(source: Path) -> DecoderConfig:
@@ -91,49 +101,27 @@ def _read_plain_config(source: Path) -> DecoderConfig:
     return config
 
 
-def _projections(model: SequenceModel) -> dict[str, tuple[int, int]]:
-    """The modules to quantise, with their shapes."""
+def _projections(model: SequenceModel) -> Modules:
+    """The modules to quantise."""
     experts = model.config.experts
     names = ("_proj", *(f".{name}" for name in experts.projections)) if experts else ("_proj",)
     return {name: shape for name, shape in model.record.modules.items() if name.endswith(names)}
 
 
-def _check_sizes(modules: dict[str, tuple[int, int]], settings: QuantizationSettings) -> None:
-    per_word = WORD_BITS // settings.bits
-    if settings.group_size < per_word or settings.group_size % per_word:
-        raise ConfigError(f"Groups of {settings.group_size} do not fill whole words: take a multiple of {per_word}.")
+def _check_sizes(modules: Modules, settings: QuantizationSettings) -> None:
     for name, (out_size, in_size) in modules.items():
         if in_size % settings.group_size:
             raise ConfigError(f"{name} has {in_size} inputs, which groups of {settings.group_size} do not divide.")
-        if out_size % per_word:
-            raise Unsupported(f"{name} has {out_size} outputs: the format needs a multiple of {per_word}.")
+        if out_size % settings.per_word:
+            raise Unsupported(f"{name} has {out_size} outputs: the format needs a multiple of {settings.per_word}.")
 
 
-@torch.inference_mode()
-def _quantize(
-    model: SequenceModel,
-    modules: dict[str, tuple[int, int]],
-    weights: Weights,
-    settings: QuantizationSettings,
-    sequences: list[tuple[int, ...]],
-    report: Report,
-) -> Iterator[tuple[str, QuantizedMatrix]]:
-    """Module after module, in the order of the layers."""
-    bits, group_size, symmetric = settings.bits, settings.group_size, settings.symmetric
-    done = 0
-    if settings.method == "rtn":
-        for name in modules:
-            yield name, round_to_nearest.quantize(weights.raw(f"{name}.weight"), bits, group_size, symmetric)
-            done += 1
-            report("quantising", done / len(modules))
-        return
-    for observer, names in calibrate(model, modules, sequences, lambda share: report("calibrating", share)):
-        for name in names:
-            moments = observer.moments_of(name, modules[name][1])
-            weight = weights.raw(f"{name}.weight")
-            yield name, gptq_solver.quantize(weight, moments, bits, group_size, symmetric)
-            done += 1
-            report("quantising", done / len(modules))
+def _scheme(settings: QuantizationSettings, model: SequenceModel, modules: Modules) -> Mapping[str, Any]:
+    """`quantization_config` for config.json."""
+    if settings.method == "awq":
+        routers = (name for name in model.record.modules if name.endswith(".gate") and name not in modules)
+        return awq_config(settings.group_size, ["lm_head", *routers])
+    return gptq_config(settings.bits, settings.group_size, settings.symmetric)
 
 
 def _byte_count(tensors: dict[str, Tensor]) -> int:

@@ -32,10 +32,14 @@ def check_target(target: Path) -> None:
         raise ConfigError(f"{target} is there already and not an empty folder: nothing is overwritten.")
 
 
-def write_checkpoint(source: Path, target: Path, tensors: dict[str, Tensor], scheme: Mapping[str, Any]) -> None:
-    """The tensors, `source`'s config.json with `scheme` as its quantization_config, and its tokenizer."""
+def write_checkpoint(
+    source: Path, target: Path, draft: Path, tensors: dict[str, Tensor], scheme: Mapping[str, Any]
+) -> None:
+    """The tensors, `source`'s config.json with `scheme` as its quantization_config, and its tokenizer.
+
+    All is written to the folder `draft` first, which must be on the same file system. Raises ConfigError.
+    """
     check_target(target)
-    draft = target.with_name(f".{target.name}.unfinished")
     shutil.rmtree(draft, ignore_errors=True)
     try:
         draft.mkdir(parents=True)

@@ -36,6 +36,10 @@ class InputMoments:
         self.total += rows.T @ rows
         self.row_count += len(rows)
 
+    def mean(self) -> Tensor:
+        """float64 [in, in], per row. 0 where nothing was gathered."""
+        return self.total / max(1, self.row_count)
+
 
 def quantize(weight: Tensor, moments: InputMoments, bits: int, group_size: int, symmetric: bool) -> QuantizedMatrix:
     """Quantises `weight` [out, in]. Deterministic. Inputs that never occurred are rounded to nearest."""

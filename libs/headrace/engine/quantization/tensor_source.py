@@ -42,3 +42,11 @@ def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> Tens
 def check_divisible(name: str, what: str, size: int, divisor: int) -> None:
     if size % divisor:
         raise InvalidCheckpoint(f"Module {name}: {what} is {size}, which is not a multiple of {divisor}.")
+
+
+def take_finite(source: TensorSource, name: str) -> Tensor:
+    """One tensor of floating-point numbers, as it is. Raises InvalidCheckpoint naming it."""
+    tensor = source.raw(name)
+    if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
+        raise InvalidCheckpoint(f"Tensor {name} holds values that are not finite floating-point numbers.")
+    return tensor

@@ -1,6 +1,6 @@
 """Writes quantised modules in the formats of the hub, so that other engines read them too."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -47,15 +47,15 @@ def gptq_config(bits: int, group_size: int, symmetric: bool) -> Mapping[str, Any
     }
 
 
-def awq_config(group_size: int) -> Mapping[str, Any]:
-    """`quantization_config` for config.json."""
+def awq_config(group_size: int, unquantized: Sequence[str] = ("lm_head",)) -> Mapping[str, Any]:
+    """`quantization_config` for config.json. `unquantized` names the products that stay as they are."""
     return {
         "quant_method": "awq",
         "bits": 4,
         "group_size": group_size,
         "zero_point": True,
         "version": "gemm",
-        "modules_to_not_convert": ["lm_head"],
+        "modules_to_not_convert": list(unquantized),
     }
 
 

@@ -2,12 +2,15 @@
 
 import json
 import stat
+import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-from engine_running import request, run
+from engine_running import request as engine_request
+from engine_running import run
 from safetensors.torch import load_file
 from tiny_models import VOCAB_SIZE, make_family, make_prompts
 from tokenizers import Tokenizer
@@ -20,12 +23,13 @@ from headrace.engine.evaluation.quality import Quality, measure
 from headrace.engine.evaluation.sequence_model import SequenceModel
 from headrace.engine.evaluation.text import calibration_text, evaluation_text
 from headrace.engine.evaluation.token_windows import cut_windows
-from headrace.engine.quantization import calibration
+from headrace.engine.quantization import awq_layer, calibration, round_to_nearest
 from headrace.engine.quantization.checkpoint_quantizer import (
-    QuantizationSettings,
     QuantizationSummary,
     quantize_checkpoint,
 )
+from headrace.engine.quantization.quantization_settings import QuantizationSettings
+from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 from headrace.engine.torch_engine import TorchEngine
 from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
 
@@ -61,16 +65,24 @@ def plain() -> Quality:
     return quality_of(CHECKPOINT)
 
 
-def test_int4_by_gptq_is_within_two_percent_and_better_than_rounding(
-    tmp_path: Path, gptq_int4: Path, plain: Quality
+@pytest.fixture(scope="module")
+def awq_int4(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quantised") / "awq"
+    quantize(CHECKPOINT, folder, method="awq")
+    return folder
+
+
+@pytest.mark.parametrize(("method", "kl_share"), [("gptq", 0.75), ("awq", 0.95)])
+def test_int4_is_within_two_percent_and_better_than_rounding(
+    request: pytest.FixtureRequest, tmp_path: Path, plain: Quality, method: str, kl_share: float
 ) -> None:
     quantize(CHECKPOINT, tmp_path / "rounded", method="rtn")
-    solved, rounded = quality_of(gptq_int4), quality_of(tmp_path / "rounded")
+    solved, rounded = quality_of(request.getfixturevalue(f"{method}_int4")), quality_of(tmp_path / "rounded")
     assert abs(solved.perplexity / plain.perplexity - 1) < 0.02
     assert solved.perplexity < rounded.perplexity
     assert solved.kl_divergence is not None
     assert rounded.kl_divergence is not None
-    assert solved.kl_divergence < 0.75 * rounded.kl_divergence
+    assert solved.kl_divergence < kl_share * rounded.kl_divergence
 
 
 @pytest.mark.parametrize("method", ["gptq", "rtn"])
@@ -103,7 +115,7 @@ def test_the_engine_serves_it(gptq_int4: Path) -> None:
     expected = int(SequenceModel.load(gptq_int4, LENGTH, None).logits((*prompt, 0))[-1].argmax())
     engine = TorchEngine.load(gptq_int4, EngineConfig(block_count=16, max_running_count=2))
     assert engine.spec.precision == "int4 (gptq)"
-    assert run(engine, request("r", prompt, temperature=0, max_tokens=1, ignore_eos=True)) == {"r": [expected]}
+    assert run(engine, engine_request("r", prompt, temperature=0, max_tokens=1, ignore_eos=True)) == {"r": [expected]}
     engine.close()
 
 
@@ -145,21 +157,91 @@ def test_moments_are_those_of_what_transformers_feeds_its_projections(tmp_path: 
             torch.testing.assert_close(moments.total, seen[name], rtol=1e-3, atol=1e-3)
 
 
+def test_what_is_written_as_awq_is_a_whole_checkpoint(awq_int4: Path) -> None:
+    tensors, original = load_file(awq_int4 / "model.safetensors"), load_file(CHECKPOINT / "model.safetensors")
+    for name in original:
+        module = name.removesuffix(".weight")
+        if module.endswith("_proj"):
+            assert {f"{module}.{part}" for part in ("qweight", "qzeros", "scales")} <= set(tensors)
+            assert name not in tensors
+        else:
+            assert tensors[name].dtype == original[name].dtype
+            assert module.endswith("layernorm") or torch.equal(tensors[name], original[name])
+    norms = [name for name in original if "layernorm" in name]
+    assert sum(not torch.equal(tensors[name], original[name]) for name in norms) > len(norms) / 2
+    scheme = json.loads((awq_int4 / "config.json").read_text())["quantization_config"]
+    assert scheme["modules_to_not_convert"] == ["lm_head"]
+    assert (scheme["quant_method"], scheme["bits"], scheme["group_size"], scheme["version"], scheme["zero_point"]) == (
+        "awq",
+        4,
+        128,
+        "gemm",
+        True,
+    )
+
+
+def make_source(folder: Path, family: str, **settings: object) -> tuple[tuple[int, ...], str]:
+    """A tiny random model with a tokenizer, and a sequence with the text that it comes from."""
+    make_family(folder, family, intermediate_size=96, **settings)
+    tokenizer = Tokenizer(WordLevel({f"t{index}": index for index in range(VOCAB_SIZE)}, unk_token="t0"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (sequence,) = make_prompts((60,))
+    return sequence, " ".join(f"t{token}" for token in sequence)
+
+
 @pytest.mark.parametrize("family", ["mixtral", "qwen3_moe", "phi3", "gemma3"])
 def test_other_families(tmp_path: Path, family: str) -> None:
     """Experts too, though not their routers."""
     source, target = tmp_path / "plain", tmp_path / "int8"
-    make_family(source, family, intermediate_size=96)
-    tokenizer = Tokenizer(WordLevel({f"t{index}": index for index in range(VOCAB_SIZE)}, unk_token="t0"))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    tokenizer.save(str(source / "tokenizer.json"))
-    (sequence,) = make_prompts((60,))
-    quantize(source, target, " ".join(f"t{token}" for token in sequence), bits=8, group_size=8, sequence_length=30)
+    sequence, text = make_source(source, family)
+    quantize(source, target, text, bits=8, group_size=8, sequence_length=30)
     expected = SequenceModel.load(source, 64, None).logits(sequence)
     found = SequenceModel.load(target, 64, None).logits(sequence)
     assert not torch.equal(found, expected)
     assert (found - expected).norm() < 0.1 * expected.norm()
     assert not any(".gate.q" in name or "lm_head.q" in name for name in load_file(target / "model.safetensors"))
+
+
+FOLDED = [
+    "qwen2",
+    "qwen3_untied_bias",
+    "mistral_full",
+    "mixtral",
+    "qwen3_moe_sparse",
+    "phi3",
+    "gemma2",
+    "gemma3",
+]
+
+
+@pytest.mark.parametrize("family", FOLDED)
+def test_awq_scales_change_nothing_until_weights_are_rounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    """Rounding is left out here, and the checkpoint is a plain one with other weights."""
+    sequence, text = make_source(tmp_path / "plain", family)
+    monkeypatch.setattr(awq_layer, "limit", lambda weight, *_: weight)
+    monkeypatch.setattr(awq_layer.round_to_nearest, "quantize", only_when_searching(round_to_nearest.quantize))
+    monkeypatch.setattr(awq_layer, "awq_tensors", lambda name, weight: {f"{name}.weight": weight.contiguous()})
+    quantize(tmp_path / "plain", tmp_path / "folded", text, method="awq", group_size=8, sequence_length=30)
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("plain", "folded"))
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    for part in ("input_layernorm", "o_proj", "down_proj" if family != "mixtral" else "w2"):
+        assert any(part in name for name in changed), part
+    expected = SequenceModel.load(tmp_path / "plain", 64, None).logits(sequence)
+    found = SequenceModel.load(tmp_path / "folded", 64, None).logits(sequence)
+    torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-3)
+
+
+def only_when_searching(quantize_matrix: Callable[..., QuantizedMatrix]) -> Callable[..., object]:
+    """Rounds for the search, and hands out what should be stored as it is."""
+
+    def maybe(weight: torch.Tensor, *settings: object, **named: object) -> object:
+        caller = sys._getframe(1).f_globals["__name__"]
+        return weight if caller == awq_layer.__name__ else quantize_matrix(weight, *settings, **named)
+
+    return maybe
 
 
 def test_what_stands_in_the_way_is_named_and_nothing_is_written(tmp_path: Path, gptq_int4: Path) -> None:
@@ -168,6 +250,8 @@ def test_what_stands_in_the_way_is_named_and_nothing_is_written(tmp_path: Path, 
         quantize(gptq_int4, target)
     with pytest.raises(ConfigError, match="q_proj has 256 inputs, which groups of 96"):
         quantize(CHECKPOINT, target, group_size=96)
+    with pytest.raises(ConfigError, match="AWQ has 4 bits"):
+        quantize(CHECKPOINT, target, method="awq", bits=8)
     with pytest.raises(ConfigError, match="multiple of 8"):
         quantize(CHECKPOINT, target, group_size=4)
     with pytest.raises(InvalidCheckpoint, match=r"config\.json"):
@@ -183,13 +267,3 @@ def test_what_stands_in_the_way_is_named_and_nothing_is_written(tmp_path: Path, 
     with pytest.raises(ConfigError, match="nothing is overwritten"):
         quantize(CHECKPOINT, other)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other"]
-
-
-def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("headrace.engine.quantization.checkpoint_writer.save_file", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        quantize(CHECKPOINT, tmp_path / "target", method="rtn")
-    assert list(tmp_path.iterdir()) == []
