@@ -25,6 +25,11 @@ class EngineSpec:
     device: str
     precision: str
     parameter_count: int
+    embedding_size: int | None = None
+    """Elements of an embedding, where the model makes embeddings instead of text."""
+    fingerprint: str = ""
+    """Of what it makes: another one where the weights, or anything else that decides the result, differ. Empty: not
+    known."""
 
 
 class Engine(Protocol):
@@ -47,7 +52,8 @@ class Engine(Protocol):
     def has_work(self) -> bool: ...
 
     def step(self) -> list[Delta]:
-        """Runs one step: plan, forward, sample, record. Returns at once when there is no work.
+        """Runs one step: plan, forward, sample, record. Returns at once when there is no work. A model that makes
+        embeddings ends each request with one delta, which has no tokens.
 
         Raises InternalError with `details["request_id"]` when one request went wrong, or InvalidRequest when its
         grammar cannot be used. The engine has forgotten that request; what the step produced for the others comes with

@@ -1,11 +1,14 @@
 """Settles where a model runs and how much it may hold, from the settings and the checkpoint."""
 
+from typing import Protocol
+
 import torch
 
 from headrace.engine.attention.gather import KEY_TILE
 from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.quantization.scheme import QuantizationScheme
 from headrace.errors.tree import ConfigError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -14,6 +17,22 @@ ROUNDED_BITS = {"int8": 8, "int4": 4}
 CPU_KV_BYTES = 1 << 30
 GPU_KV_SHARE = 0.8
 """Of the memory that is free once the weights are loaded."""
+
+
+class CheckpointFacts(Protocol):
+    """What the settings are weighed against, for encoders and decoders alike."""
+
+    @property
+    def precision(self) -> str: ...
+
+    @property
+    def quantization(self) -> QuantizationScheme | None: ...
+
+    @property
+    def max_model_len(self) -> int: ...
+
+    @property
+    def usual_len(self) -> int: ...
 
 
 def choose_device(config: EngineConfig) -> torch.device:
@@ -27,7 +46,7 @@ def choose_device(config: EngineConfig) -> torch.device:
     return device
 
 
-def choose_precision(config: EngineConfig, model: DecoderConfig, device: torch.device) -> torch.dtype:
+def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch.device) -> torch.dtype:
     """The type that activations and KV have. Raises ConfigError for an unknown precision."""
     usual = "float32" if device.type == "cpu" else model.precision
     name = usual if config.precision in (None, *ROUNDED_BITS) else config.precision
@@ -37,7 +56,7 @@ def choose_precision(config: EngineConfig, model: DecoderConfig, device: torch.d
     return PRECISIONS[name]
 
 
-def describe_precision(config: EngineConfig, model: DecoderConfig, dtype: torch.dtype) -> str:
+def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: torch.dtype) -> str:
     """How the weights are held, for people."""
     if model.quantization is not None:
         return f"int{model.quantization.bits} ({model.quantization.method})"
@@ -46,7 +65,7 @@ def describe_precision(config: EngineConfig, model: DecoderConfig, dtype: torch.
     return str(dtype).removeprefix("torch.")
 
 
-def choose_max_len(config: EngineConfig, model: DecoderConfig) -> int:
+def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
     """Longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for.
 
     Contexts beyond `usual_len` change how a longrope model computes shorter ones too, so they must be asked for.

@@ -99,6 +99,8 @@ class Delta:
     """Set on the request's last delta."""
     cached_token_count: int = 0
     """Prompt tokens whose KV was found in the prefix cache. Set with the first delta."""
+    embedding: tuple[float, ...] = ()
+    """fp32 values of the prompt's embedding, where the model makes those. Set on the request's one delta."""
 
 
 @dataclass(frozen=True, slots=True)

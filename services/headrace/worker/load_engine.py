@@ -33,9 +33,9 @@ def _torch_engine(settings: WorkerSettings) -> Engine:
     if settings.folder is None:
         raise ConfigError("setting worker.folder is missing: the torch engine needs a checkpoint", param="folder")
     from headrace.engine.engine_config import EngineConfig
-    from headrace.engine.torch_engine import TorchEngine
+    from headrace.engine.load_engine import load_engine as load_checkpoint
 
-    return TorchEngine.load(
+    return load_checkpoint(
         settings.folder,
         EngineConfig(
             device=settings.device,

@@ -21,7 +21,7 @@ def read_model_config(folder: Path) -> DecoderConfig:
     Raises InvalidCheckpoint where a file or a key is missing or malformed, Unsupported where the model needs
     something that Headrace does not have.
     """
-    raw = GgufFile(folder).config() if is_gguf(folder) else _read_json(folder / "config.json")
+    raw = GgufFile(folder).config() if is_gguf(folder) else read_json(folder / "config.json")
     try:
         family = find_family((raw.get("architectures") or ["none"])[0])
         raw = {**family.defaults, **raw}
@@ -87,7 +87,7 @@ def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
     """All ids that either file names: chat models often list more in `generation_config.json`."""
     generation = folder / "generation_config.json"
     found: set[int] = set()
-    for source in (raw, _read_json(generation) if generation.is_file() else {}):
+    for source in (raw, read_json(generation) if generation.is_file() else {}):
         ids = source.get("eos_token_id")
         found.update([ids] if isinstance(ids, int) else ids or [])
     return frozenset(found)
@@ -133,7 +133,8 @@ def _check_rotary(config: DecoderConfig) -> None:
                 )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """One file of a model folder. Raises InvalidCheckpoint where it does not hold a JSON object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.attention.kv_cache import KvCache
+from headrace.engine.layers.linear import Linear
 from headrace.engine.layers.rope_scaling import RopeScaling
 from headrace.engine.layers.rotary import RotaryTable
 from headrace.engine.loader.weight_source import WeightSource
@@ -20,15 +21,25 @@ class Decoder:
     """A decoder with its weights. Holds no state of any request: that is in the KV cache."""
 
     def __init__(
-        self, config: DecoderConfig, max_len: int, weights: WeightSource, dtype: torch.dtype, device: torch.device
+        self,
+        config: DecoderConfig,
+        max_len: int,
+        weights: WeightSource,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        has_head: bool = True,
     ) -> None:
-        """`max_len` is the longest context in tokens. Raises InvalidCheckpoint where `weights` do not suit."""
+        """`max_len` is the longest context in tokens. Without its head it gives hidden states instead of logits.
+
+        Raises InvalidCheckpoint where `weights` do not suit.
+        """
         self._config = config
         self._reader = DecoderReader(config, weights, dtype, device)
         self._embedding = self._reader.embedding()
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
         self._norm = self._reader.norm("model.norm")
-        self._head = self._reader.head(self._embedding)
+        self._head = self._reader.head(self._embedding) if has_head else None
         self._embedding_scale = torch.tensor(config.embedding_scale, dtype=dtype, device=device)
         self._rotaries = self._build_rotaries(max_len, dtype, device)
 
@@ -50,19 +61,21 @@ class Decoder:
         self._layers = list(layers)
 
     def __call__(self, step: StepTensors, cache: KvCache) -> Tensor:
-        """Logits [rows, vocabulary] in fp32 for `step.logit_rows`. Fills the cache for all of the step's tokens."""
+        """Logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalised hidden states
+        [rows, hidden]. Fills the cache for all of the step's tokens."""
         hidden = self._embed(step.token_ids)
         rotations = {rotary: rotary.at(step.positions) for rotary in set(self._rotaries)}
         for layer, rotary, kv_layer in zip(self._layers, self._rotaries, cache.layers, strict=True):
             hidden = layer(hidden, rotations[rotary], kv_layer, step)
-        return self._score(self._norm(hidden.index_select(0, step.logit_rows)))
+        normalized = self._norm(hidden.index_select(0, step.logit_rows))
+        return normalized.float() if self._head is None else self._score(self._head, normalized)
 
     def _embed(self, token_ids: Tensor) -> Tensor:
         hidden = functional.embedding(token_ids, self._embedding)
         return hidden if self._config.embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
 
-    def _score(self, hidden: Tensor) -> Tensor:
-        logits, cap = self._head(hidden).float(), self._config.logit_soft_cap
+    def _score(self, head: Linear, hidden: Tensor) -> Tensor:
+        logits, cap = head(hidden).float(), self._config.logit_soft_cap
         return logits if cap is None else logits.div_(cap).tanh_().mul_(cap)
 
     def _build_rotaries(self, max_len: int, dtype: torch.dtype, device: torch.device) -> list[RotaryTable]:

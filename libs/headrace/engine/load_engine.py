@@ -1,0 +1,27 @@
+"""Makes the engine that suits a checkpoint."""
+
+from pathlib import Path
+
+from headrace.engine.decoder_embedding_engine import DecoderEmbeddingEngine
+from headrace.engine.encoder_engine import EncoderEngine
+from headrace.engine.engine import Engine
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.loader.gguf_file import is_gguf
+from headrace.engine.loader.model_config import read_json
+from headrace.engine.loader.sentence_transformer import has_sentence_settings
+from headrace.engine.models.registry import ENCODER_FAMILIES, HEADLESS
+from headrace.engine.torch_engine import TorchEngine
+
+
+def load_engine(source: Path, config: EngineConfig) -> Engine:
+    """Loads a Hugging Face folder or a GGUF file. Encoders, and decoders with sentence-transformers' files or without
+    a head, make embeddings; all others make text. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    if is_gguf(source):
+        return TorchEngine.load(source, config)
+    architectures = read_json(source / "config.json").get("architectures")
+    architecture = architectures[0] if isinstance(architectures, list) and architectures else None
+    if architecture in ENCODER_FAMILIES:
+        return EncoderEngine.load(source, config)
+    if architecture in HEADLESS or has_sentence_settings(source):
+        return DecoderEmbeddingEngine.load(source, config)
+    return TorchEngine.load(source, config)

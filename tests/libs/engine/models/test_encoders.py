@@ -1,0 +1,116 @@
+"""Every family of encoders against transformers, and against itself in other company."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_encoders import NAMES, hidden_states, make_encoder
+from tiny_models import make_prompts
+
+from headrace.engine.loader.encoder_settings import read_encoder_config
+from headrace.engine.loader.weights import Weights
+from headrace.engine.models.encoder import Encoder
+from headrace.errors import InvalidCheckpoint, Unsupported
+
+LARGEST_ERROR = 1e-4
+LENGTHS = (1, 2, 3, 17, 64, 129, 300, 512)
+
+
+def load(folder: Path) -> Encoder:
+    config = read_encoder_config(folder)
+    return Encoder(config, Weights(folder), torch.float32, torch.device("cpu"))
+
+
+@torch.inference_mode()
+def relative_error(encoder: Encoder, expected: torch.Tensor, prompt: tuple[int, ...]) -> float:
+    (found,) = encoder([prompt])
+    assert found.shape == expected.shape
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
+@pytest.mark.parametrize("with_head", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_states_equal_transformers(name: str, with_head: bool, tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, name, with_head=with_head)
+    encoder = load(tmp_path)
+    for prompt in make_prompts(LENGTHS):
+        assert relative_error(encoder, hidden_states(model, prompt), prompt) <= LARGEST_ERROR, len(prompt)
+
+
+def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_it(tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, "roberta")
+    prompt = (7, 1, 8, 1, 1, 9)
+    assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= LARGEST_ERROR
+
+
+@pytest.mark.parametrize("thread_count", [1, 3])
+@pytest.mark.parametrize("name", ["bert", "bert_new_gelu", "mpnet"])
+def test_company_does_not_change_a_bit(name: str, thread_count: int, tmp_path: Path) -> None:
+    """All lengths up to 40 and some beyond, alone, all together, and in pairs with a twin of the same length."""
+    make_encoder(tmp_path, name)
+    prompts = make_prompts((*range(1, 41), 63, 64, 65, 127, 128, 129, 300, 512))
+    before = torch.get_num_threads()
+    torch.set_num_threads(thread_count)
+    try:
+        with torch.inference_mode():
+            encoder = load(tmp_path)
+            alone = [encoder([prompt])[0] for prompt in prompts]
+            together = encoder(list(reversed(prompts)))[::-1]
+            twins = [encoder([prompt[::-1], prompt, prompt[::-1]])[1] for prompt in prompts]
+    finally:
+        torch.set_num_threads(before)
+    for prompt, first, second, third in zip(prompts, alone, together, twins, strict=True):
+        assert torch.equal(first, second), len(prompt)
+        assert torch.equal(first, third), len(prompt)
+
+
+def test_the_names_of_the_first_checkpoints_are_known(tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, "bert")
+    tensors = load_file(tmp_path / "model.safetensors")
+    old = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in tensors.items()
+    }
+    assert old.keys() != tensors.keys()
+    save_file(old, tmp_path / "model.safetensors")
+    (prompt,) = make_prompts((20,))
+    assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= LARGEST_ERROR
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"architectures": ["NomicBertModel"]}, "NomicBertModel is not supported: only .*LlamaForCausalLM.*BertModel"),
+        ({"hidden_act": "mish"}, "Activation mish is not supported in Bert: only gelu"),
+        ({"position_embedding_type": "relative_key"}, "Positions of type relative_key are not supported"),
+        ({"is_decoder": True}, "Bert as a decoder is not supported"),
+    ],
+)
+def test_what_is_not_there_is_refused_by_name(change: dict[str, object], message: str, tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert")
+    edit(tmp_path, change)
+    with pytest.raises(Unsupported, match=message):
+        read_encoder_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_attention_heads": 5}, "hidden_size 64 is not a multiple of 5"),
+        ({"num_hidden_layers": 0}, "layer_count is 0"),
+        ({"vocab_size": "many"}, "malformed"),
+        ({"hidden_size": 32}, "has shape"),
+    ],
+)
+def test_a_broken_checkpoint_is_a_typed_error(change: dict[str, object], message: str, tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert")
+    edit(tmp_path, change)
+    with pytest.raises(InvalidCheckpoint, match=message):
+        load(tmp_path)
+
+
+def edit(folder: Path, change: dict[str, object]) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))

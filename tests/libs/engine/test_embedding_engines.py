@@ -1,0 +1,231 @@
+"""Inputs to vectors through both engines that make them: right, the same in any company, and typed errors."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_encoders import (
+    POOLINGS,
+    hidden_states,
+    make_decoder,
+    make_encoder,
+    pooled,
+    write_sentence_settings,
+)
+from tiny_models import make_family, make_prompts
+
+from headrace.engine.decoder_embedding_engine import DecoderEmbeddingEngine
+from headrace.engine.encoder_engine import EncoderEngine
+from headrace.engine.engine import Engine
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.load_engine import load_engine
+from headrace.engine.request import EngineRequest, FinishReason, SamplingParams
+from headrace.engine.torch_engine import TorchEngine
+from headrace.errors import InternalError, InvalidCheckpoint, InvalidRequest, Unsupported
+
+PROMPTS = make_prompts((1, 2, 3, 5, 5, 5, 31, 64, 64, 100, 200))
+Vector = tuple[float, ...]
+
+
+def load(folder: Path, **settings: object) -> Engine:
+    defaults = {"max_step_token_count": 64, "thread_count": 1, "block_count": 64}
+    return load_engine(folder, EngineConfig(**(defaults | settings)))
+
+
+def add(engine: Engine, request_id: str, prompt: tuple[int, ...]) -> None:
+    engine.add(EngineRequest(request_id, prompt, SamplingParams()))
+
+
+def finish(engine: Engine) -> dict[str, Vector]:
+    """The vector of each request: one delta each, which says that it is the last."""
+    vectors: dict[str, Vector] = {}
+    for _ in range(1000):
+        if not engine.has_work():
+            return vectors
+        for delta in engine.step():
+            assert delta.request_id not in vectors
+            assert delta.finish_reason is FinishReason.STOP
+            assert delta.token_ids == ()
+            vectors[delta.request_id] = delta.embedding
+    raise AssertionError("the engine does not come to an end")
+
+
+def embed(engine: Engine, *prompts: tuple[int, ...]) -> list[Vector]:
+    for index, prompt in enumerate(prompts):
+        add(engine, str(index), prompt)
+    vectors = finish(engine)
+    return [vectors[str(index)] for index in range(len(prompts))]
+
+
+def error(found: Vector, expected: torch.Tensor) -> float:
+    return float((torch.tensor(found) - expected).abs().max() / expected.abs().max())
+
+
+@pytest.mark.parametrize("normalizes", [True, False])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_an_encoder_pools_as_its_checkpoint_says(pooling: str, normalizes: bool, tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, "bert")
+    write_sentence_settings(tmp_path, pooling=pooling, normalizes=normalizes)
+    engine = load(tmp_path)
+    assert isinstance(engine, EncoderEngine)
+    for prompt, found in zip(PROMPTS, embed(engine, *PROMPTS), strict=True):
+        expected = pooled(hidden_states(model, prompt), pooling, normalizes=normalizes)
+        assert error(found, expected) <= 1e-4, len(prompt)
+
+
+def test_where_nothing_is_said_the_mean_is_taken_at_unit_length(tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, "xlm_roberta")
+    (found,) = embed(load(tmp_path), PROMPTS[-1])
+    assert error(found, pooled(hidden_states(model, PROMPTS[-1]), "mean")) <= 1e-4
+    assert torch.tensor(found).double().norm() == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("keeps_prefix", [False, True])
+def test_a_decoder_gives_the_state_of_the_last_token(keeps_prefix: bool, tmp_path: Path) -> None:
+    """Chunked: the longest prompt takes four steps."""
+    model = make_decoder(tmp_path, keeps_prefix=keeps_prefix)
+    engine = load(tmp_path)
+    assert isinstance(engine, DecoderEmbeddingEngine)
+    for prompt, found in zip(PROMPTS, embed(engine, *PROMPTS), strict=True):
+        assert error(found, pooled(hidden_states(model, prompt), "lasttoken")) <= 1e-4, len(prompt)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_company_order_and_budget_do_not_change_a_bit(kind: str, tmp_path: Path) -> None:
+    if kind == "encoder":
+        make_encoder(tmp_path, "bert")
+        write_sentence_settings(tmp_path)
+    else:
+        make_decoder(tmp_path)
+    engine = load(tmp_path)
+    alone = [embed(engine, prompt)[0] for prompt in PROMPTS]
+    assert embed(engine, *PROMPTS) == alone
+    assert embed(engine, *reversed(PROMPTS)) == alone[::-1]
+    assert embed(load(tmp_path, max_step_token_count=2048), *PROMPTS) == alone
+    assert embed(load(tmp_path, prefix_cache=False), *PROMPTS) == alone
+
+
+def test_a_step_takes_as_many_inputs_as_fit_its_budget_and_longer_ones_alone(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert")
+    engine = load(tmp_path, max_step_token_count=64, max_running_count=4)
+    before = engine.stats().step_count
+    for index, prompt in enumerate(make_prompts((30, 34, 1, 200, 5, 5, 5, 5, 5))):
+        add(engine, str(index), prompt)
+    steps = []
+    while engine.has_work():
+        steps.append([delta.request_id for delta in engine.step()])
+    assert steps == [["0", "1"], ["2"], ["3"], ["4", "5", "6", "7"], ["8"]]
+    assert engine.stats().step_count - before == len(steps)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_cancelled_request_yields_nothing(kind: str, tmp_path: Path) -> None:
+    if kind == "encoder":
+        make_encoder(tmp_path, "bert")
+    else:
+        make_decoder(tmp_path)
+    engine = load(tmp_path)
+    add(engine, "gone", PROMPTS[0])
+    add(engine, "stays", PROMPTS[1])
+    engine.cancel("gone")
+    engine.cancel("never was")
+    assert set(finish(engine)) == {"stays"}
+    assert engine.stats().used_block_count == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ((), "The input is empty"),
+        ((1,) * 41, "has 41 tokens, and this model reads 40 at most: .*truncate_prompt_tokens"),
+        ((5, 4711), "Token id 4711 is outside the model's vocabulary of 199"),
+        ((-1,), "Token id -1 is outside"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_what_cannot_be_embedded_is_refused(kind: str, prompt: tuple[int, ...], message: str, tmp_path: Path) -> None:
+    if kind == "encoder":
+        make_encoder(tmp_path, "bert")
+        write_sentence_settings(tmp_path, max_len=40)
+    else:
+        make_decoder(tmp_path)
+        write_sentence_settings(tmp_path, pooling="lasttoken", max_len=40)
+    engine = load(tmp_path)
+    assert engine.spec.max_model_len == 40
+    assert len(embed(engine, (1,) * 40)[0]) == engine.spec.embedding_size == 64
+    with pytest.raises(InvalidRequest, match=message) as caught:
+        add(engine, "bad", prompt)
+    assert caught.value.param == "input"
+    assert not engine.has_work()
+
+
+def test_an_embedding_that_is_not_finite_fails_its_request_alone(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert")
+    engine = load(tmp_path)
+    assert isinstance(engine, EncoderEngine)
+    with torch.inference_mode():
+        engine._encoder._words[150] = torch.nan
+    add(engine, "good", (1, 2))
+    add(engine, "broken", (150,))
+    with pytest.raises(InternalError, match="broken is not finite") as caught:
+        engine.step()
+    assert caught.value.details["request_id"] == "broken"
+    assert set(finish(engine)) == {"good"}
+
+
+def test_a_fingerprint_tells_weights_poolings_and_precisions_apart(tmp_path: Path) -> None:
+    prints = []
+    for seed, pooling, precision in ((0, "mean", None), (1, "mean", None), (0, "cls", None), (0, "mean", "int8")):
+        folder = tmp_path / str(len(prints))
+        make_encoder(folder, "bert", seed=seed)
+        write_sentence_settings(folder, pooling=pooling)
+        prints.append(load(folder, precision=precision).spec.fingerprint)
+        assert load(folder, precision=precision).spec.fingerprint == prints[-1]
+    assert len(set(prints)) == len(prints)
+
+
+def test_rounded_weights_stay_close(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert")
+    (exact,) = embed(load(tmp_path), PROMPTS[-1])
+    (rounded,) = embed(load(tmp_path, precision="int8"), PROMPTS[-1])
+    assert rounded != exact
+    assert torch.dot(torch.tensor(rounded), torch.tensor(exact)) > 0.999
+
+
+def test_a_decoder_without_such_files_makes_text(tmp_path: Path) -> None:
+    make_family(tmp_path, "qwen3")
+    engine = load(tmp_path)
+    assert isinstance(engine, TorchEngine)
+    assert engine.spec.embedding_size is None
+
+
+@pytest.mark.parametrize(
+    ("pooling", "kind", "message"),
+    [
+        ("mean", "Normalize", "Pooling mean of a decoder is not supported: only lasttoken"),
+        ("lasttoken", "Dense", "Module Dense of modules.json is not supported: only Pooling, Normalize"),
+    ],
+)
+def test_other_steps_are_refused_by_name(pooling: str, kind: str, message: str, tmp_path: Path) -> None:
+    make_decoder(tmp_path)
+    write_sentence_settings(tmp_path, pooling=pooling, kind=kind)
+    with pytest.raises(Unsupported, match=message):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["../1_Pooling", "/1_Pooling", ".."])
+def test_a_module_outside_the_folder_is_not_read(path: str, tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert")
+    write_sentence_settings(tmp_path)
+    file = tmp_path / "modules.json"
+    file.write_text(file.read_text().replace('"1_Pooling"', f'"{path}"'))
+    with pytest.raises(InvalidCheckpoint, match="only folders in the same folder are read"):
+        load(tmp_path)
+
+
+def test_the_one_word_of_newer_files_is_understood(tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, "bert")
+    write_sentence_settings(tmp_path)
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    (found,) = embed(load(tmp_path), PROMPTS[-1])
+    assert error(found, pooled(hidden_states(model, PROMPTS[-1]), "cls")) <= 1e-4
