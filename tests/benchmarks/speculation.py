@@ -1,52 +1,118 @@
-"""What guessing by prompt lookup gains: the bundled model with and without it, on text that repeats its prompt and on
-text that does not.
+"""What guessing gains: the bundled model without it, with what grammar and text give away, and with its draft model.
 
     python -m tests.benchmarks.speculation [--rounds 9]
 
-Each round measures both in turn; medians of tokens per second, their ratio, tokens per step, and the acceptance rate.
+`free`: answers to questions. `copy`: the same answer given again. `structured`: the answer in a JSON schema. Each round
+measures all modes in turn; medians of tokens per second, their ratio to `off`, tokens per step, and acceptance rate.
 """
 
 import argparse
+import json
 import statistics
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.table import Table
 
 from headrace.cli.output import console, print_json
-from headrace.demo_model import CHECKPOINT
+from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.request import EngineRequest, EngineStats, SamplingParams
+from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.engine.torch_engine import TorchEngine
 from headrace.tokenizer.text_model import TextModel
 
 OUTPUT_TOKENS = 48
 QUESTIONS = ("What is continuous batching?", "What happens if a worker dies?", "What does TTFT mean?")
+SCHEMA = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "question_understood": {"type": "boolean"},
+            "category": {"enum": ["scheduling", "reliability", "measurement"]},
+            "answer_in_one_sentence": {"type": "string", "maxLength": 60},
+        },
+        "required": ["question_understood", "category", "answer_in_one_sentence"],
+        "additionalProperties": False,
+    }
+)
+MODES: dict[str, dict[str, Any]] = {
+    "off": {"speculation": "off"},
+    "lookup": {"speculation": "on"},
+    "draft": {"speculation": "on", "draft_folder": DRAFT},
+}
 
 
-def ask(engine: TorchEngine, prompt: list[int]) -> tuple[list[int], float]:
+@dataclass(frozen=True, slots=True)
+class Task:
+    prompt: list[int]
+    grammar: Grammar | None = None
+
+
+@dataclass(slots=True)
+class Measurement:
+    """Of one kind of text in one mode."""
+
+    rates: list[float] = field(default_factory=list)
+    steps: int = 0
+    tokens: int = 0
+    guesses: int = 0
+    accepted: int = 0
+
+    def add(self, rate: float, before: EngineStats, after: EngineStats) -> None:
+        self.rates.append(rate)
+        self.steps += after.step_count - before.step_count
+        self.tokens += after.output_token_count - before.output_token_count
+        self.guesses += after.draft_token_count - before.draft_token_count
+        self.accepted += after.accepted_token_count - before.accepted_token_count
+
+    def summary(self, plain: "Measurement") -> dict[str, Any]:
+        ratio = statistics.median(fast / slow for fast, slow in zip(self.rates, plain.rates, strict=True))
+        return {
+            "tokens_per_second": round(statistics.median(self.rates), 1),
+            "ratio": round(ratio, 3),
+            "tokens_per_step": round(self.tokens / self.steps, 2),
+            "acceptance_rate": round(self.accepted / self.guesses, 3) if self.guesses else None,
+        }
+
+
+def ask(engine: TorchEngine, task: Task) -> tuple[list[int], float]:
     """The answer and the seconds from its first token to its last."""
-    engine.add(EngineRequest("r", tuple(prompt), SamplingParams(max_tokens=OUTPUT_TOKENS, temperature=0)))
+    sampling = SamplingParams(max_tokens=OUTPUT_TOKENS, temperature=0, grammar=task.grammar)
+    engine.add(EngineRequest("r", tuple(task.prompt), sampling))
     tokens: list[int] = []
     first = last = 0.0
+    first_count = 0
     while engine.has_work():
         for delta in engine.step():
             last = time.monotonic()
-            first = first or last
+            first, first_count = (first, first_count) if first else (last, len(delta.token_ids))
             tokens += delta.token_ids
-    return tokens, last - first
+    return tokens, (last - first) / (len(tokens) - first_count)
 
 
-def conversations(model: TextModel, engine: TorchEngine) -> dict[str, list[list[int]]]:
-    """`free`: a question. `copy`: the same question again after its answer, which is given again."""
-    kinds: dict[str, list[list[int]]] = {"free": [], "copy": []}
+def make_tasks(model: TextModel, engine: TorchEngine) -> dict[str, list[Task]]:
+    kinds: dict[str, list[Task]] = {"free": [], "copy": [], "structured": []}
     for text in QUESTIONS:
         question = {"role": "user", "content": text}
         prompt = model.encode(model.render([question], True), False)
-        answer = {"role": "assistant", "content": model.decode(ask(engine, prompt)[0], True)}
-        kinds["free"].append(prompt)
-        kinds["copy"].append(model.encode(model.render([question, answer, question], True), False))
+        answer = {"role": "assistant", "content": model.decode(ask(engine, Task(prompt))[0], True)}
+        kinds["free"].append(Task(prompt))
+        kinds["copy"].append(Task(model.encode(model.render([question, answer, question], True), False)))
+        kinds["structured"].append(Task(prompt, Grammar(GrammarKind.JSON_SCHEMA, SCHEMA)))
     return kinds
+
+
+def measure(engines: dict[str, TorchEngine], tasks: list[Task], rounds: int) -> dict[str, Measurement]:
+    measurements = {mode: Measurement() for mode in engines}
+    for _ in range(rounds):
+        for task in tasks:
+            for mode, engine in engines.items():
+                before = engine.stats()
+                _, seconds = ask(engine, task)
+                measurements[mode].add(1 / seconds, before, engine.stats())
+    return measurements
 
 
 def main() -> None:
@@ -56,33 +122,16 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     model = TextModel("headrace-demo", CHECKPOINT)
     engines = {
-        mode: TorchEngine.load(CHECKPOINT, EngineConfig(speculation=mode, block_count=256, prefix_cache=False))
-        for mode in ("off", "ngram")
+        mode: TorchEngine.load(CHECKPOINT, EngineConfig(block_count=256, prefix_cache=False, **settings))
+        for mode, settings in MODES.items()
     }
-    kinds = conversations(model, engines["off"])
-    table = Table("text", "off tok/s", "ngram tok/s", "ratio", "tokens/step", "acceptance", box=None)
+    table = Table("text", "mode", "tok/s", "ratio", "tokens/step", "acceptance", box=None)
     result: dict[str, Any] = {}
-    for kind, prompts in kinds.items():
-        rates: dict[str, list[float]] = {mode: [] for mode in engines}
-        before = engines["ngram"].stats()
-        for _ in range(rounds):
-            for prompt in prompts:
-                for mode, engine in engines.items():
-                    tokens, seconds = ask(engine, prompt)
-                    rates[mode].append((len(tokens) - 1) / seconds)
-        after = engines["ngram"].stats()
-        ratio = statistics.median(fast / slow for fast, slow in zip(rates["ngram"], rates["off"], strict=True))
-        drafted = after.draft_token_count - before.draft_token_count
-        accepted = after.accepted_token_count - before.accepted_token_count
-        output = after.output_token_count - before.output_token_count
-        result[kind] = {
-            "off_tokens_per_second": round(statistics.median(rates["off"]), 1),
-            "ngram_tokens_per_second": round(statistics.median(rates["ngram"]), 1),
-            "ratio": round(ratio, 3),
-            "tokens_per_step": round(output / (after.step_count - before.step_count), 2),
-            "acceptance_rate": round(accepted / drafted, 3) if drafted else None,
-        }
-        table.add_row(kind, *(str(value) for value in result[kind].values()))
+    for kind, tasks in make_tasks(model, engines["off"]).items():
+        measurements = measure(engines, tasks, rounds)
+        result[kind] = {mode: found.summary(measurements["off"]) for mode, found in measurements.items()}
+        for mode, summary in result[kind].items():
+            table.add_row(kind, mode, *(str(value) for value in summary.values()))
     console.print(table)
     print_json(result)
 

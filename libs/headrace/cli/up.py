@@ -35,6 +35,7 @@ def up(
     engine: Literal["torch", "sim"] = "torch",
     device: str = "cpu",
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto",
+    draft: tuple[str, ...] = (),
     strict: bool = False,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     otlp_endpoint: str = "",
@@ -54,6 +55,8 @@ def up(
         engine: torch, or sim, which plays a model without weights.
         device: Torch device of the workers, such as cpu or cuda:0.
         precision: How weights are held; int8 and int4 round plain weights while they are loaded.
+        draft: A small model of the same family that guesses ahead for a model: NAME=SOURCE, or SOURCE if there is
+            one model. The text stays the same, bit for bit.
         strict: Refuse request fields that nobody knows.
         log_level: Least severe level that is logged.
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
@@ -64,7 +67,7 @@ def up(
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
     options = PlatformOptions(
-        models=resolve(models),
+        models=resolve(models, draft),
         http_port=http_port,
         grpc_port=grpc_port,
         replicas=replicas,

@@ -128,7 +128,7 @@ def _draw(logits: Tensor, sequences: list[Sequence], *, sorts: bool) -> list[int
     cumulative = probabilities.double().cumsum(dim=-1)
     draws = [uniform(sequence.seed, sequence.output_count) for sequence in sequences]
     targets = torch.tensor(draws, dtype=torch.float64, device=logits.device)[:, None] * cumulative[:, -1:]
-    chosen = torch.searchsorted(cumulative, targets, right=True)
+    chosen = torch.searchsorted(cumulative, targets, right=True).clamp_(max=logits.shape[-1] - 1)
     return _to_ints((chosen if order is None else order.gather(1, chosen))[:, 0])
 
 

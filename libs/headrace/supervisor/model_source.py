@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace import demo_model
@@ -10,6 +10,9 @@ from headrace.errors import ConfigError
 
 CATALOGUE = {"headrace-demo": demo_model.CHECKPOINT}
 """Models that come with Headrace."""
+
+DRAFTS = {demo_model.CHECKPOINT: demo_model.DRAFT}
+"""Their draft models."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,95}")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -22,15 +25,33 @@ class ModelSource:
     name: str
     folder: Path
     """A Hugging Face folder, or a GGUF file."""
+    draft: Path | None = None
+    """The folder of a small model that guesses for it."""
 
 
-def resolve(models: Sequence[str]) -> list[ModelSource]:
-    """Finds every model; none given means the bundled one. Raises ConfigError."""
+def resolve(models: Sequence[str], drafts: Sequence[str] = ()) -> list[ModelSource]:
+    """Finds every model; none given means the bundled one. `drafts` are NAME=SOURCE, or SOURCE if there is one model.
+
+    Raises ConfigError.
+    """
     sources = [_resolve(model) for model in models or ["headrace-demo"]]
     names = [source.name for source in sources]
     if duplicate := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"two models are called {duplicate!r}; name them with NAME=SOURCE", param="model")
-    return sources
+    chosen = dict(_resolve_draft(draft, names) for draft in drafts)
+    return [replace(source, draft=chosen.get(source.name, DRAFTS.get(source.folder))) for source in sources]
+
+
+def _resolve_draft(draft: str, names: Sequence[str]) -> tuple[str, Path]:
+    """The model that a draft model is for, and its folder."""
+    name, separator, source = draft.partition("=")
+    if not separator:
+        name, source = names[0], draft
+        if len(names) > 1:
+            raise ConfigError(f"--draft {draft} does not say for which model: write NAME={draft}", param="draft")
+    if name not in names:
+        raise ConfigError(f"--draft is for {name!r}, but the models are: {', '.join(names)}", param="draft")
+    return name, _find(source)
 
 
 def _resolve(model: str) -> ModelSource:

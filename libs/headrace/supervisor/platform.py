@@ -173,6 +173,8 @@ class Platform:
 
     def _worker_arguments(self, model: Any) -> Sequence[str]:
         arguments = ["--model", model.name, "--folder", str(model.folder), "--engine", self._options.engine]
+        if model.draft is not None:
+            arguments += ["--draft-folder", str(model.draft)]
         arguments += ["--device", self._options.device, "--precision", self._options.precision]
         return [*arguments, "--thread-count", str(self._options.thread_count)]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.drafter import Guesses
@@ -83,18 +84,17 @@ class Speculator:
         self, guesser: _Guesser, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int, company: int
     ) -> tuple[str, int]:
         """The source that promises most, and the length of its guesses."""
-
-        def cost(length: int, of_guess: float) -> float:
-            return self._step_cost(company + length) + length * of_guess
-
         options = {source: (len(guesses), 0.0) for source, guesses in found.items()}
         if self._model is not None:
             options["model"] = (min(limit, self._model.room(sequence)), self._model.seconds_per_guess)
         best, best_length, best_gain = "", 0, 1.0
-        for source, (available, of_guess) in options.items():
-            length, gain = guesser.lengths[source].choose(
-                sequence.token_count, available, lambda count, extra=of_guess: cost(count, extra)
-            )
+        for source, (available, guess_seconds) in options.items():
+            cost = partial(self._seconds, company, guess_seconds)
+            length, gain = guesser.lengths[source].choose(sequence.token_count, available, cost)
             if length and gain > best_gain:
                 best, best_length, best_gain = source, length, gain
         return best, best_length
+
+    def _seconds(self, company: int, guess_seconds: float, length: int) -> float:
+        """What a step of `company` decodes costs in which one of them has `length` guesses."""
+        return self._step_cost(company + length) + length * guess_seconds

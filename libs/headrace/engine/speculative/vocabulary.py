@@ -28,7 +28,11 @@ def _read(folder: Path) -> dict[int, str]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         vocabulary = content["model"]["vocab"]
-        pairs = vocabulary.items() if isinstance(vocabulary, dict) else ((entry[0], i) for i, entry in enumerate(vocabulary))
+        pairs = (
+            vocabulary.items()
+            if isinstance(vocabulary, dict)
+            else ((entry[0], i) for i, entry in enumerate(vocabulary))
+        )
         tokens = {int(token_id): str(token) for token, token_id in pairs}
         return tokens | {int(added["id"]): str(added["content"]) for added in content.get("added_tokens", [])}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:

@@ -149,7 +149,10 @@ def test_a_grammar_is_followed_through_guesses() -> None:
     schema = json.dumps(
         {
             "type": "object",
-            "properties": {"continuous_batching": {"enum": ["fast", "slow"]}, "prefill": {"type": "integer", "maximum": 9}},
+            "properties": {
+                "continuous_batching": {"enum": ["fast", "slow"]},
+                "prefill": {"type": "integer", "maximum": 9},
+            },
             "required": ["continuous_batching", "prefill"],
             "additionalProperties": False,
         }

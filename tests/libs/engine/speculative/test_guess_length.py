@@ -1,0 +1,80 @@
+"""How many guesses are made follows what they gained."""
+
+import pytest
+
+from headrace.engine.speculative.guess_length import FIRST_PAUSE, PROBE_LENGTH, GuessLength
+from headrace.engine.speculative.ngram_index import NgramIndex
+from headrace.engine.speculative.step_cost import StepCost
+
+
+def cheap(length: int) -> float:
+    return 1 + 0.05 * length
+
+
+def test_good_guesses_become_longer() -> None:
+    length = GuessLength(acceptance=0.5)
+    first, _ = length.choose(10, 8, cheap)
+    for _ in range(20):
+        length.observe(4, 4)
+    longest, gain = length.choose(10, 8, cheap)
+    assert longest == 8 > first > 0
+    assert gain > 4
+
+
+def test_guesses_that_cost_what_they_gain_are_not_made() -> None:
+    length = GuessLength(acceptance=0.5)
+    assert length.choose(10, 8, lambda count: 1 + 0.6 * count) == (0, 1.0)
+
+
+def test_a_pause_follows_bad_guesses_then_a_short_probe_then_a_longer_pause() -> None:
+    length = GuessLength(acceptance=0.5)
+    for _ in range(20):
+        length.observe(2, 0)
+    assert length.choose(100, 8, cheap)[0] == 0
+    assert length.choose(100 + FIRST_PAUSE - 1, 8, cheap)[0] == 0
+    assert length.choose(100 + FIRST_PAUSE, 8, cheap)[0] == PROBE_LENGTH
+    for _ in range(20):
+        length.observe(2, 0)
+    assert length.choose(200, 8, cheap)[0] == 0
+    assert length.choose(200 + 2 * FIRST_PAUSE - 1, 8, cheap)[0] == 0
+    assert length.choose(200 + 2 * FIRST_PAUSE, 8, cheap)[0] == PROBE_LENGTH
+
+
+def test_nothing_to_guess_from_is_no_reason_to_pause() -> None:
+    length = GuessLength(acceptance=0.5)
+    assert length.choose(10, 0, cheap)[0] == 0
+    assert length.choose(11, 8, cheap)[0] > 0
+
+
+def test_step_cost_is_a_line_through_the_measurements() -> None:
+    cost = StepCost()
+    for token_count in (1, 5, 1, 3, 1, 5, 2):
+        cost.observe(token_count, 0.010 + 0.002 * token_count)
+    assert cost(1) == pytest.approx(0.012, rel=1e-6)
+    assert cost(9) == pytest.approx(0.028, rel=1e-6)
+
+
+def test_step_cost_with_one_size_seen_assumes_a_slope() -> None:
+    cost = StepCost()
+    for _ in range(5):
+        cost.observe(1, 0.02)
+    assert cost(1) == pytest.approx(0.02)
+    assert 0.02 < cost(4) < 0.04
+
+
+def test_one_slow_step_does_not_count_for_much() -> None:
+    cost = StepCost()
+    for _ in range(40):
+        cost.observe(1, 0.01)
+        cost.observe(4, 0.01)
+    cost.observe(1, 10.0)
+    assert cost(1) < 0.02
+
+
+def test_the_index_repeats_what_followed_last_time() -> None:
+    index = NgramIndex()
+    text = [1, 2, 3, 4, 5, 1, 2, 3]
+    assert index.find(text, 3) == (4, 5, 1)
+    assert index.find(text, 1) == (4,)
+    assert index.find([*text, 9], 8) == ()
+    assert index.find([*text, 9, 1, 2, 3], 2) == (9, 1)

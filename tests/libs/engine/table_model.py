@@ -1,0 +1,76 @@
+"""A model whose next-token distribution depends on the last token alone, so that every law can be written down."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.engine.engine import EngineSpec
+from headrace.engine.model_runner import StepLogits
+from headrace.engine.sequence import Sequence
+from headrace.engine.speculative.drafter import Guesses
+from headrace.engine.step_plan import StepPlan
+
+VOCAB_SIZE = 8
+PARTS = 16
+"""Probabilities of the tables are whole numbers of parts."""
+
+
+def make_table(seed: int) -> NDArray[np.float64]:
+    """[last token, next token]: each row sums to 1, with some zeros in it."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(PARTS, rng.dirichlet(np.full(VOCAB_SIZE, 0.8), VOCAB_SIZE)) / PARTS
+
+
+class TableRunner:
+    """In place of a ModelRunner."""
+
+    def __init__(self, table: NDArray[np.float64]) -> None:
+        with np.errstate(divide="ignore"):
+            self._logits = torch.from_numpy(np.maximum(np.log(table), -1e9)).float()
+
+    def run(self, plan: StepPlan) -> StepLogits:
+        chunks = [chunk for chunk in plan.chunks if chunk.samples]
+        last = [[chunk.sequence.token_ids[-1], *chunk.draft] for chunk in chunks]
+        rows = [token_id for tokens in last for token_id in tokens]
+        sampling = tuple(chunk for chunk, tokens in zip(chunks, last, strict=True) for _ in tokens)
+        return StepLogits(self._logits[rows], sampling, ())
+
+    def clear(self, blocks: list[int]) -> None:
+        """Nothing is kept."""
+
+
+class FixedDrafter:
+    """Guesses the same for everyone."""
+
+    def __init__(self, guesses: tuple[int, ...]) -> None:
+        self._guesses = guesses
+
+    def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
+        return {sequence: self._guesses[:limit] for sequence, limit in limits.items()}
+
+    def observe(self, sequence: Sequence, accepted_count: int) -> None:
+        """Learns nothing."""
+
+    def forget(self, sequence: Sequence) -> None:
+        """Knows nothing."""
+
+    def observe_step(self, token_count: int, seconds: float) -> None:
+        """Does not care."""
+
+
+def make_spec(running: int) -> EngineSpec:
+    return EngineSpec(
+        "table",
+        VOCAB_SIZE,
+        4096,
+        running,
+        1 << 16,
+        16,
+        8 * running,
+        frozenset(),
+        device="cpu",
+        precision="",
+        parameter_count=0,
+    )
