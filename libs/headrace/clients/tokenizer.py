@@ -16,7 +16,12 @@ class TokenizerClient(Protocol):
     """Every method raises HeadraceError; `timeout` is in seconds."""
 
     async def encode_text(
-        self, model: str, text: str, add_special_tokens: bool | None, timeout: float
+        self,
+        model: str,
+        text: str,
+        add_special_tokens: bool | None,
+        timeout: float,
+        max_token_count: int | None = None,
     ) -> list[int]: ...
 
     async def encode_chat(
@@ -38,8 +43,17 @@ class GrpcTokenizerClient:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: tokenizer_pb2_grpc.TokenizerServiceAsyncStub = tokenizer_pb2_grpc.TokenizerServiceStub(channel)
 
-    async def encode_text(self, model: str, text: str, add_special_tokens: bool | None, timeout: float) -> list[int]:
-        request = tokenizer_pb2.EncodeRequest(model=model, text=text, add_special_tokens=add_special_tokens)
+    async def encode_text(
+        self,
+        model: str,
+        text: str,
+        add_special_tokens: bool | None,
+        timeout: float,
+        max_token_count: int | None = None,
+    ) -> list[int]:
+        request = tokenizer_pb2.EncodeRequest(
+            model=model, text=text, add_special_tokens=add_special_tokens, max_token_count=max_token_count
+        )
         return await self._encode(request, timeout)
 
     async def encode_chat(

@@ -382,20 +382,26 @@ class ModelInfo(_message.Message):
     BLOCK_SIZE_FIELD_NUMBER: _builtins.int
     PARAMETER_COUNT_FIELD_NUMBER: _builtins.int
     PRECISION_FIELD_NUMBER: _builtins.int
+    EMBEDDING_SIZE_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The name that clients use."""
     architecture: _builtins.str
     """The architecture named by the checkpoint, such as `LlamaForCausalLM`."""
     max_model_length: _builtins.int
-    """Longest prompt plus output, in tokens."""
+    """Longest prompt plus output, or longest input of an embedding, in tokens."""
     vocabulary_size: _builtins.int
     """Size of the vocabulary, in tokens."""
     block_size: _builtins.int
-    """Tokens in one KV block."""
+    """Tokens in one KV block. Zero: it keeps none."""
     parameter_count: _builtins.int
     """Number of parameters."""
     precision: _builtins.str
     """How weights are held, such as `float32` or `int4`."""
+    embedding_size: _builtins.int
+    """Elements of the embeddings that it makes. Zero: it makes text instead."""
+    fingerprint: _builtins.str
+    """Another one where weights, or anything else that decides an embedding, differ. Empty: not known."""
     def __init__(
         self,
         *,
@@ -406,11 +412,37 @@ class ModelInfo(_message.Message):
         block_size: _builtins.int = ...,
         parameter_count: _builtins.int = ...,
         precision: _builtins.str = ...,
+        embedding_size: _builtins.int = ...,
+        fingerprint: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "block_size", b"block_size", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "block_size", b"block_size", "embedding_size", b"embedding_size", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelInfo: _TypeAlias = ModelInfo  # noqa: Y015
+
+@_typing.final
+class Embedding(_message.Message):
+    """A vector that stands for the meaning of a text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Its elements, as the model computed them."""
+
+    def __init__(
+        self,
+        *,
+        values: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Embedding: _TypeAlias = Embedding  # noqa: Y015

@@ -281,6 +281,83 @@ class StreamChatResponse(_message.Message):
 Global___StreamChatResponse: _TypeAlias = StreamChatResponse  # noqa: Y015
 
 @_typing.final
+class EmbedRequest(_message.Message):
+    """What to make embeddings of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    DIMENSION_COUNT_FIELD_NUMBER: _builtins.int
+    MAX_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The model to use."""
+    dimension_count: _builtins.int
+    """Elements to keep of each embedding, which is then scaled to unit length again. Unset keeps all."""
+    max_token_count: _builtins.int
+    """Most tokens of each input: its end is cut. Unset refuses inputs that the model cannot read whole."""
+    priority_class: _generation_pb2.PriorityClass.ValueType
+    """How urgent the request is."""
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___EmbeddingInput]:
+        """The inputs. At least one."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        inputs: _abc.Iterable[Global___EmbeddingInput] | None = ...,
+        dimension_count: _builtins.int | None = ...,
+        max_token_count: _builtins.int | None = ...,
+        priority_class: _generation_pb2.PriorityClass.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_dimension_count", b"_dimension_count", "_max_token_count", b"_max_token_count", "dimension_count", b"dimension_count", "max_token_count", b"max_token_count"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dimension_count", b"_dimension_count", "_max_token_count", b"_max_token_count", "dimension_count", b"dimension_count", "inputs", b"inputs", "max_token_count", b"max_token_count", "model", b"model", "priority_class", b"priority_class"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__dimension_count: _TypeAlias = _typing.Literal["dimension_count"]  # noqa: Y015
+    _WhichOneofArgType__dimension_count: _TypeAlias = _typing.Literal["_dimension_count", b"_dimension_count"]  # noqa: Y015
+    _WhichOneofReturnType__max_token_count: _TypeAlias = _typing.Literal["max_token_count"]  # noqa: Y015
+    _WhichOneofArgType__max_token_count: _TypeAlias = _typing.Literal["_max_token_count", b"_max_token_count"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__dimension_count) -> _WhichOneofReturnType__dimension_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_token_count) -> _WhichOneofReturnType__max_token_count | None: ...
+
+Global___EmbedRequest: _TypeAlias = EmbedRequest  # noqa: Y015
+
+@_typing.final
+class EmbedResponse(_message.Message):
+    """The embeddings."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EMBEDDINGS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def embeddings(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Embedding]:
+        """One per input, in order."""
+
+    @_builtins.property
+    def usage(self) -> Global___TokenUsage:
+        """What they used."""
+
+    def __init__(
+        self,
+        *,
+        embeddings: _abc.Iterable[_generation_pb2.Embedding] | None = ...,
+        usage: Global___TokenUsage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embeddings", b"embeddings", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EmbedResponse: _TypeAlias = EmbedResponse  # noqa: Y015
+
+@_typing.final
 class ListModelsRequest(_message.Message):
     """Asks for the models."""
 
@@ -320,6 +397,36 @@ class ListModelsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListModelsResponse: _TypeAlias = ListModelsResponse  # noqa: Y015
+
+@_typing.final
+class EmbeddingInput(_message.Message):
+    """A text to make an embedding of."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """As text."""
+    @_builtins.property
+    def token_ids(self) -> Global___TokenIds:
+        """As token ids."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        token_ids: Global___TokenIds | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["text", "token_ids"]  # noqa: Y015
+    _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
+
+Global___EmbeddingInput: _TypeAlias = EmbeddingInput  # noqa: Y015
 
 @_typing.final
 class TokenIds(_message.Message):

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class InferenceServiceStub:
-    """Generates text.
+    """Generates text and makes embeddings.
     """
 
     def __init__(self, channel):
@@ -55,6 +55,11 @@ class InferenceServiceStub:
                 request_serializer=headrace_dot_v1_dot_inference__pb2.StreamChatRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_inference__pb2.StreamChatResponse.FromString,
                 _registered_method=True)
+        self.Embed = channel.unary_unary(
+                '/headrace.v1.InferenceService/Embed',
+                request_serializer=headrace_dot_v1_dot_inference__pb2.EmbedRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_inference__pb2.EmbedResponse.FromString,
+                _registered_method=True)
         self.ListModels = channel.unary_unary(
                 '/headrace.v1.InferenceService/ListModels',
                 request_serializer=headrace_dot_v1_dot_inference__pb2.ListModelsRequest.SerializeToString,
@@ -63,7 +68,7 @@ class InferenceServiceStub:
 
 
 class InferenceServiceServicer:
-    """Generates text.
+    """Generates text and makes embeddings.
     """
 
     def Generate(self, request, context):
@@ -89,6 +94,13 @@ class InferenceServiceServicer:
 
     def StreamChat(self, request, context):
         """Answers a conversation and streams the result.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Embed(self, request, context):
+        """Makes one embedding of each input.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -124,6 +136,11 @@ def add_InferenceServiceServicer_to_server(servicer, server):
                     request_deserializer=headrace_dot_v1_dot_inference__pb2.StreamChatRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_inference__pb2.StreamChatResponse.SerializeToString,
             ),
+            'Embed': grpc.unary_unary_rpc_method_handler(
+                    servicer.Embed,
+                    request_deserializer=headrace_dot_v1_dot_inference__pb2.EmbedRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_inference__pb2.EmbedResponse.SerializeToString,
+            ),
             'ListModels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListModels,
                     request_deserializer=headrace_dot_v1_dot_inference__pb2.ListModelsRequest.FromString,
@@ -138,7 +155,7 @@ def add_InferenceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class InferenceService:
-    """Generates text.
+    """Generates text and makes embeddings.
     """
 
     @staticmethod
@@ -239,6 +256,33 @@ class InferenceService:
             '/headrace.v1.InferenceService/StreamChat',
             headrace_dot_v1_dot_inference__pb2.StreamChatRequest.SerializeToString,
             headrace_dot_v1_dot_inference__pb2.StreamChatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Embed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.InferenceService/Embed',
+            headrace_dot_v1_dot_inference__pb2.EmbedRequest.SerializeToString,
+            headrace_dot_v1_dot_inference__pb2.EmbedResponse.FromString,
             options,
             channel_credentials,
             insecure,

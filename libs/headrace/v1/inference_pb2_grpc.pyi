@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class InferenceServiceStub:
-    """Generates text."""
+    """Generates text and makes embeddings."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -41,12 +41,14 @@ class InferenceServiceStub:
     """Answers a conversation and returns the whole result."""
     StreamChat: _grpc.UnaryStreamMultiCallable[_inference_pb2.StreamChatRequest, _inference_pb2.StreamChatResponse]
     """Answers a conversation and streams the result."""
+    Embed: _grpc.UnaryUnaryMultiCallable[_inference_pb2.EmbedRequest, _inference_pb2.EmbedResponse]
+    """Makes one embedding of each input."""
     ListModels: _grpc.UnaryUnaryMultiCallable[_inference_pb2.ListModelsRequest, _inference_pb2.ListModelsResponse]
     """Lists the models that are served."""
 
 @_typing.type_check_only
 class InferenceServiceAsyncStub(InferenceServiceStub):
-    """Generates text."""
+    """Generates text and makes embeddings."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Generate: _aio.UnaryUnaryMultiCallable[_inference_pb2.GenerateRequest, _inference_pb2.GenerateResponse]  # type: ignore[assignment]
@@ -57,11 +59,13 @@ class InferenceServiceAsyncStub(InferenceServiceStub):
     """Answers a conversation and returns the whole result."""
     StreamChat: _aio.UnaryStreamMultiCallable[_inference_pb2.StreamChatRequest, _inference_pb2.StreamChatResponse]  # type: ignore[assignment]
     """Answers a conversation and streams the result."""
+    Embed: _aio.UnaryUnaryMultiCallable[_inference_pb2.EmbedRequest, _inference_pb2.EmbedResponse]  # type: ignore[assignment]
+    """Makes one embedding of each input."""
     ListModels: _aio.UnaryUnaryMultiCallable[_inference_pb2.ListModelsRequest, _inference_pb2.ListModelsResponse]  # type: ignore[assignment]
     """Lists the models that are served."""
 
 class InferenceServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Generates text."""
+    """Generates text and makes embeddings."""
 
     @_abc_1.abstractmethod
     def Generate(
@@ -94,6 +98,14 @@ class InferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_inference_pb2.StreamChatResponse], _abc.AsyncIterator[_inference_pb2.StreamChatResponse]]:
         """Answers a conversation and streams the result."""
+
+    @_abc_1.abstractmethod
+    def Embed(
+        self,
+        request: _inference_pb2.EmbedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_inference_pb2.EmbedResponse, _abc.Awaitable[_inference_pb2.EmbedResponse]]:
+        """Makes one embedding of each input."""
 
     @_abc_1.abstractmethod
     def ListModels(

@@ -149,6 +149,7 @@ class Generation(_message.Message):
     GATEWAY_ID_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     CACHE_SALT_FIELD_NUMBER: _builtins.int
+    EMBEDS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names the request in every service, log and trace."""
     attempt: _builtins.int
@@ -161,6 +162,8 @@ class Generation(_message.Message):
     """The trace that the request belongs to, as a W3C `traceparent`. Empty means none."""
     cache_salt: _builtins.str
     """Prefix-cache entries are shared only among requests with the same salt."""
+    embeds: _builtins.bool
+    """Whether the embedding of the prompt is wanted, and no tokens."""
     @_builtins.property
     def prompt_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The prompt. At least one id."""
@@ -185,10 +188,11 @@ class Generation(_message.Message):
         gateway_id: _builtins.str = ...,
         traceparent: _builtins.str = ...,
         cache_salt: _builtins.str = ...,
+        embeds: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling_params", b"sampling_params"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cache_salt", b"cache_salt", "gateway_id", b"gateway_id", "model", b"model", "output_token_ids", b"output_token_ids", "prompt_token_ids", b"prompt_token_ids", "request_id", b"request_id", "sampling_params", b"sampling_params", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cache_salt", b"cache_salt", "embeds", b"embeds", "gateway_id", b"gateway_id", "model", b"model", "output_token_ids", b"output_token_ids", "prompt_token_ids", b"prompt_token_ids", "request_id", b"request_id", "sampling_params", b"sampling_params", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

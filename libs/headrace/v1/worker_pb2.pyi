@@ -335,6 +335,7 @@ class TokenDelta(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     CACHED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
+    EMBEDDING_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request."""
     attempt: _builtins.int
@@ -365,6 +366,10 @@ class TokenDelta(_message.Message):
     def timings(self) -> _generation_pb2.WorkerTimings:
         """Time spent on the worker; only in the last delta."""
 
+    @_builtins.property
+    def embedding(self) -> _generation_pb2.Embedding:
+        """The embedding of the prompt, where that was asked for; only in the last delta, which is then the only one."""
+
     def __init__(
         self,
         *,
@@ -378,10 +383,11 @@ class TokenDelta(_message.Message):
         error: _status_pb2.Status | None = ...,
         cached_token_count: _builtins.int = ...,
         timings: _generation_pb2.WorkerTimings | None = ...,
+        embedding: _generation_pb2.Embedding | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "timings", b"timings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["embedding", b"embedding", "error", b"error", "timings", b"timings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cached_token_count", b"cached_token_count", "error", b"error", "finish_reason", b"finish_reason", "first_index", b"first_index", "logprobs", b"logprobs", "prompt_logprobs", b"prompt_logprobs", "request_id", b"request_id", "timings", b"timings", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cached_token_count", b"cached_token_count", "embedding", b"embedding", "error", b"error", "finish_reason", b"finish_reason", "first_index", b"first_index", "logprobs", b"logprobs", "prompt_logprobs", b"prompt_logprobs", "request_id", b"request_id", "timings", b"timings", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,6 +15,7 @@ from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.scheduler import GrpcSchedulerClient
 from headrace.clients.tokenizer import GrpcTokenizerClient
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.embedding_routes import EmbeddingRoutes
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.generation_routes import GenerationRoutes
 from headrace.gateway.http_server import HttpServer
@@ -50,7 +51,8 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
         )
         health = PlatformHealth({"tokenizer": tokenizer, "scheduler": scheduler, "cache": cache}, fleet, bus)
         generation = GenerationRoutes(settings, pipeline, ledger)
-        http = HttpServer(Routes(settings, generation, pipeline, health, REGISTRY), settings.http_address)
+        embedding = EmbeddingRoutes(settings, pipeline, ledger)
+        http = HttpServer(Routes(settings, generation, embedding, pipeline, health, REGISTRY), settings.http_address)
         servicer = InferenceServicer(settings, pipeline, ledger)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)

@@ -28,6 +28,8 @@ class GatewaySettings(ServiceSettings):
     """Most requests open at once. More are refused as overloaded."""
     max_choices: int = Field(default=128, ge=1)
     """Most sequences that one request may ask for (prompts times n)."""
+    max_inputs: int = Field(default=2048, ge=1)
+    """Most inputs of one request for embeddings."""
     default_timeout_seconds: float = Field(default=600.0, gt=0)
     """Deadline of a request that does not bring its own."""
     heartbeat_seconds: float = Field(default=5.0, gt=0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import grpc
 
 from headrace.clients.worker import GrpcWorkerClient
-from headrace.errors import ModelNotFound
+from headrace.errors import ModelNotFound, Unsupported
 from headrace.gateway.attachment import Attachment, Inboxes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.inbox import WorkerLost
@@ -61,6 +61,22 @@ class Fleet:
             known = ", ".join(sorted(models)) or "none is ready yet"
             raise ModelNotFound(f"model {name!r} does not exist; there are: {known}", param="model")
         return models[name]
+
+    def text_model(self, name: str) -> ModelInfo:
+        """Raises ModelNotFound, or Unsupported for one that makes embeddings."""
+        model = self.model(name)
+        if model.embedding_size:
+            raise Unsupported(f"model {name!r} makes embeddings and no text; use /v1/embeddings", param="model")
+        return model
+
+    def embedding_model(self, name: str) -> ModelInfo:
+        """Raises ModelNotFound, or Unsupported for one that makes text."""
+        model = self.model(name)
+        if not model.embedding_size:
+            others = sorted(other for other, info in self.models().items() if info.embedding_size)
+            known = f"use {', '.join(others)}" if others else "serve an encoder beside it for that"
+            raise Unsupported(f"model {name!r} makes text and no embeddings; {known}", param="model")
+        return model
 
     def observe(self, status: WorkerStatus) -> None:
         """A worker said how it is."""

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import logging
-import re
-import time
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 
 from headrace.errors import HeadraceError, InvalidRequest, RequestCancelled
+from headrace.gateway.admission import Admission
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.error_body import error_body
 from headrace.gateway.http_exchange import DONE, HttpExchange, data_event
@@ -18,16 +17,10 @@ from headrace.gateway.ledger import Ledger
 from headrace.gateway.merged import merged
 from headrace.gateway.openai_options import chat_options, completion_options, messages_of, prompts_of
 from headrace.gateway.openai_response import ChatFormat, CompletionFormat, ResponseFormat, choices_of
-from headrace.gateway.openai_schema import Body, ChatBody, CompletionBody, ignored_fields, parse
+from headrace.gateway.openai_schema import Body, ChatBody, CompletionBody, parse
 from headrace.gateway.pipeline import Pipeline
 from headrace.gateway.text_stream import Piece
 from headrace.rpc.deadline import Deadline
-from headrace.telemetry.logs import bound_request_id
-from headrace.telemetry.traces import continued_trace, current_traceparent, span
-
-MAX_TIMEOUT_MS = 24 * 3600 * 1000
-PUBLIC_TENANT = "public"
-_SOME_DIGITS = re.compile(r"[0-9]{1,9}")
 
 _log = logging.getLogger(__name__)
 Prepare = Callable[[Envelope], Awaitable[tuple[Job, ResponseFormat]]]
@@ -39,7 +32,7 @@ class GenerationRoutes:
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings
         self._pipeline = pipeline
-        self._ledger = ledger
+        self._admission = Admission(settings, pipeline, ledger)
 
     async def completions(self, exchange: HttpExchange) -> None:
         body = parse(CompletionBody, await exchange.read_body())
@@ -69,42 +62,8 @@ class GenerationRoutes:
         await self._run(exchange, body, prepare)
 
     async def _run(self, exchange: HttpExchange, body: Body, prepare: Prepare) -> None:
-        if unknown := ignored_fields(body, self._settings.strict):
-            exchange.headers["x-headrace-ignored-fields"] = ", ".join(unknown).encode("ascii", "replace").decode()
-        self._pipeline.fleet.model(body.model)
-        request_id = exchange.headers["x-request-id"]
-        traceparent = exchange.header("traceparent") or ""
-        with (
-            bound_request_id(request_id),
-            continued_trace(traceparent),
-            span(f"generate {body.model}", {"gen_ai.request.model": body.model, "headrace.request_id": request_id}),
-            self._ledger.open_request(request_id, body.model),
-        ):
-            envelope = self._envelope(exchange, request_id)
-            write = self._stream if body.stream else self._respond
-            await exchange.unless_client_leaves(write(exchange, body, prepare, envelope))
-
-    def _envelope(self, exchange: HttpExchange, request_id: str) -> Envelope:
-        return Envelope(
-            # A client may use one id for several requests; what it names inside the platform must be unique.
-            request_id=f"{request_id}.{uuid.uuid4().hex[:8]}",
-            accepted=time.monotonic(),
-            deadline=Deadline.after(self._timeout_seconds(exchange)),
-            tenant=PUBLIC_TENANT,
-            traceparent=current_traceparent() or (exchange.header("traceparent") or ""),
-            use_cache=exchange.header("x-headrace-cache") == "on",
-        )
-
-    def _timeout_seconds(self, exchange: HttpExchange) -> float:
-        given = exchange.header("x-headrace-timeout-ms")
-        if given is None:
-            return self._settings.default_timeout_seconds
-        if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_TIMEOUT_MS:
-            raise InvalidRequest(
-                f"x-headrace-timeout-ms must be a whole number from 1 to {MAX_TIMEOUT_MS}",
-                param="x-headrace-timeout-ms",
-            )
-        return int(given) / 1000
+        write = self._stream if body.stream else self._respond
+        await self._admission.run(exchange, body, "generate", partial(write, exchange, body, prepare))
 
     def _check_choice_count(self, count: int) -> None:
         if count > self._settings.max_choices:

@@ -5,17 +5,21 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import grpc
 
 from headrace.errors import InvalidRequest
+from headrace.gateway.admission import PUBLIC_TENANT
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.generation_routes import PUBLIC_TENANT
+from headrace.gateway.embedding_format import kept
+from headrace.gateway.embedding_job import EmbeddingOptions
 from headrace.gateway.job import Envelope, Job, Options
+from headrace.gateway.joined import joined
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.openai_options import check_stop_texts
-from headrace.gateway.pipeline import Pipeline, Prompt
+from headrace.gateway.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
 from headrace.gateway.requested_grammar import check_grammar
 from headrace.gateway.text_stream import Piece
 from headrace.rpc.deadline import Deadline
@@ -23,7 +27,7 @@ from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import current_traceparent
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1 import inference_pb2_grpc
-from headrace.v1.generation_pb2 import SamplingParams
+from headrace.v1.generation_pb2 import Embedding, SamplingParams
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Prepare = Callable[[Envelope], Awaitable[Job]]
@@ -64,6 +68,27 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
                     yield pb.StreamChatResponse(chunk=event)
                 else:
                     yield pb.StreamChatResponse(summary=event)
+
+    async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:  # noqa: N802
+        inputs = _inputs(request, self._settings.max_inputs)
+        options = EmbeddingOptions(
+            dimension_count=request.dimension_count if request.HasField("dimension_count") else None,
+            max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
+            priority_class=request.priority_class,
+        )
+        self._pipeline.fleet.model(request.model)
+        request_id = uuid.uuid4().hex
+        with bound_request_id(request_id), self._ledger.open_request(request_id, request.model):
+            envelope = self._envelope(request_id, context, caches=True)
+            job = await self._pipeline.prepare_embeddings(request.model, inputs, options, envelope)
+            calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
+            found = await joined(calls, SEQUENCES_AT_ONCE)
+            return pb.EmbedResponse(
+                embeddings=[
+                    Embedding(values=kept(embedding.values, job.options.dimension_count)) for embedding in found
+                ],
+                usage=pb.TokenUsage(prompt_token_count=job.token_count),
+            )
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
         models = self._pipeline.fleet.models()
@@ -121,7 +146,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             )
             yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
 
-    def _envelope(self, request_id: str, context: Context) -> Envelope:
+    def _envelope(self, request_id: str, context: Context, *, caches: bool = False) -> Envelope:
         remaining = context.time_remaining()
         limit = self._settings.default_timeout_seconds
         return Envelope(
@@ -130,8 +155,19 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             deadline=Deadline.after(limit if remaining is None else min(limit, remaining)),
             tenant=PUBLIC_TENANT,
             traceparent=current_traceparent(),
-            use_cache=False,
+            use_cache=caches,
         )
+
+
+def _inputs(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
+    if not 1 <= len(request.inputs) <= limit:
+        raise InvalidRequest(f"there are {len(request.inputs)} inputs; there must be 1 to {limit}", param="inputs")
+    if any(given.WhichOneof("content") is None for given in request.inputs):
+        raise InvalidRequest("an input is missing: set text or token_ids", param="inputs")
+    return [
+        given.text if given.WhichOneof("content") == "text" else list(given.token_ids.values)
+        for given in request.inputs
+    ]
 
 
 def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Options:

@@ -4,7 +4,7 @@ import secrets
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.job import Options
-from headrace.gateway.openai_schema import Body, ChatBody, CompletionBody
+from headrace.gateway.openai_schema import Body, ChatBody, CompletionBody, EmbeddingBody
 from headrace.gateway.pipeline import Prompt
 from headrace.gateway.requested_grammar import requested_grammar
 from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
@@ -56,6 +56,17 @@ def prompts_of(body: CompletionBody) -> list[Prompt]:
         raise InvalidRequest("the prompt is empty", param="prompt")
     token_ids = [entry for entry in prompt if isinstance(entry, int)]
     return [token_ids] if token_ids else [entry for entry in prompt if not isinstance(entry, int)]
+
+
+def inputs_of(body: EmbeddingBody) -> list[Prompt]:
+    """The inputs of a request for embeddings, each a text or a list of token ids."""
+    given = body.input
+    if isinstance(given, str):
+        return [given]
+    if not given:
+        raise InvalidRequest("the input is empty", param="input")
+    token_ids = [entry for entry in given if isinstance(entry, int)]
+    return [token_ids] if token_ids else [entry for entry in given if not isinstance(entry, int)]
 
 
 def messages_of(body: ChatBody) -> list[ChatMessage]:

@@ -23,12 +23,18 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
-class Body(BaseModel):
-    """Fields that completions and chat share."""
+class ModelBody(BaseModel):
+    """Fields that all requests to a model share."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=())
 
     model: str
+    user: str | None = None
+
+
+class Body(ModelBody):
+    """Fields that completions and chat share."""
+
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     n: int | None = Field(default=None, ge=1)
@@ -39,7 +45,6 @@ class Body(BaseModel):
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    user: str | None = None
     metadata: dict[str, Any] | None = None
     service_tier: Literal["auto", "default", "flex", "priority"] | None = None
     top_k: int | None = Field(default=None, ge=-1)
@@ -76,6 +81,16 @@ class CompletionBody(Body):
     max_tokens: int | None = Field(default=None, ge=0)
     logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
     echo: bool | None = None
+    add_special_tokens: bool | None = None
+
+
+class EmbeddingBody(ModelBody):
+    """POST /v1/embeddings."""
+
+    input: str | list[str] | list[TokenId] | list[list[TokenId]]
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: int | None = Field(default=None, ge=1)
+    truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
     add_special_tokens: bool | None = None
 
 
@@ -208,6 +223,7 @@ def _explain(error: ValidationError) -> InvalidRequest:
 
 
 _UNIONS = {
+    "input": "a string, a list of strings, a list of token ids, or a list of lists of token ids",
     "prompt": "a string, a list of strings, a list of token ids, or a list of lists of token ids",
     "stop": "a string or a list of strings",
 }

@@ -5,28 +5,34 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TypeVar
 
 from headrace.clients.cache import CacheClient
 from headrace.clients.scheduler import SchedulerClient
 from headrace.clients.tokenizer import TokenizerClient
-from headrace.errors import DeadlineExceeded, HeadraceError, InvalidRequest, Unavailable, Unsupported
+from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.detokenizer import Vocabulary
+from headrace.gateway.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.job import Envelope, Job, Options
+from headrace.gateway.joined import joined
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.gateway.text_stream import Piece, text_pieces
 from headrace.gateway.token_stream import TokenStream
 from headrace.gateway.vocabularies import Vocabularies
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.traces import span
+from headrace.v1.generation_pb2 import Embedding
 from headrace.v1.tokenizer_pb2 import ChatMessage
 from headrace.v1.worker_pb2 import TokenDelta
 
 CACHE_TIMEOUT = 0.25
 """Seconds that the response cache may take. Without an answer the request runs as if there were none."""
 TOKENIZER_RETRY_PAUSE = 0.1
+SEQUENCES_AT_ONCE = 128
+"""Of one request for embeddings: the rest waits here and not in the queue of the model, where others wait too."""
 
 Prompt = str | list[int]
 T = TypeVar("T")
@@ -60,7 +66,7 @@ class Pipeline:
         envelope: Envelope,
     ) -> Job:
         """Encodes what is text and checks the rest. Raises HeadraceError."""
-        model_info = self.fleet.model(model)
+        model_info = self.fleet.text_model(model)
         if not all(prompts):
             raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
         encoded = [
@@ -78,7 +84,7 @@ class Pipeline:
         self, model: str, messages: Sequence[ChatMessage], options: Options, envelope: Envelope
     ) -> Job:
         """Renders and encodes a conversation, and checks it. Raises HeadraceError."""
-        model_info = self.fleet.model(model)
+        model_info = self.fleet.text_model(model)
         vocabulary = await self._vocabulary(model, envelope.deadline)
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
@@ -87,14 +93,40 @@ class Pipeline:
         job.check()
         return job
 
+    async def prepare_embeddings(
+        self, model: str, inputs: Sequence[Prompt], options: EmbeddingOptions, envelope: Envelope
+    ) -> EmbeddingJob:
+        """Encodes what is text, cuts what may be cut, and checks the rest. Raises HeadraceError."""
+        model_info = self.fleet.embedding_model(model)
+        options.check(model_info)
+        limit, special = options.limit(model_info), options.add_special_tokens
+
+        async def encode(given: Prompt) -> list[int]:
+            if not isinstance(given, str):
+                return given[:limit]
+            if not given:
+                raise InvalidRequest("the input is empty: it must have at least one character", param="input")
+            return await self.encode_text(model, given, special, envelope.deadline, limit)
+
+        encoded = await joined([partial(encode, given) for given in inputs], SEQUENCES_AT_ONCE)
+        job = EmbeddingJob(envelope, model_info, encoded, options)
+        job.check()
+        return job
+
     async def _vocabulary(self, model: str, deadline: Deadline) -> Vocabulary:
         return await _until_available(lambda: self.vocabularies.get(model, deadline.remaining), deadline)
 
     async def encode_text(
-        self, model: str, text: str, add_special_tokens: bool | None, deadline: Deadline
+        self,
+        model: str,
+        text: str,
+        add_special_tokens: bool | None,
+        deadline: Deadline,
+        max_token_count: int | None = None,
     ) -> list[int]:
         return await _until_available(
-            lambda: self._tokenizer.encode_text(model, text, add_special_tokens, deadline.remaining), deadline
+            lambda: self._tokenizer.encode_text(model, text, add_special_tokens, deadline.remaining, max_token_count),
+            deadline,
         )
 
     async def encode_chat(
@@ -119,8 +151,17 @@ class Pipeline:
                 async for piece in pieces:
                     yield piece
 
+    async def embedding(self, sequence: SequenceRequest) -> Embedding:
+        """The embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
+        with span("embed", {"gen_ai.request.model": sequence.model, "headrace.request_id": sequence.request_id}):
+            async with aclosing(self._deltas(sequence)) as deltas:
+                async for delta in deltas:
+                    if delta.HasField("embedding"):
+                        return delta.embedding
+        raise InternalError(f"sequence {sequence.request_id} ended without its embedding", stage="prefill")
+
     async def _deltas(self, sequence: SequenceRequest) -> AsyncGenerator[TokenDelta, None]:
-        remembers = sequence.use_cache and _is_deterministic(sequence)
+        remembers = sequence.use_cache and (sequence.embeds or _is_deterministic(sequence))
         key = _cache_key(sequence) if remembers else b""
         if remembers and (known := await self._recall(sequence, key)) is not None:
             yield known
@@ -173,6 +214,8 @@ def _is_deterministic(sequence: SequenceRequest) -> bool:
 def _cache_key(sequence: SequenceRequest) -> bytes:
     """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
     digest = hashlib.blake2b(sequence.model.encode() + b"\0", digest_size=32)
+    if sequence.embeds:
+        digest.update(b"embedding " + sequence.fingerprint.encode() + b"\0")
     params = sequence.sampling_params.SerializeToString(deterministic=True)
     digest.update(len(params).to_bytes(4, "little") + params)
     digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))

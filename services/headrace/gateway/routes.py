@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
 from headrace.errors.table import row_of
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.embedding_routes import EmbeddingRoutes
 from headrace.gateway.error_body import error_body, error_headers
 from headrace.gateway.generation_routes import GenerationRoutes
 from headrace.gateway.http_exchange import Handler, HttpExchange
@@ -33,6 +34,7 @@ class Routes:
         self,
         settings: GatewaySettings,
         generation: GenerationRoutes,
+        embedding: EmbeddingRoutes,
         pipeline: Pipeline,
         health: PlatformHealth,
         registry: CollectorRegistry,
@@ -45,6 +47,7 @@ class Routes:
         self._handlers: dict[str, dict[str, Handler]] = {
             "/v1/chat/completions": {"POST": generation.chat_completions},
             "/v1/completions": {"POST": generation.completions},
+            "/v1/embeddings": {"POST": embedding.embeddings},
             "/v1/models": {"GET": self._list_models},
             "/tokenize": {"POST": self._tokenize},
             "/detokenize": {"POST": self._detokenize},
@@ -88,7 +91,7 @@ class Routes:
         await exchange.send_json(row_of(error).http_status, error_body(error))
 
     def _describe(self, model: ModelInfo) -> dict[str, object]:
-        return {
+        described = {
             "id": model.model,
             "object": "model",
             "created": self._started,
@@ -98,6 +101,7 @@ class Routes:
             "precision": model.precision,
             "parameter_count": model.parameter_count,
         }
+        return described | ({"embedding_size": model.embedding_size} if model.embedding_size else {})
 
     async def _list_models(self, exchange: HttpExchange) -> None:
         models = self._pipeline.fleet.models()

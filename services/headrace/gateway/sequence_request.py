@@ -1,4 +1,4 @@
-"""One sequence to generate, as the gateway sees it: checked, encoded, ready to be placed."""
+"""One sequence to generate or to embed, as the gateway sees it: checked, encoded, ready to be placed."""
 
 from dataclasses import dataclass
 
@@ -27,3 +27,7 @@ class SequenceRequest:
     skips_special_tokens: bool = True
     use_cache: bool = False
     """Whether a remembered response may answer, and the answer be remembered."""
+    embeds: bool = False
+    """Whether the embedding of the prompt is wanted, and no tokens."""
+    fingerprint: str = ""
+    """The model's: see `ModelInfo`."""

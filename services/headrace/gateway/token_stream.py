@@ -94,6 +94,7 @@ class TokenStream:
             gateway_id=self._gateway_id,
             traceparent=request.traceparent,
             cache_salt=request.tenant,
+            embeds=request.embeds,
         )
         submit = SubmitRequest(
             generation=generation,
@@ -141,12 +142,12 @@ class TokenStream:
             # They came with the first token; a worker that takes over scores the prompt again.
             del delta.prompt_logprobs[:]
         self._received.extend(delta.token_ids)
-        self._measure(len(delta.token_ids))
+        if delta.token_ids or delta.HasField("embedding"):
+            self._measure(len(delta.token_ids))
         return delta
 
     def _measure(self, token_count: int) -> None:
-        if token_count == 0:
-            return
+        """Takes note of new tokens, or of an embedding, which has none."""
         now = time.monotonic()
         self._output_tokens.inc(token_count)
         if self._last_token_time is None:

@@ -134,8 +134,9 @@ class Dispatcher:
     async def _lookup_prefixes(
         self, batch: Sequence[Pending], workers: Sequence[WorkerEntry]
     ) -> dict[str, dict[str, int]]:
-        """Who holds the prompts' prefixes. Asked only when there is a choice; no answer means no preference."""
-        if len(workers) < 2:
+        """Who holds the prompts' prefixes. Asked only when there is a choice and workers keep any; no answer means no
+        preference."""
+        if len(workers) < 2 or not workers[0].block_size:
             return {}
         found: dict[str, dict[str, int]] = {}
         with contextlib.suppress(HeadraceError):

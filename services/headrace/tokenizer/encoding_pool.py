@@ -26,13 +26,15 @@ class EncodingPool:
         self._size = size
         self._executor = self._start()
 
-    async def encode(self, model: str, text: str, add_special_tokens: bool) -> list[int]:
+    async def encode(
+        self, model: str, text: str, add_special_tokens: bool, max_token_count: int | None = None
+    ) -> list[int]:
         """The token ids. Raises Unavailable when the pool died twice over the same text."""
         for _ in range(2):
             executor = self._executor
             try:
                 return await asyncio.get_running_loop().run_in_executor(
-                    executor, _encode, model, text, add_special_tokens
+                    executor, _encode, model, text, add_special_tokens, max_token_count
                 )
             except BrokenProcessPool:
                 if executor is self._executor:
@@ -61,5 +63,5 @@ def _prepare(folders: Mapping[str, Path], parent: int) -> None:
     _models.update({name: TextModel(name, folder) for name, folder in folders.items()})
 
 
-def _encode(model: str, text: str, add_special_tokens: bool) -> list[int]:
-    return _models[model].encode(text, add_special_tokens)
+def _encode(model: str, text: str, add_special_tokens: bool, max_token_count: int | None) -> list[int]:
+    return _models[model].encode(text, add_special_tokens, max_token_count)

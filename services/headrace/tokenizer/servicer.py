@@ -33,10 +33,11 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
             else:
                 text = request.text
                 special = request.add_special_tokens if request.HasField("add_special_tokens") else True
+            limit = request.max_token_count if request.HasField("max_token_count") else None
             _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
             if len(text) <= self._inline_characters:
-                return pb.EncodeResponse(token_ids=model.encode(text, special))
-            return pb.EncodeResponse(token_ids=await self._pool.encode(model.name, text, special))
+                return pb.EncodeResponse(token_ids=model.encode(text, special, limit))
+            return pb.EncodeResponse(token_ids=await self._pool.encode(model.name, text, special, limit))
 
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802
         model = self._model(request.model)

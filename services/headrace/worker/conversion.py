@@ -64,6 +64,8 @@ def to_token_delta(delta: Delta, session: Session) -> TokenDelta:
         converted.logprobs.extend(_to_logprob(entry) for entry in delta.logprobs)
     if delta.prompt_logprobs is not None:
         converted.prompt_logprobs.extend(_to_logprob(entry) for entry in delta.prompt_logprobs)
+    if delta.embedding:
+        converted.embedding.values.extend(delta.embedding)
     if delta.finish_reason is not None:
         converted.finish_reason = _FINISH_REASONS[delta.finish_reason]
     return converted

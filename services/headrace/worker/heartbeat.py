@@ -97,4 +97,6 @@ def _model_info(runtime: Runtime, model: str) -> ModelInfo:
         block_size=spec.block_size,
         parameter_count=spec.parameter_count,
         precision=spec.precision,
+        embedding_size=spec.embedding_size or 0,
+        fingerprint=spec.fingerprint,
     )

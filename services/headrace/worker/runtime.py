@@ -12,7 +12,15 @@ from google.rpc.status_pb2 import Status
 
 from headrace.engine.engine import Engine
 from headrace.engine.request import BlockEvents, Delta, EngineStats
-from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, Overloaded, StageFailed, Unavailable
+from headrace.errors import (
+    DeadlineExceeded,
+    HeadraceError,
+    InternalError,
+    Overloaded,
+    StageFailed,
+    Unavailable,
+    Unsupported,
+)
 from headrace.errors.status import to_status
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation
@@ -119,6 +127,9 @@ class Runtime:
             raise Unavailable("the worker is about to stop", stage="dispatch")
         if generation.model != self._model:
             raise Unavailable(f"this worker serves {self._model}, not {generation.model}", stage="dispatch")
+        if generation.embeds != (self.spec.embedding_size is not None):
+            made = "text" if generation.embeds else "embeddings"
+            raise Unsupported(f"model {self._model} makes {made}, which is not what was asked for", param="model")
         if self.sessions.newest_attempt(generation.request_id) >= generation.attempt:
             raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
         if len(self.sessions) >= self.spec.max_running_count:

@@ -18,7 +18,9 @@ class FakeTokenizer:
     def __init__(self, absences: int) -> None:
         self._absences = absences
 
-    async def encode_text(self, model: str, text: str, add_special_tokens: bool | None, timeout: float) -> list[int]:
+    async def encode_text(
+        self, model: str, text: str, add_special_tokens: bool | None, timeout: float, limit: int | None
+    ) -> list[int]:
         self._absences -= 1
         if self._absences >= 0:
             raise Unavailable("connection refused", stage="tokenize")

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from headrace.errors import ModelNotFound
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.embedding_routes import EmbeddingRoutes
 from headrace.gateway.generation_routes import GenerationRoutes
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.routes import Routes
@@ -28,7 +29,8 @@ async def send(method: str, path: str, **options: Any) -> httpx2.Response:
     pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(model=find_model))
     generation = GenerationRoutes(settings, pipeline, Ledger(8))
     health: Any = SimpleNamespace(ready=True)
-    app = Routes(settings, generation, pipeline, health, CollectorRegistry())
+    embedding = EmbeddingRoutes(settings, pipeline, Ledger(8))
+    app = Routes(settings, generation, embedding, pipeline, health, CollectorRegistry())
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://gateway") as client:
         return await client.request(method, path, **options)
 
