@@ -8,6 +8,7 @@ import pytest
 
 LAYERS = [
     {"v1", "errors", "demo_model"},
+    {"text"},
     {"config", "engine"},
     {"telemetry"},
     {"bus", "rpc"},

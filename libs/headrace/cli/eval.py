@@ -35,7 +35,7 @@ def evaluate(
     Parameters
     ----------
     model
-        A folder, a GGUF file with its tokenizer.json beside it, headrace-demo, or a hub id.
+        A folder, a GGUF file, headrace-demo, or a hub id.
     reference
         The model to compare with, in its usual precision, such as the one that this was quantised from.
     text
@@ -76,8 +76,7 @@ def _measure(
     from headrace.engine.evaluation.token_windows import cut_windows
 
     content = evaluation_text() if text is None else read_text(text)
-    folder = source.folder.parent if source.folder.is_file() else source.folder
-    windows = cut_windows(content, folder, SEQUENCE_LENGTH, limit)
+    windows = cut_windows(content, source.folder, SEQUENCE_LENGTH, limit)
     length = len(windows[0])
     other_source = None if reference is None else resolve([reference])[0]
     other = None if other_source is None else SequenceModel.load(other_source.folder, length, None)

@@ -13,6 +13,7 @@ from headrace.engine import sampler
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
+from headrace.engine.loader.gguf_file import is_gguf
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner, StepLogits
@@ -91,7 +92,7 @@ class TorchEngine:
             parameter_count=model.parameter_count,
         )
         runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)
-        compiler = GrammarCompiler(folder / "tokenizer.json", spec)
+        compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
         speculator = load_speculator(folder, config, spec)
         return cls(spec, runner, compiler, speculator, prefix_cache=config.prefix_cache)
 

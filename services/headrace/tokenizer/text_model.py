@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from headrace.errors import InvalidCheckpoint, Unsupported
 from headrace.tokenizer.chat_template import ChatTemplate
-from headrace.tokenizer.gguf_tokenizer import GgufText
+from headrace.text.gguf_tokenizer import GgufText
 from headrace.tokenizer.pieces import Pieces, pieces_of
 
 

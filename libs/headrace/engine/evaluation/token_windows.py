@@ -4,13 +4,15 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from headrace.engine.loader.gguf_file import is_gguf
 from headrace.errors.tree import ConfigError, InvalidCheckpoint
+from headrace.text.gguf_tokenizer import GgufText
 
 
-def cut_windows(text: str, folder: Path, length: int, limit: int | None = None) -> list[tuple[int, ...]]:
+def cut_windows(text: str, source: Path, length: int, limit: int | None = None) -> list[tuple[int, ...]]:
     """At most `limit` sequences of `length` tokens, each starting as the tokenizer starts a text. Of a text that is
     shorter than one sequence, all of it. Raises InvalidCheckpoint, or ConfigError where there is nothing to score."""
-    tokenizer = _read_tokenizer(folder)
+    tokenizer = _read_tokenizer(source)
     start = tokenizer.encode("").ids
     token_ids = tokenizer.encode(text, add_special_tokens=False).ids
     step = length - len(start)
@@ -21,14 +23,18 @@ def cut_windows(text: str, folder: Path, length: int, limit: int | None = None) 
     return whole[:limit]
 
 
-def _read_tokenizer(folder: Path) -> Tokenizer:
-    path = folder / "tokenizer.json"
-    if not path.is_file():
-        raise InvalidCheckpoint(f"{path} is missing: the text cannot be turned into tokens without it.")
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:
-        raise InvalidCheckpoint(f"{path} cannot be read: {error}.") from error
+def _read_tokenizer(source: Path) -> Tokenizer:
+    """Of a model folder or a GGUF file."""
+    tokenizer = GgufText(source).tokenizer() if is_gguf(source) else _read_tokenizer_json(source / "tokenizer.json")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+def _read_tokenizer_json(path: Path) -> Tokenizer:
+    if not path.is_file():
+        raise InvalidCheckpoint(f"{path} is missing: the text cannot be turned into tokens without it.")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:
+        raise InvalidCheckpoint(f"{path} cannot be read: {error}.") from error

@@ -12,6 +12,7 @@ from headrace.engine.structured.grammar import Grammar
 from headrace.engine.structured.grammar_source import refusal, write_source
 from headrace.engine.structured.token_matcher import TokenMatcher
 from headrace.errors.tree import Unsupported
+from headrace.text.gguf_tokenizer import GgufText
 
 THREAD_COUNT = 2
 """So that one slow grammar does not hold up the next."""
@@ -22,6 +23,7 @@ class GrammarCompiler:
     """Remembers the least recently used grammars, those that cannot be compiled too. One thread owns it."""
 
     def __init__(self, tokenizer_file: Path, spec: EngineSpec, capacity: int = CAPACITY) -> None:
+        """`tokenizer_file` is a tokenizer.json or a GGUF file, and is read with the first grammar."""
         self._tokenizer_file = tokenizer_file
         self._spec = spec
         self._capacity = capacity
@@ -60,15 +62,22 @@ class GrammarCompiler:
             return self._tokenizer
 
     def _read_tokenizer(self) -> LLTokenizer:
-        if not self._tokenizer_file.is_file():
-            raise Unsupported("structured output needs a tokenizer.json in the folder of the model")
         if not self._spec.eos_token_ids:
             raise Unsupported("structured output needs a model that names an end-of-sequence token")
         try:
             return LLTokenizer(
-                self._tokenizer_file.read_text(encoding="utf-8"),
+                _read_tokenizer_json(self._tokenizer_file),
                 n_vocab=self._spec.vocab_size,
                 eos_token=sorted(self._spec.eos_token_ids),
             )
         except ValueError as error:
             raise Unsupported(f"structured output cannot use the tokenizer of this model: {error}") from None
+
+
+def _read_tokenizer_json(path: Path) -> str:
+    """Raises Unsupported or InvalidCheckpoint."""
+    if path.suffix == ".gguf":
+        return str(GgufText(path).tokenizer().to_str())
+    if not path.is_file():
+        raise Unsupported("structured output needs a tokenizer.json in the folder of the model")
+    return path.read_text(encoding="utf-8")

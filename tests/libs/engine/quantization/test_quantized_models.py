@@ -1,6 +1,7 @@
 """Whole models from quantised files: the tokens are those of the weights that the file stands for."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from headrace.demo_model import CHECKPOINT
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.quantization import round_to_nearest
 from headrace.engine.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
-from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.request import Delta, EngineRequest, SamplingParams
+from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.engine.torch_engine import TorchEngine
 from headrace.errors import InvalidCheckpoint, Unsupported
 from headrace.tokenizer.text_model import TextModel
@@ -157,6 +159,25 @@ def test_the_tokenizer_of_a_gguf_file(tmp_path: Path, original: dict[str, Tensor
     messages = [{"role": "user", "content": "Hello"}]
     assert ours.render(messages, True) == theirs.render(messages, True)
     assert ours.eos_token_ids == [4]
+
+
+def answer(folder: Path, grammar: Grammar) -> str:
+    """What the model says within a grammar."""
+    engine = TorchEngine.load(folder, EngineConfig(block_count=64, max_running_count=4))
+    engine.add(EngineRequest("r", PROMPT, SamplingParams(max_tokens=60, temperature=0, grammar=grammar)))
+    deltas: list[Delta] = []
+    while engine.has_work():
+        deltas += engine.step()
+    engine.close()
+    return TextModel("m", CHECKPOINT).decode([token for delta in deltas for token in delta.token_ids], True)
+
+
+def test_grammars_take_the_vocabulary_of_a_gguf_file(tmp_path: Path, original: dict[str, Tensor]) -> None:
+    path = write_gguf(tmp_path / "model.gguf", original, gguf.GGMLQuantizationType.F32)
+    grammar = Grammar(GrammarKind.REGEX, r"(é|[0-9]{2}-){1,4}(yes|no) <end>")
+    said = answer(path, grammar)
+    assert re.fullmatch(grammar.text, said)
+    assert said == answer(CHECKPOINT, grammar)
 
 
 def test_broken_gguf_files_are_typed_errors(tmp_path: Path, original: dict[str, Tensor]) -> None:

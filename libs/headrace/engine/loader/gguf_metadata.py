@@ -1,0 +1,61 @@
+"""The metadata of a GGUF file, read with care: files come from outside."""
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+
+from headrace.errors.tree import InvalidCheckpoint
+
+
+class GgufMetadata:
+    """Values by key. Numbers that are missing or no numbers raise InvalidCheckpoint naming the key."""
+
+    def __init__(self, path: Path, reader: gguf.GGUFReader) -> None:
+        self.path = path
+        self._reader = reader
+        self.architecture = str(self.get("general.architecture", "unknown"))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A value as it is in the file."""
+        try:
+            field = self._reader.get_field(key)
+            return default if field is None else field.contents()
+        except (ValueError, KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
+            raise InvalidCheckpoint(f"{self.path}: metadata {key} cannot be read: {error!r}.") from error
+
+    def has(self, key: str) -> bool:
+        """Whether the architecture has a value of its own for `key`."""
+        return self.get(f"{self.architecture}.{key}") is not None
+
+    def text(self, key: str, default: str) -> str:
+        return str(self.get(f"{self.architecture}.{key}", default))
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """Of the architecture: llama.block_count for block_count."""
+        return int(self.number(key, default))
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """Of the architecture, as a number."""
+        name = f"{self.architecture}.{key}"
+        value = self.get(name, default)
+        if value is None:
+            raise InvalidCheckpoint(f"{self.path} has no metadata {name}.")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or value != value
+            or abs(value) == float("inf")
+        ):
+            raise InvalidCheckpoint(f"{self.path}: metadata {name} is {value!r:.80}, not a number.")
+        return value
+
+    @property
+    def eos_token_ids(self) -> list[int]:
+        """All tokens that end a text or a turn."""
+        keys = [f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom")]
+        found = {key: self.get(key) for key in keys}
+        for key, value in found.items():
+            if value is not None and not isinstance(value, int):
+                raise InvalidCheckpoint(f"{self.path}: metadata {key} is {value!r:.80}, not a token.")
+        return [value for value in found.values() if value is not None]

@@ -1,0 +1,148 @@
+"""GGUF files as llama.cpp's converter would write them, with the names that the `gguf` package lists for it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Kind
+from safetensors.torch import load_file
+
+ARCHITECTURES = {
+    "llama": gguf.MODEL_ARCH.LLAMA,
+    "mixtral": gguf.MODEL_ARCH.LLAMA,
+    "mistral": gguf.MODEL_ARCH.LLAMA,
+    "qwen2": gguf.MODEL_ARCH.QWEN2,
+    "qwen3": gguf.MODEL_ARCH.QWEN3,
+    "qwen3_moe": gguf.MODEL_ARCH.QWEN3MOE,
+    "phi3": gguf.MODEL_ARCH.PHI3,
+    "gemma2": gguf.MODEL_ARCH.GEMMA2,
+    "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
+}
+"""By `model_type`."""
+FP16_OFFSETS = {
+    Kind.Q4_0: (0,),
+    Kind.Q4_1: (0, 2),
+    Kind.Q5_0: (0,),
+    Kind.Q8_0: (0,),
+    Kind.Q4_K: (0, 2),
+    Kind.Q5_K: (0, 2),
+    Kind.Q6_K: (208,),
+}
+"""Where a block of each kind has its fp16 scales; everything else in it is integers, and any bytes will do."""
+
+
+def random_blocks(kind: Kind, rows: int, columns: int, seed: int, size: float = 0.02) -> np.ndarray:
+    """uint8 [rows, bytes]: random blocks whose scales are positive numbers up to `size`."""
+    values, bytes_per_block = gguf.GGML_QUANT_SIZES[kind]
+    generator = np.random.default_rng(seed)
+    blocks = generator.integers(0, 256, (rows * columns // values, bytes_per_block), dtype=np.uint8)
+    for offset in FP16_OFFSETS[kind]:
+        scales = generator.uniform(size / 10, size, (len(blocks), 1)).astype(np.float16)
+        blocks[:, offset : offset + 2] = scales.view(np.uint8)
+    return blocks.reshape(rows, -1)
+
+
+def open_writer(path: Path, config: dict[str, Any]) -> gguf.GGUFWriter:
+    """A file with the metadata that config.json implies, and no tensor yet."""
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[ARCHITECTURES[config["model_type"]]])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    if config.get("head_dim"):
+        writer.add_key_length(config["head_dim"])
+    if experts := config.get("num_experts") or config.get("num_local_experts"):
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+    if config.get("moe_intermediate_size"):
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if config.get("sliding_window") and config["model_type"] in ("gemma2", "gemma3_text", "phi3"):
+        writer.add_sliding_window(config["sliding_window"])
+    for key, add in (
+        ("attn_logit_softcapping", writer.add_attn_logit_softcapping),
+        ("final_logit_softcapping", writer.add_final_logit_softcapping),
+    ):
+        if config.get(key):
+            add(config[key])
+    add_rope(writer, config)
+    return writer
+
+
+def add_rope(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
+    rope = config["rope_parameters"]
+    rope = rope.get("full_attention", rope)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    head_size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    writer.add_rope_dimension_count(int(head_size * rope.get("partial_rotary_factor", 1)))
+    if rope["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "longrope":
+        writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
+        for kind in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{kind}.weight", np.array(rope[f"{kind}_factor"], dtype=np.float32))
+
+
+def close_writer(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def convert(folder: Path, path: Path, kind: Kind = Kind.F32) -> Path:
+    """Converts a Hugging Face folder. Vectors and routers stay in fp32."""
+    config = json.loads((folder / "config.json").read_text())
+    writer = open_writer(path, config)
+    names = gguf.get_tensor_name_map(ARCHITECTURES[config["model_type"]], config["num_hidden_layers"])
+    for name, values in merge_experts(load_arrays(folder)).items():
+        target = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        assert target is not None, name
+        values = convert_values(name, values, config)
+        if values.ndim == 1 or "ffn_gate_inp" in target or kind == Kind.F32:
+            writer.add_tensor(target, values)
+        else:
+            writer.add_tensor(target, gguf.quantize(values, kind), raw_dtype=kind)
+    close_writer(writer)
+    return path
+
+
+def load_arrays(folder: Path) -> dict[str, np.ndarray]:
+    return {name: tensor.float().numpy() for name, tensor in load_file(folder / "model.safetensors").items()}
+
+
+def merge_experts(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A projection of all experts becomes one tensor [experts, out, in]."""
+    merged: dict[str, Any] = {}
+    for name, values in tensors.items():
+        if found := re.fullmatch(r"(.*\.experts)\.(\d+)(\..*)", name):
+            merged.setdefault(found[1] + found[3], {})[int(found[2])] = values
+        else:
+            merged[name] = values
+    return {
+        name: np.stack([found[index] for index in range(len(found))]) if isinstance(found, dict) else found
+        for name, found in merged.items()
+    }
+
+
+def convert_values(name: str, values: np.ndarray, config: dict[str, Any]) -> np.ndarray:
+    """Gemma's norms get their offset, Llama's heads are interleaved."""
+    if config["model_type"].startswith("gemma") and "norm" in name:
+        return values + np.float32(1)
+    if ARCHITECTURES[config["model_type"]] == gguf.MODEL_ARCH.LLAMA:
+        for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
+            if part in name:
+                return interleave(values, config[heads])
+    return values
+
+
+def interleave(values: np.ndarray, heads: int) -> np.ndarray:
+    """The two halves of the rows of each head, in turn."""
+    split = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
+    return np.ascontiguousarray(split.swapaxes(1, 2).reshape(values.shape))
