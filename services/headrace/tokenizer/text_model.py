@@ -8,8 +8,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from headrace.errors import InvalidCheckpoint, Unsupported
-from headrace.tokenizer.chat_template import ChatTemplate
 from headrace.text.gguf_tokenizer import GgufText
+from headrace.tokenizer.chat_template import ChatTemplate
 from headrace.tokenizer.pieces import Pieces, pieces_of
 
 
