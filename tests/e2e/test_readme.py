@@ -30,6 +30,10 @@ def run(*command: str) -> str:
     return completed.stdout
 
 
+def run_python(platform: RunningPlatform, code: str) -> str:
+    return run(sys.executable, "-W", "ignore", "-c", at(platform, code))
+
+
 def test_curl(root: Path, demo_platform: RunningPlatform) -> None:
     whole, stream = blocks(root, "bash", "curl")
     answer = json.loads(run("bash", "-c", at(demo_platform, whole)))
@@ -44,7 +48,14 @@ def test_curl(root: Path, demo_platform: RunningPlatform) -> None:
 @pytest.mark.parametrize(("heading", "expected"), [("The openai SDK", "model"), ("gRPC", "kv")])
 def test_python(root: Path, demo_platform: RunningPlatform, heading: str, expected: str) -> None:
     (code,) = blocks(root, "python", heading)
-    assert expected in run(sys.executable, "-W", "ignore", "-c", at(demo_platform, code)).lower()
+    assert expected in run_python(demo_platform, code).lower()
+
+
+def test_embeddings(root: Path, embedding_platform: RunningPlatform) -> None:
+    (code,) = blocks(root, "python", "Embeddings")
+    said = re.fullmatch(r"paraphrase (0\.\d+), other (-?0\.\d+)\n", run_python(embedding_platform, code))
+    assert said is not None
+    assert float(said[1]) > 0.7 > 0.2 > float(said[2])
 
 
 def test_the_folder_map_names_real_folders(root: Path) -> None:

@@ -13,6 +13,7 @@ from tiny_encoders import (
     write_sentence_settings,
 )
 from tiny_models import make_family, make_prompts
+from transformers import AutoModel
 
 from headrace.engine.decoder_embedding_engine import DecoderEmbeddingEngine
 from headrace.engine.encoder_engine import EncoderEngine
@@ -78,6 +79,18 @@ def test_where_nothing_is_said_the_mean_is_taken_at_unit_length(tmp_path: Path) 
     (found,) = embed(load(tmp_path), PROMPTS[-1])
     assert error(found, pooled(hidden_states(model, PROMPTS[-1]), "mean")) <= 1e-4
     assert torch.tensor(found).double().norm() == pytest.approx(1, abs=1e-6)
+
+
+def test_real_weights_equal_transformers(minilm: Path) -> None:
+    """Of all-MiniLM-L6-v2, which reads 256 tokens although it has 512 positions."""
+    engine = load(minilm)
+    assert engine.spec.max_model_len == 256
+    model = AutoModel.from_pretrained(minilm).eval()
+    generator = torch.Generator().manual_seed(0)
+    for length in (1, 2, 9, 60, 256):
+        prompt = tuple(torch.randint(1000, engine.spec.vocab_size, (length,), generator=generator).tolist())
+        (found,) = embed(engine, prompt)
+        assert error(found, pooled(hidden_states(model, prompt), "mean")) <= 1e-5, length
 
 
 @pytest.mark.parametrize("keeps_prefix", [False, True])

@@ -14,7 +14,13 @@ from headrace.gateway.inbox import GatewayStopping, WorkerLost
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.gateway.token_stream import TokenStream
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, PRIORITY_CLASS_INTERACTIVE, SamplingParams, TokenLogprob
+from headrace.v1.generation_pb2 import (
+    FINISH_REASON_LENGTH,
+    FINISH_REASON_STOP,
+    PRIORITY_CLASS_INTERACTIVE,
+    SamplingParams,
+    TokenLogprob,
+)
 from headrace.v1.scheduler_pb2 import GetScheduleResponse, SubmitRequest, SubmitResponse
 from headrace.v1.worker_pb2 import TokenDelta
 
@@ -108,6 +114,33 @@ async def test_a_lost_worker_is_replaced_and_gets_what_was_received() -> None:
     assert list(second.generation.output_token_ids) == [10, 11]
     assert second.generation.attempt == 2
     assert list(second.excluded_worker_ids) == ["worker-0"]
+
+
+async def test_an_embedding_comes_from_the_worker_that_takes_over() -> None:
+    fleet = FakeFleet()
+
+    class Embedding(FakeScheduler):
+        """Loses the first worker before it said anything."""
+
+        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+            self.submits.append(request)
+            attempt = len(self.submits)
+            inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=attempt))
+            assert inbox is not None
+            if attempt == 1:
+                inbox.fail(LOST)
+            else:
+                inbox.put(TokenDelta(finish_reason=FINISH_REASON_STOP, embedding={"values": [0.5, -2.0]}))
+            return SubmitResponse(worker_id="worker-0", worker_epoch=1)
+
+    scheduler = Embedding(fleet)
+    stream = TokenStream(replace(request(), embeds=True), "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
+    (delta,) = [delta async for delta in stream.deltas()]
+    assert list(delta.embedding.values) == [0.5, -2.0]
+    assert [submit.generation.embeds for submit in scheduler.submits] == [True, True]
+    assert list(scheduler.submits[1].excluded_worker_ids) == ["worker-0"]
+    assert fleet.cancelled == [("r-0", 1)]
+    assert len(fleet.inboxes) == 0
 
 
 async def test_repeated_tokens_are_dropped_by_number() -> None:

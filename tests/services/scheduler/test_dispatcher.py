@@ -49,8 +49,8 @@ class FakeWorker:
         return DispatchResponse(outcomes=[outcome for _ in members])
 
 
-def status(worker: str) -> WorkerStatus:
-    info = ModelInfo(model="m", block_size=2)
+def status(worker: str, block_size: int = 2) -> WorkerStatus:
+    info = ModelInfo(model="m", block_size=block_size)
     return WorkerStatus(worker_id=worker, epoch=1, version=1, credit_count=4, model_info=info)
 
 
@@ -79,6 +79,23 @@ async def test_a_worker_that_leaves_during_the_prefix_lookup_does_not_end_the_lo
             assert (await asyncio.wait_for(waiting.placement, 2)).worker_id == "w1"
     finally:
         running.cancel()
+
+
+@pytest.mark.parametrize(("block_size", "asked"), [(2, True), (0, False)])
+async def test_workers_that_keep_no_blocks_are_chosen_without_asking_who_has_any(block_size: int, asked: bool) -> None:
+    table = WorkerTable(3.0)
+    for worker in ("w0", "w1"):
+        table.observe(status(worker, block_size))
+    lookups: list[None] = []
+    dispatcher = make(table, FakeCache(lambda: lookups.append(None)))
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        waiting = pending("a")
+        dispatcher.submit(waiting)
+        assert (await asyncio.wait_for(waiting.placement, 2)).worker_id in {"w0", "w1"}
+    finally:
+        running.cancel()
+    assert bool(lookups) == asked
 
 
 async def test_an_idle_time_without_requests_is_not_waited_time() -> None:

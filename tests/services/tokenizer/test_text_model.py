@@ -56,6 +56,15 @@ def test_sentence_piece_decoders_are_read_too() -> None:
     assert pieces.strips_leading_space
 
 
+def test_a_text_that_is_cut_keeps_its_special_tokens(minilm: Path) -> None:
+    model = TextModel("minilm", minilm)
+    whole = model.encode("one two three four five", True)
+    assert (len(whole), whole[0], whole[-1]) == (7, 101, 102)
+    assert model.encode("one two three four five", True, 5) == [*whole[:4], 102]
+    assert model.encode("one two three four five", True, 7) == whole
+    assert model.encode("one two three four five", False, 2) == whole[1:3]
+
+
 def test_other_decoders_are_refused_by_name() -> None:
     tokenizer = Tokenizer(models.BPE({"a": 0}, []))
     tokenizer.decoder = decoders.WordPiece()

@@ -1,11 +1,16 @@
 """The wire's words for a request are the engine's."""
 
+import struct
+
 import pytest
 
+from headrace.engine.request import Delta, FinishReason
 from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.errors import InvalidRequest
 from headrace.v1 import generation_pb2 as pb
-from headrace.worker.conversion import to_sampling_params
+from headrace.v1.worker_pb2 import TokenDelta
+from headrace.worker.conversion import to_sampling_params, to_token_delta
+from headrace.worker.sessions import Session
 
 
 def test_a_grammar_is_taken_over() -> None:
@@ -14,6 +19,16 @@ def test_a_grammar_is_taken_over() -> None:
     assert grammar == Grammar(GrammarKind.REGEX, "a+")
     assert grammar.param == "guided_regex"
     assert to_sampling_params(pb.SamplingParams()).grammar is None
+
+
+def test_an_embedding_crosses_the_wire_bit_by_bit() -> None:
+    values = tuple(struct.unpack("<4f", struct.pack("<4f", 0.1, -1e-38, 3.0, 2**-140)))
+    delta = Delta("r#1", 0, (), finish_reason=FinishReason.STOP, embedding=values)
+    sent = to_token_delta(delta, Session("r", 1, "g", "")).SerializeToString()
+    received = TokenDelta.FromString(sent)
+    assert tuple(received.embedding.values) == values
+    assert received.finish_reason == pb.FINISH_REASON_STOP
+    assert not to_token_delta(Delta("r#1", 0, (5,)), Session("r", 1, "g", "")).HasField("embedding")
 
 
 def test_every_kind_of_the_wire_is_known_to_the_engine() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.engine.request import Delta
 from headrace.engine.sim import SimConfig, SimEngine
-from headrace.errors import InternalError, StageFailed
+from headrace.errors import InternalError, StageFailed, Unsupported
 from headrace.errors.status import from_status
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, SamplingParams
@@ -109,6 +109,15 @@ async def test_another_model_is_refused(runtime: Runtime) -> None:
     wrong = member("a")
     wrong.generation.model = "other"
     assert "serves m" in runtime.accept(wrong).message
+
+
+async def test_a_model_for_text_makes_no_embeddings(runtime: Runtime) -> None:
+    wrong = member("a")
+    wrong.generation.embeds = True
+    refused = from_status(runtime.accept(wrong))
+    assert isinstance(refused, Unsupported)
+    assert "makes text" in refused.message
+    assert len(runtime.sessions) == 0
 
 
 async def test_a_newer_attempt_replaces_the_older_and_an_older_is_refused(runtime: Runtime) -> None:

@@ -32,6 +32,8 @@ HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral"
 
 def find_family(architecture: str) -> Family:
     """Raises Unsupported, naming those that are supported."""
+    if architecture in ENCODER_FAMILIES:
+        raise Unsupported(f"Architecture {architecture} makes embeddings and no text: it can be served, no more.")
     family = FAMILIES.get(HEADLESS.get(architecture, architecture))
     if family is None:
         raise _unsupported(architecture)

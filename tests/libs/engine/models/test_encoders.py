@@ -12,6 +12,7 @@ from tiny_models import make_prompts
 from headrace.engine.loader.encoder_settings import read_encoder_config
 from headrace.engine.loader.weights import Weights
 from headrace.engine.models.encoder import Encoder
+from headrace.engine.models.registry import find_family
 from headrace.errors import InvalidCheckpoint, Unsupported
 
 LARGEST_ERROR = 1e-4
@@ -77,6 +78,11 @@ def test_the_names_of_the_first_checkpoints_are_known(tmp_path: Path) -> None:
     save_file(old, tmp_path / "model.safetensors")
     (prompt,) = make_prompts((20,))
     assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= LARGEST_ERROR
+
+
+def test_what_only_makes_text_says_that_an_encoder_makes_none() -> None:
+    with pytest.raises(Unsupported, match="BertModel makes embeddings and no text"):
+        find_family("BertModel")
 
 
 @pytest.mark.parametrize(
