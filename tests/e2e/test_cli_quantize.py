@@ -80,6 +80,31 @@ def test_plan(tmp_path: Path) -> None:
     assert "Traceback" not in failed.stderr
 
 
+def test_plan_chooses_by_recorded_quality(target: Path, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text('name = "small"\ndevice = "cpu"\nmemory_bytes = 30_000_000\n')
+    arguments = ["plan", str(target), "--profiles", str(tmp_path), "--quality-floor"]
+    unknown = headrace(*arguments, "0.9")
+    assert "quality not known" in unknown.stdout
+    assert "--record" in unknown.stdout
+    recorded = headrace("eval", str(target), "--reference", "headrace-demo", "--sequences", "2", "--record")
+    assert recorded.returncode == 0, recorded.stderr
+    for floor, is_chosen in (("0.9", True), ("1", False)):
+        rows = json.loads(headrace(*arguments, floor, "--json").stdout)["rows"]
+        assert {row["device"]: row["is_chosen"] for row in rows} == {"this machine": is_chosen, "small": is_chosen}
+        assert all(0.9 < row["top1_agreement"] < 1 for row in rows)
+
+
+def test_plan_measures_what_is_small(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text('name = "small"\ndevice = "cpu"\nmemory_bytes = 20_000_000\n')
+    done = headrace("plan", "headrace-demo", "--profiles", str(tmp_path), "--quality-floor", "0.98", "--json")
+    rows = {(row["device"], row["precision"]): row for row in json.loads(done.stdout)["rows"]}
+    assert [name for name, row in rows.items() if row["is_chosen"]] == [("this machine", "int8"), ("small", "int8")]
+    assert rows["small", "float32"]["reason"] == "does not fit"
+    assert rows["small", "int4"]["reason"] == "below 98.0%"
+    for floor in ("2", "nan"):
+        assert "between 0 and 1" in headrace("plan", "headrace-demo", "--quality-floor", floor).stderr
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_parts, "PARTS", ("json", "zork"))
     with pytest.raises(ConfigError, match=r"^zork not installed: pip install"):

@@ -28,6 +28,7 @@ def evaluate(
     text: Path | None = None,
     precision: tuple[str, ...] = (),
     sequences: int = 64,
+    record: bool = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Prints perplexity, memory and speed, and how far the model is from a reference.
@@ -44,13 +45,20 @@ def evaluate(
         A precision to hold the weights in, such as float32, int8 or int4. Give it several times for a table.
     sequences
         Most sequences of 256 tokens to predict.
+    record
+        Keep the figures in a file beside the weights, for headrace plan --quality-floor. Needs a reference.
     json
         Print one JSON object.
     """
     if sequences < 1:
         fail("--sequences must be at least 1", json)
+    if record and reference is None:
+        fail("--record needs --reference: the floor of headrace plan is agreement with another model", json)
     require_engine_parts()
-    rows = _measure(resolve([model])[0], reference, text, precision or (None,), sequences)
+    source = resolve([model])[0]
+    rows = _measure(source, reference, text, precision or (None,), sequences)
+    if record:
+        _record(source.folder, rows)
     if json:
         print_json({"rows": [asdict(row) for row in rows]})
     else:
@@ -94,6 +102,15 @@ def _measure(
         for precision in precisions:
             add(source.name, SequenceModel.load(source.folder, length, precision), other)
     return rows
+
+
+def _record(folder: Path, rows: Sequence[_Row]) -> None:
+    """The reference itself, which comes without a comparison, is left out."""
+    from headrace.engine.evaluation.quality_record import RecordedQuality, write_record
+
+    compared = [row for row in rows if row.quality.top1_agreement is not None]
+    found = {row.precision: RecordedQuality.of(row.precision, row.quality) for row in compared}
+    error_console.print(f"[dim]recorded in {write_record(folder, found)}", soft_wrap=True)
 
 
 def _table(rows: Sequence[_Row]) -> Table:

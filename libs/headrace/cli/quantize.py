@@ -2,13 +2,13 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from headrace.cli.engine_parts import require_engine_parts
-from headrace.cli.output import console, error_console, fail, print_json
+from headrace.cli.output import console, fail, print_json
+from headrace.cli.share_progress import ShareProgress
 from headrace.supervisor.model_source import resolve
 
 MIB = 1 << 20
@@ -61,7 +61,7 @@ def quantize(
         fail("--sequences must be at least 1", json)
     text = calibration_text() if calibration is None else read_text(calibration)
     settings = QuantizationSettings(method, bits, group_size, symmetric, sequences)
-    with _ShareProgress() as progress:
+    with ShareProgress() as progress:
         summary = quantize_checkpoint(resolve([source])[0].folder, target, settings, text, progress.report)
     if json:
         print_json({"target": str(target), **asdict(settings), **asdict(summary)})
@@ -73,24 +73,3 @@ def quantize(
         f"{target}: {summary.module_count} projections in {bits} bits, {before:.1f} MiB before, {now:.1f} now"
     )
     console.print(f"Serve it with: headrace up {target}", soft_wrap=True)
-
-
-class _ShareProgress:
-    """A bar for each kind of work, on stderr."""
-
-    def __init__(self) -> None:
-        columns = (TextColumn("[dim]{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=error_console, transient=True)
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def report(self, work: str, share: float) -> None:
-        if work not in self._tasks:
-            self._tasks[work] = self._progress.add_task(work, total=1.0)
-        self._progress.update(self._tasks[work], completed=share)

@@ -1,0 +1,63 @@
+"""Chooses, for one device, the smallest precision that is good enough and fits, and says why not another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.engine.evaluation.quality_record import RecordedQuality
+
+UNKNOWN_QUALITY = "quality not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model in one precision on one device."""
+
+    precision: str
+    weight_bytes: int
+    request_count: int
+    """Requests of full context whose KV fits beside weights and workspace. 0: it does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a candidate."""
+
+    is_chosen: bool
+    top1_agreement: float | None
+    perplexity: float | None
+    reason: str
+    """In words."""
+
+
+def judge(candidates: Sequence[Candidate], qualities: Mapping[str, "RecordedQuality"], floor: float) -> list[Verdict]:
+    """One for each of `candidates`. Of two of the same size, the one that agrees more is chosen."""
+    obstacles = [_obstacle(candidate, qualities.get(candidate.precision), floor) for candidate in candidates]
+    able = [index for index, obstacle in enumerate(obstacles) if obstacle is None]
+
+    def cost(index: int) -> tuple[int, float]:
+        return candidates[index].weight_bytes, -qualities[candidates[index].precision].top1_agreement
+
+    chosen = min(able, key=cost, default=None)
+    return [
+        _verdict(index == chosen, obstacle, qualities.get(candidates[index].precision))
+        for index, obstacle in enumerate(obstacles)
+    ]
+
+
+def _obstacle(candidate: Candidate, quality: "RecordedQuality | None", floor: float) -> str | None:
+    if candidate.request_count == 0:
+        return "does not fit"
+    if quality is None:
+        return UNKNOWN_QUALITY
+    if quality.top1_agreement < floor:
+        return f"below {floor:.1%}"
+    return None
+
+
+def _verdict(is_chosen: bool, obstacle: str | None, quality: "RecordedQuality | None") -> Verdict:
+    reason = obstacle or ("smallest that will do" if is_chosen else "larger than needed")
+    if quality is None:
+        return Verdict(is_chosen, None, None, reason)
+    return Verdict(is_chosen, quality.top1_agreement, quality.perplexity, reason)

@@ -1,0 +1,35 @@
+"""Measures what rounding a plain model's weights to each precision loses, against the model in fp32."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from headrace.engine.evaluation.quality import measure
+from headrace.engine.evaluation.quality_record import RecordedQuality
+from headrace.engine.evaluation.sequence_model import SequenceModel
+from headrace.engine.evaluation.text import evaluation_text
+from headrace.engine.evaluation.token_windows import cut_windows
+
+REFERENCE = "float32"
+SEQUENCE_LENGTH, SEQUENCE_COUNT = 256, 16
+
+
+def measure_precisions(
+    source: Path, precisions: Sequence[str], report: Callable[[float], None]
+) -> Mapping[str, RecordedQuality]:
+    """On the text that comes with Headrace. Calls `report` with the share that is done. Raises InvalidCheckpoint,
+    Unsupported, or ConfigError."""
+    windows = cut_windows(evaluation_text(), source, SEQUENCE_LENGTH, SEQUENCE_COUNT)
+    length = len(windows[0])
+    reference = SequenceModel.load(source, length, REFERENCE)
+    found = {}
+    done = 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        report(done / (len(windows) * len(precisions)))
+
+    for precision in precisions:
+        model = reference if precision == REFERENCE else SequenceModel.load(source, length, precision)
+        found[precision] = RecordedQuality.of(precision, measure(model, windows, reference, advance))
+    return found
