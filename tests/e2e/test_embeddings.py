@@ -24,6 +24,8 @@ PARAPHRASES = [
 TEXTS = [text for pair in PARAPHRASES for text in pair]
 MIXED = [f"Number {index}: " + "the water turns the wheel " * (index % 13) for index in range(64)]
 """Of many lengths."""
+ENDLESS = [[101, *([1000 + index % 20_000] * 254), 102] for index in range(1024)]
+"""Minutes of work."""
 
 
 def embed(platform: RunningPlatform, given: Any, cache: str = "off", **fields: Any) -> list[list[float]]:
@@ -190,6 +192,27 @@ def test_grpc(embedding_platform: RunningPlatform) -> None:
             with pytest.raises(grpc.RpcError) as caught:
                 stub.Embed(wrong, timeout=60)
             assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_a_deadline_ends_all_inputs_of_a_request(embedding_platform: RunningPlatform) -> None:
+    headers = {"x-headrace-timeout-ms": "200", "x-headrace-cache": "off"}
+    body = {"model": "minilm", "input": ENDLESS}
+    response = httpx2.post(f"{embedding_platform.http}/v1/embeddings", json=body, headers=headers, timeout=60)
+    assert response.status_code in {408, 504}
+    assert response.json()["error"]["code"] in {"queue_timeout", "deadline_exceeded"}
+    embedding_platform.wait_until_idle()
+
+
+def test_a_client_that_leaves_takes_its_inputs_with_it(embedding_platform: RunningPlatform) -> None:
+    """Computing them all would take longer than `wait_until_idle` waits."""
+    with pytest.raises(httpx2.ReadTimeout):
+        httpx2.post(
+            f"{embedding_platform.http}/v1/embeddings",
+            json={"model": "minilm", "input": ENDLESS},
+            headers={"x-headrace-cache": "off"},
+            timeout=httpx2.Timeout(30, read=0.5),
+        )
+    embedding_platform.wait_until_idle()
 
 
 def test_nothing_is_left_behind(embedding_platform: RunningPlatform) -> None:

@@ -25,6 +25,12 @@ EXPECTED = {
 }
 
 
+EXPECTED_OF_EMBEDDING = {
+    ("headrace-gateway", "embed minilm"),
+    *(span for span in EXPECTED if span != ("headrace-gateway", "generate headrace-demo")),
+}
+
+
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
     """Keeps (service, span name) of every span of our trace."""
 
@@ -68,3 +74,15 @@ def test_one_trace_through_all_services(collector: tuple[Collector, str], tmp_pa
         logs = {name: platform.log(name) for name in ("gateway", "tokenizer", "scheduler", "cache", "worker-0")}
     assert [name for name, log in logs.items() if "find-me" not in log] == []
     assert servicer.spans >= EXPECTED
+
+
+def test_an_embedding_is_one_trace_too(collector: tuple[Collector, str], tmp_path: Path, minilm: Path) -> None:
+    servicer, endpoint = collector
+    with running_platform(tmp_path, [f"minilm={minilm}", "--otlp-endpoint", endpoint]) as platform:
+        headers = {"traceparent": f"00-{TRACE_ID}-b7ad6b7169203331-01"}
+        body = {"model": "minilm", "input": "Where does the time go?"}
+        assert httpx2.post(f"{platform.http}/v1/embeddings", json=body, headers=headers, timeout=30).status_code == 200
+        deadline = time.monotonic() + 20
+        while not servicer.spans >= EXPECTED_OF_EMBEDDING and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert servicer.spans >= EXPECTED_OF_EMBEDDING

@@ -28,6 +28,7 @@ from headrace.engine.placement import (
     describe_precision,
 )
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams
+from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Sample, StepPlan
 from headrace.errors.tree import Unsupported
 
@@ -126,13 +127,17 @@ class DecoderEmbeddingEngine:
             sequence = chunk.sequence
             vector = normalized(hidden) if self._normalizes else hidden
             if not bool(torch.isfinite(vector).all()):
-                # What it put into the cache is not to be trusted, nor to be found by others.
-                self._batcher.pool.forget(sequence.block_table)
-                self._runner.clear(sequence.block_table)
+                self._forget(sequence)
             self._outcomes.add(sequence.request_id, vector, sequence.cached_token_count)
         self._batcher.record(
             plan, {chunk.sequence.request_id: Sample(0 if chunk.samples else None) for chunk in plan.chunks}
         )
+
+    def _forget(self, sequence: Sequence) -> None:
+        """Drops a sequence that went wrong, with everything that it put into the KV cache."""
+        self._batcher.pool.forget(sequence.block_table)
+        self._runner.clear(sequence.block_table)
+        self._batcher.cancel(sequence.request_id)
 
 
 def _refuse_what_is_not_there(folder: Path, settings: SentenceSettings) -> None:

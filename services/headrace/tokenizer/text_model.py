@@ -37,14 +37,15 @@ class TextModel:
         return self._template is not None
 
     def encode(self, text: str, add_special_tokens: bool, max_token_count: int | None = None) -> list[int]:
-        """Token ids. Of more than `max_token_count` the end of the text is left out, never a special token."""
+        """Token ids. Of more than `max_token_count` the end of the text is left out, and special tokens only where
+        there are more of them."""
         token_ids = list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
         if max_token_count is None or len(token_ids) <= max_token_count:
             return token_ids
         special_count = self._tokenizer.num_special_tokens_to_add(False) if add_special_tokens else 0
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         encoding.truncate(max(0, max_token_count - special_count))
-        return list(self._tokenizer.post_process(encoding, None, add_special_tokens).ids)
+        return list(self._tokenizer.post_process(encoding, None, add_special_tokens).ids)[:max_token_count]
 
     def render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
         """The conversation as text. Raises Unsupported when the model has no chat template."""

@@ -186,6 +186,28 @@ def test_an_embedding_that_is_not_finite_fails_its_request_alone(tmp_path: Path)
     assert set(finish(engine)) == {"good"}
 
 
+def test_what_went_wrong_in_a_decoder_leaves_nothing_in_its_cache(tmp_path: Path) -> None:
+    """The broken input is longer than a block, and the good ones after it get its blocks."""
+    make_decoder(tmp_path)
+    good = make_prompts((90, 40), seed=7)
+    engine = load(tmp_path, block_count=12)
+    assert isinstance(engine, DecoderEmbeddingEngine)
+    alone = [embed(engine, prompt)[0] for prompt in good]
+    with torch.inference_mode():
+        kept = engine._runner._model._embedding[150].clone()
+        engine._runner._model._embedding[150] = torch.nan
+        for _ in range(2):
+            add(engine, "broken", (3, 150, *range(60)))
+            with pytest.raises(InternalError, match="broken is not finite"):
+                finish(engine)
+            engine.check_invariants()
+        engine._runner._model._embedding[150] = kept
+    assert not engine.has_work()
+    assert engine.stats().used_block_count == 0
+    assert embed(engine, *good) == alone
+    assert embed(engine, (3, 150, *range(60))) == embed(load(tmp_path), (3, 150, *range(60)))
+
+
 def test_a_fingerprint_tells_weights_poolings_and_precisions_apart(tmp_path: Path) -> None:
     prints = []
     for seed, pooling, precision in ((0, "mean", None), (1, "mean", None), (0, "cls", None), (0, "mean", "int8")):

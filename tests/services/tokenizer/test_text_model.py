@@ -63,6 +63,7 @@ def test_a_text_that_is_cut_keeps_its_special_tokens(minilm: Path) -> None:
     assert model.encode("one two three four five", True, 5) == [*whole[:4], 102]
     assert model.encode("one two three four five", True, 7) == whole
     assert model.encode("one two three four five", False, 2) == whole[1:3]
+    assert model.encode("one two three four five", True, 1) == [101]
 
 
 def test_other_decoders_are_refused_by_name() -> None:

@@ -25,9 +25,10 @@ class FeedForward:
 def gelu(inputs: Tensor) -> Tensor:
     """x times the normal distribution's share below x (Hendrycks and Gimpel, 2016).
 
-    torch's own sends the last elements through another error function than the rest, so on the CPU in fp32 it is
-    built from operations that treat all elements alike.
+    torch's own sends the last elements through another error function than the rest, so on the CPU it is built from
+    operations that treat all elements alike.
     """
-    if inputs.device.type != "cpu" or inputs.dtype != torch.float32:
+    if inputs.device.type != "cpu":
         return functional.gelu(inputs)
-    return (inputs * math.sqrt(0.5)).erf_().add_(1.0).mul_(inputs).mul_(0.5)
+    wide = inputs.float()
+    return (wide * math.sqrt(0.5)).erf_().add_(1.0).mul_(wide).mul_(0.5).to(inputs.dtype)

@@ -19,9 +19,9 @@ LARGEST_ERROR = 1e-4
 LENGTHS = (1, 2, 3, 17, 64, 129, 300, 512)
 
 
-def load(folder: Path) -> Encoder:
+def load(folder: Path, dtype: torch.dtype = torch.float32) -> Encoder:
     config = read_encoder_config(folder)
-    return Encoder(config, Weights(folder), torch.float32, torch.device("cpu"))
+    return Encoder(config, Weights(folder), dtype, torch.device("cpu"))
 
 
 @torch.inference_mode()
@@ -47,8 +47,18 @@ def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_i
 
 
 @pytest.mark.parametrize("thread_count", [1, 3])
-@pytest.mark.parametrize("name", ["bert", "bert_new_gelu", "mpnet"])
-def test_company_does_not_change_a_bit(name: str, thread_count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("bert", torch.float32),
+        ("bert", torch.bfloat16),
+        ("bert", torch.float16),
+        ("bert_new_gelu", torch.float32),
+        ("bert_relu", torch.float32),
+        ("mpnet", torch.float32),
+    ],
+)
+def test_company_does_not_change_a_bit(name: str, dtype: torch.dtype, thread_count: int, tmp_path: Path) -> None:
     """All lengths up to 40 and some beyond, alone, all together, and in pairs with a twin of the same length."""
     make_encoder(tmp_path, name)
     prompts = make_prompts((*range(1, 41), 63, 64, 65, 127, 128, 129, 300, 512))
@@ -56,7 +66,7 @@ def test_company_does_not_change_a_bit(name: str, thread_count: int, tmp_path: P
     torch.set_num_threads(thread_count)
     try:
         with torch.inference_mode():
-            encoder = load(tmp_path)
+            encoder = load(tmp_path, dtype)
             alone = [encoder([prompt])[0] for prompt in prompts]
             together = encoder(list(reversed(prompts)))[::-1]
             twins = [encoder([prompt[::-1], prompt, prompt[::-1]])[1] for prompt in prompts]
