@@ -11,6 +11,8 @@ from headrace.engine.models.registry import find_encoder_family
 from headrace.engine.quantization.scheme import read_scheme
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
+SMALLEST_BUCKET_COUNT = 4
+"""For each side one distance that is exact, and one bucket for all others."""
 _ACTIVATIONS: dict[str, EncoderActivation] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -81,6 +83,10 @@ def _check_sizes(config: EncoderConfig) -> None:
     for name in sizes:
         if getattr(config, name) < 1:
             raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}.")
+    if config.padding_id is not None and config.padding_id < 0:
+        raise InvalidCheckpoint(f"config.json: pad_token_id is {config.padding_id}.")
+    if config.bucket_count and config.bucket_count < SMALLEST_BUCKET_COUNT:
+        raise InvalidCheckpoint(f"config.json: relative_attention_num_buckets is {config.bucket_count}.")
     if config.hidden_size % config.head_count:
         raise InvalidCheckpoint(
             f"config.json: hidden_size {config.hidden_size} is not a multiple of {config.head_count} attention heads."

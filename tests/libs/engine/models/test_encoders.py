@@ -127,6 +127,23 @@ def test_a_broken_checkpoint_is_a_typed_error(change: dict[str, object], message
         load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("roberta", {"pad_token_id": -5}),
+        ("roberta", {"pad_token_id": None}),
+        ("roberta", {"pad_token_id": 513}),
+        ("mpnet", {"relative_attention_num_buckets": 3}),
+        ("mpnet", {"relative_attention_num_buckets": -1}),
+    ],
+)
+def test_positions_that_cannot_be_are_a_typed_error(name: str, change: dict[str, object], tmp_path: Path) -> None:
+    make_encoder(tmp_path, name)
+    edit(tmp_path, change)
+    with pytest.raises(InvalidCheckpoint, match=r"config\.json"):
+        load(tmp_path)
+
+
 def edit(folder: Path, change: dict[str, object]) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
