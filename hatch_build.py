@@ -1,20 +1,31 @@
 """Compiles the CPU kernels with the system's compiler. Without one the install goes on: the engine then uses torch."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("libs/headrace/engine/kernels/cpu")
-SOURCE = FOLDER / "quantized_gemm.cpp"
 LIBRARY = FOLDER / "_kernels.so"
 # No contraction: a fused multiply-add happens where the source says so, and nowhere else, or results would depend on
 # the compiler.
-FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off")
+FLAGS = ("-O3", "-std=c++20", "-fPIC", "-ffp-contract=off", "-fvisibility-inlines-hidden", "-pthread", "-w")
+VECTORS = {
+    "avx2": ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c"),
+    "avx512": (
+        "-DHEADRACE_AVX512",
+        *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vnni")),
+        "-mfma",
+        "-mf16c",
+    ),
+}
 
 
 class KernelBuildHook(BuildHookInterface[Any]):
@@ -23,24 +34,46 @@ class KernelBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles, and adds the library to the wheel, which then is for this platform only."""
         library = Path(self.root) / LIBRARY
-        if not compile_kernels(Path(self.root) / SOURCE, library):
+        if not compile_kernels(Path(self.root) / FOLDER / "src", library):
             return
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["artifacts"].append(f"/{LIBRARY}")
 
 
-def compile_kernels(source: Path, library: Path) -> bool:
+def compile_kernels(sources: Path, library: Path) -> bool:
     """Whether it worked. Says why when it did not."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
-        sys.stderr.write("headrace: no C++ compiler; quantised weights will run through torch\n")
+        sys.stderr.write("headrace: no C++ compiler; the engine will run through torch\n")
         return False
     draft = library.with_suffix(".new")
     try:
-        subprocess.run([compiler, *FLAGS, "-o", str(draft), str(source)], check=True, timeout=300)
+        with tempfile.TemporaryDirectory() as folder:
+            objects = _compile(compiler, sources, Path(folder))
+            _run([compiler, "-shared", "-pthread", "-o", str(draft), *objects])
     except (OSError, subprocess.SubprocessError) as error:
-        sys.stderr.write(f"headrace: the kernels do not compile ({error}); quantised weights will run through torch\n")
+        sys.stderr.write(f"headrace: the kernels do not compile ({error}); the engine will run through torch\n")
         return False
     draft.replace(library)
     return True
+
+
+def _compile(compiler: str, sources: Path, folder: Path) -> list[str]:
+    """Object files. Portable code comes first, and the linker takes what several of them share from the first: code
+    for newer processors must not slip into the rest."""
+    flags = {"api": (), "pool": (), "portable": ("-DHEADRACE_ISA=portable",)}
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        flags |= {name: (f"-DHEADRACE_ISA={name}", *options) for name, options in VECTORS.items()}
+    commands = {}
+    for name, options in flags.items():
+        source = sources / ("isa.cpp" if options else f"{name}.cpp")
+        target = folder / f"{name}.o"
+        commands[str(target)] = [compiler, *FLAGS, *options, "-c", str(source), "-o", str(target)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(_run, commands.values()))
+    return list(commands)
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, timeout=300)

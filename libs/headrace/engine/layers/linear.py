@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headrace.engine.kernels.cpu.quantized_gemm import PackedMatrix
+from headrace.engine.kernels.cpu.context import shared_context
+from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weight
 
 ROW_TILE = 4
@@ -70,14 +71,13 @@ class PackedLinear:
     """fp32 on the CPU with a weight that stays packed: 4 bits take an eighth of the memory of fp32."""
 
     def __init__(self, matrix: QuantizedMatrix, bias: Tensor | None) -> None:
-        self._matrix = PackedMatrix(matrix)
-        self._bias = bias
+        self._weight = PackedWeight(matrix, bias, exact=True)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return self._matrix.multiply(inputs, self._bias)
+        return shared_context(torch.get_num_threads()).product(self._weight, inputs)
 
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self._matrix.multiply(inputs, self._bias, residual)
+        return shared_context(torch.get_num_threads()).product(self._weight, inputs, residual)
 
 
 class DenseLinear:

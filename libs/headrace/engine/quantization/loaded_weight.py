@@ -3,18 +3,18 @@
 import torch
 from torch import Tensor
 
-from headrace.engine.kernels.cpu.quantized_gemm import BLOCK, can_run
+from headrace.engine.kernels.cpu.packed_weight import can_pack
 from headrace.engine.quantization import round_to_nearest
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weight
 
-GROUP_SIZES = (128, 64, BLOCK)
+GROUP_SIZES = (128, 64, 32)
 """Tried in order when rounding at load: the largest that divides the input size."""
 HEAD_BITS = 8
 
 
 def place(matrix: QuantizedMatrix, dtype: torch.dtype, device: torch.device) -> Weight:
     """A quantised matrix as the product of this device wants it."""
-    if device.type == "cpu" and dtype == torch.float32 and can_run(matrix)[0]:
+    if device.type == "cpu" and dtype == torch.float32 and can_pack(matrix)[0]:
         return matrix
     return matrix.dequantize().to(device=device, dtype=dtype)
 

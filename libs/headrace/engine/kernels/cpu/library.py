@@ -1,18 +1,30 @@
 """Loads the compiled kernels. They may be missing: there was no compiler when Headrace was installed."""
 
 import ctypes
+import enum
 import functools
 import logging
 from pathlib import Path
 
 from torch import Tensor
 
+from headrace.engine.kernels.cpu.structures import Matrix, Model, Step
+
 PATH = Path(__file__).with_name("_kernels.so")
-VERSION = 1
+VERSION = 2
 """Of the interface and the packed layout; the library says which it was built for."""
 
 _log = logging.getLogger(__name__)
 _POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+
+
+class Instructions(enum.IntEnum):
+    """What the kernels are compiled for. All give the same bits."""
+
+    PORTABLE = 0
+    AVX2 = 1
+    AVX512 = 2
+    """With VNNI."""
 
 
 @functools.cache
@@ -20,17 +32,27 @@ def load_kernels() -> ctypes.CDLL | None:
     """The library, or None when there is none that fits. Says so once."""
     try:
         library = ctypes.CDLL(str(PATH))
-        version = int(library.headrace_kernels_version())
+        version = int(library.headrace_version())
     except (OSError, AttributeError) as error:
-        _log.warning("no compiled kernels: quantised weights run through torch", extra={"error": str(error)})
+        _log.warning("no compiled kernels: the engine runs through torch", extra={"error": str(error)})
         return None
     if version != VERSION:
         _log.warning("the compiled kernels are of another version: reinstall Headrace", extra={"version": version})
         return None
-    library.headrace_pack_codes.argtypes = [_POINTER, _POINTER, _SIZE]
-    library.headrace_group_sums.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE]
-    library.headrace_quantized_gemm.argtypes = [*[_POINTER] * 8, *[_SIZE] * 4, _INT, _INT, _SIZE, _SIZE]
+    library.headrace_open.restype = _POINTER
+    library.headrace_open.argtypes = [_INT, _INT]
+    library.headrace_close.argtypes = [_POINTER]
+    library.headrace_step.argtypes = [_POINTER, ctypes.POINTER(Model), ctypes.POINTER(Step)]
+    library.headrace_product.argtypes = [_POINTER, ctypes.POINTER(Matrix), _POINTER, _POINTER, _POINTER, _SIZE]
+    library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
+    library.headrace_pack_codes.argtypes = [*[_POINTER] * 4, _SIZE, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
     return library
+
+
+def available() -> list[Instructions]:
+    """The instruction sets that this machine has, the fastest last."""
+    library = load_kernels()
+    return [] if library is None else [each for each in Instructions if library.headrace_has(each)]
 
 
 def address(tensor: Tensor | None) -> int | None:

@@ -1,0 +1,71 @@
+// What Python and the kernels agree on. Every structure is mirrored in `structures.py`; change both, and the version.
+
+#pragma once
+
+#include <cstdint>
+
+namespace headrace {
+
+constexpr int kVersion = 2;
+
+enum Storage : int32_t {
+    kF32 = 0,
+    kBf16 = 1,
+    kF16 = 2,
+    kU4 = 3,   // Codes 0..15.
+    kS8 = 4,   // Codes -128..127.
+    kFp8 = 5,  // e4m3fn. Only for keys and values.
+};
+
+// A weight [out, in], packed in panels of 16 rows: see matrix.h.
+struct Matrix {
+    const uint8_t *panels;
+    const float *bias;          // [out] or null
+    const int32_t *order;       // [in] or null: which input each column belongs to
+    int64_t out, in;
+    int64_t group;              // Inputs that share a scale. For codes.
+    int32_t storage;
+    int32_t exact;              // Codes are multiplied as floating-point numbers, not by quantised inputs.
+};
+
+struct Layer {
+    const float *attention_norm, *mlp_norm;      // [hidden]
+    const float *query_norm, *key_norm;          // [head] or null
+    Matrix qkv, output, gate_up, down;
+    const float *cosine, *sine;                  // [positions, rotary / 2]
+    int64_t window;                              // Tokens that a query sees, itself included. 0: all.
+    uint8_t *keys, *values;                      // [kv heads, blocks, head, block size] and [.., block size, head]
+    float *key_scales, *value_scales;            // [kv heads, blocks, block size], for codes; else null
+};
+
+struct Model {
+    const Layer *layers;
+    const uint8_t *embedding;                    // [vocabulary, hidden]
+    const float *final_norm;
+    Matrix head;
+    int64_t layer_count, hidden, intermediate, vocabulary;
+    int64_t head_count, kv_head_count, head_size, rotary_size;
+    int64_t block_size, block_count;             // Of the KV cache.
+    int32_t embedding_storage, kv_storage;
+    float epsilon, scale, embedding_scale;
+};
+
+// Consecutive tokens of one sequence.
+struct Span {
+    int64_t first_row;                           // Among the tokens of the step.
+    int64_t row_count;
+    int64_t first_position;
+    int64_t table;                               // Where its block numbers begin in `Step::tables`.
+};
+
+struct Step {
+    const int64_t *token_ids;                    // [rows]
+    const int64_t *tables;                       // Block numbers of all sequences
+    const Span *spans;
+    const int64_t *logit_rows;                   // [logit count]
+    float *logits;                               // [logit count, vocabulary]
+    float *hidden;                               // [rows, hidden] or null: the normalised states, if wanted
+    int64_t row_count, span_count, logit_count;
+};
+
+}  // namespace headrace

@@ -1,0 +1,118 @@
+// The C interface that Python calls. No library but the C and C++ runtimes.
+
+#include <cstring>
+#include <memory>
+
+#include "kernels.h"
+
+using namespace headrace;
+
+namespace {
+
+constexpr int kPanelRows = 16;
+
+enum Instructions { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };
+
+bool has(int instructions) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (instructions == kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    if (instructions == kAvx512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+#endif
+    return instructions == kPortable;
+}
+
+const Kernels &find(int instructions) {
+#if defined(__x86_64__)
+    if (instructions == kAvx512) return avx512::kernels;
+    if (instructions == kAvx2) return avx2::kernels;
+#endif
+    return portable::kernels;
+}
+
+struct Context {
+    Context(int threads, int instructions) : pool(threads), kernels(find(instructions)) {}
+
+    Pool pool;
+    Workspace space;
+    const Kernels &kernels;
+};
+
+// A row of the source for row `row` of the panels, or -1 for one of zeros.
+int64_t source_row(const int64_t *rows, int64_t row, int64_t out) { return row < out ? rows[row] : -1; }
+
+}  // namespace
+
+extern "C" {
+
+int headrace_version() { return kVersion; }
+
+int headrace_has(int instructions) { return has(instructions); }
+
+void *headrace_open(int threads, int instructions) {
+    if (!has(instructions) || threads < 1) return nullptr;
+    return new Context(threads, instructions);
+}
+
+void headrace_close(void *context) { delete static_cast<Context *>(context); }
+
+// 0, or 1 when memory ran out.
+int headrace_step(void *context, const Model *model, const Step *step) {
+    auto &c = *static_cast<Context *>(context);
+    try {
+        c.kernels.step(*model, *step, c.pool, c.space);
+        return 0;
+    } catch (const std::bad_alloc &) {
+        return 1;
+    }
+}
+
+int headrace_product(void *context, const Matrix *w, const float *x, const float *residual, float *y, int64_t rows) {
+    auto &c = *static_cast<Context *>(context);
+    try {
+        c.kernels.product(*w, x, residual, y, rows, c.pool, c.space);
+        return 0;
+    } catch (const std::bad_alloc &) {
+        return 1;
+    }
+}
+
+// Packs weights of `width` bytes each. `rows` names the source row of each of `out` rows, or -1 for zeros.
+void headrace_pack_plain(const uint8_t *weights, const int64_t *rows, int64_t out, int64_t in, int64_t width, uint8_t *panels) {
+    const int64_t panel_count = (out + kPanelRows - 1) / kPanelRows;
+    std::memset(panels, 0, static_cast<size_t>(panel_count * in * kPanelRows * width));
+    for (int64_t row = 0; row < panel_count * kPanelRows; ++row) {
+        const int64_t source = source_row(rows, row, out);
+        if (source < 0) continue;
+        uint8_t *to = panels + (row / kPanelRows * in * kPanelRows + row % kPanelRows) * width;
+        const uint8_t *from = weights + source * in * width;
+        for (int64_t k = 0; k < in; ++k, to += kPanelRows * width, from += width) std::memcpy(to, from, width);
+    }
+}
+
+// Packs codes [., in] with scales and zeros [., groups]. Signed ones come and stay as bytes in two's complement.
+void headrace_pack_codes(const uint8_t *codes, const float *scales, const uint8_t *zeros, const int64_t *rows, int64_t out,
+                         int64_t in, int64_t group, int32_t storage, uint8_t *panels) {
+    const int64_t panel_count = (out + kPanelRows - 1) / kPanelRows, groups = in / group;
+    const int64_t bytes = storage == kU4 ? in * kPanelRows / 2 : in * kPanelRows;
+    const int64_t size = bytes + groups * kPanelRows * 5;
+    std::memset(panels, 0, static_cast<size_t>(panel_count * size));
+    for (int64_t row = 0; row < panel_count * kPanelRows; ++row) {
+        const int64_t source = source_row(rows, row, out), lane = row % kPanelRows;
+        if (source < 0) continue;
+        uint8_t *panel = panels + row / kPanelRows * size;
+        const uint8_t *from = codes + source * in;
+        if (storage == kU4)
+            for (int64_t k = 0; k < in; ++k) panel[k / 8 * 64 + lane * 4 + k % 4] |= static_cast<uint8_t>(from[k] << (k % 8 / 4 * 4));
+        else
+            for (int64_t k = 0; k < in; ++k) panel[k / 2 * 32 + lane * 2 + k % 2] = from[k];
+        for (int64_t g = 0; g < groups; ++g) {
+            std::memcpy(panel + bytes + (g * kPanelRows + lane) * 4, scales + source * groups + g, 4);
+            panel[bytes + groups * kPanelRows * 4 + g * kPanelRows + lane] = zeros[source * groups + g];
+        }
+    }
+}
+
+}  // extern "C"

@@ -1,0 +1,30 @@
+// Compiled once for each instruction set, with HEADRACE_ISA as its namespace: see hatch_build.py.
+
+#include "decoder.h"
+#include "kernels.h"
+
+namespace headrace {
+namespace HEADRACE_ISA {
+namespace {
+
+void run_step(const Model &model, const Step &step, Pool &pool, Workspace &space) {
+    DecoderStep(model, step, pool, space).run();
+}
+
+void run_product(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool, Workspace &space) {
+    Products products(pool, space);
+    float *copy = space.normed.take(rows * w.in);
+    std::memcpy(copy, x, static_cast<size_t>(rows * w.in) * sizeof(float));
+    products.multiply_all(w, products.prepare(w, copy, rows), rows, [&](int64_t panel, int64_t row, Floats sums) {
+        Floats value = biased(w, panel, sums);
+        if (residual) value = value + get(residual + row * w.out, panel, w.out);
+        put(y + row * w.out, panel, w.out, value);
+    });
+}
+
+}  // namespace
+
+const Kernels kernels = {run_step, run_product};
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace

@@ -1,0 +1,328 @@
+// y[m, n] = sum_k x[m, k] * W[n, k], for weights in panels of 16 rows.
+//
+// A panel holds 16 rows of W so that one load takes 16 numbers of one column (plain), or of four (codes):
+//   plain  [in][16]
+//   u4     [in / 8][16 rows][4 bytes], low nibbles columns 0..3 of the eight, high ones 4..7; then scales and zeros
+//   s8     [in / 2][16 rows][2 bytes]; then scales and zeros
+// Scales are [groups][16] fp32 and zeros [groups][16] bytes (unsigned for u4, signed for s8). Missing rows are zeros.
+//
+// Codes are multiplied by inputs that are quantised too (symmetric, one scale per row and group): the sums within a group
+// are whole numbers and exact in any order, and the groups are added up one after the other. Plain weights are added up
+// column after column. So an element of y depends on nothing but its row of x and its row of W, and all instruction sets
+// give the same bits.
+
+#pragma once
+
+#include "abi.h"
+#include "lanes.h"
+
+namespace headrace {
+inline namespace HEADRACE_ISA {
+
+constexpr int kPanel = 16;   // Rows of W in a panel.
+constexpr int kTile = 4;     // Rows of x that share a loaded weight.
+
+inline int64_t code_bytes(const Matrix &w) { return w.storage == kU4 ? w.in * kPanel / 2 : w.in * kPanel; }
+
+inline int64_t panel_bytes(const Matrix &w) {
+    switch (w.storage) {
+        case kF32: return w.in * kPanel * 4;
+        case kBf16:
+        case kF16: return w.in * kPanel * 2;
+        default: return code_bytes(w) + w.in / w.group * kPanel * 5;
+    }
+}
+
+// Inputs as a product wants them.
+struct Inputs {
+    const float *plain;      // [rows, in]
+    const int8_t *codes8;    // [rows, in], for u4
+    const int16_t *codes16;  // [rows, in], for s8
+    const float *scales;     // [rows, groups]
+    const float *sums;       // [rows, groups]: of the codes
+};
+
+// --- Plain weights -------------------------------------------------------------------------------------------------
+
+template <int kStorage> inline Floats load_weights(const uint8_t *p) {
+    if constexpr (kStorage == kF32) return load(reinterpret_cast<const float *>(p));
+    if constexpr (kStorage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(p));
+    if constexpr (kStorage == kF16) return load_f16(reinterpret_cast<const uint16_t *>(p));
+}
+
+// `kPanels` panels at once, so that few rows still keep enough sums in flight.
+template <int kStorage, int kRows, int kPanels>
+inline void multiply_plain(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[kPanels][kRows]) {
+    constexpr int64_t kStep = kPanel * (kStorage == kF32 ? 4 : 2);
+    const uint8_t *p = w.panels + panel * panel_bytes(w);
+    const float *rows = x.plain + row * w.in;
+    for (int j = 0; j < kPanels; ++j)
+        for (int m = 0; m < kRows; ++m) y[j][m] = spread(0.0f);
+    for (int64_t k = 0; k < w.in; ++k) {
+        Floats column[kPanels];
+        for (int j = 0; j < kPanels; ++j) column[j] = load_weights<kStorage>(p + j * w.in * kStep + k * kStep);
+        for (int m = 0; m < kRows; ++m) {
+            const Floats a = spread(rows[m * w.in + k]);
+            for (int j = 0; j < kPanels; ++j) y[j][m] = fma(a, column[j], y[j][m]);
+        }
+    }
+}
+
+// --- Codes ---------------------------------------------------------------------------------------------------------
+
+inline const float *panel_scales(const Matrix &w, const uint8_t *p) {
+    return reinterpret_cast<const float *>(p + code_bytes(w));
+}
+inline const uint8_t *panel_zeros(const Matrix &w, const uint8_t *p) {
+    return p + code_bytes(w) + w.in / w.group * kPanel * 4;
+}
+inline Floats load_zeros(const Matrix &w, const uint8_t *zeros) {
+    return to_floats(w.storage == kU4 ? load_u8(zeros) : load_s8(reinterpret_cast<const int8_t *>(zeros)));
+}
+
+#if defined(HEADRACE_AVX512)
+
+template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
+    const __m512i low = _mm512_set1_epi8(15);
+    for (int64_t k = 0; k < count; k += 8, p += 64) {
+        const __m512i bytes = _mm512_loadu_si512(p);
+        const __m512i first = _mm512_and_si512(bytes, low);
+        const __m512i second = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
+        for (int m = 0; m < kRows; ++m) {
+            int32_t four[2];
+            std::memcpy(four, a + m * stride + k, 8);
+            s[m].v = _mm512_dpbusd_epi32(s[m].v, first, _mm512_set1_epi32(four[0]));
+            s[m].v = _mm512_dpbusd_epi32(s[m].v, second, _mm512_set1_epi32(four[1]));
+        }
+    }
+}
+
+template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
+    for (int64_t k = 0; k < count; k += 2, p += 32) {
+        const __m512i pairs = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+        for (int m = 0; m < kRows; ++m) {
+            int32_t two;
+            std::memcpy(&two, a + m * stride + k, 4);
+            s[m].v = _mm512_dpwssd_epi32(s[m].v, pairs, _mm512_set1_epi32(two));
+        }
+    }
+}
+
+#elif defined(HEADRACE_AVX2)
+
+// Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: they are widened every 32 columns only.
+template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
+    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    for (int64_t k = 0; k < count; k += 32) {
+        __m256i narrow_a[kRows], narrow_b[kRows];
+        for (int m = 0; m < kRows; ++m) narrow_a[m] = narrow_b[m] = _mm256_setzero_si256();
+        for (int64_t step = 0; step < 32; step += 8, p += 64) {
+            const __m256i a_bytes = _mm256_loadu_si256((const __m256i *)p), b_bytes = _mm256_loadu_si256((const __m256i *)p + 1);
+            const __m256i a_first = _mm256_and_si256(a_bytes, low), b_first = _mm256_and_si256(b_bytes, low);
+            const __m256i a_second = _mm256_and_si256(_mm256_srli_epi16(a_bytes, 4), low);
+            const __m256i b_second = _mm256_and_si256(_mm256_srli_epi16(b_bytes, 4), low);
+            for (int m = 0; m < kRows; ++m) {
+                int32_t four[2];
+                std::memcpy(four, a + m * stride + k + step, 8);
+                const __m256i x = _mm256_set1_epi32(four[0]), y = _mm256_set1_epi32(four[1]);
+                narrow_a[m] = _mm256_add_epi16(narrow_a[m], _mm256_maddubs_epi16(a_first, x));
+                narrow_b[m] = _mm256_add_epi16(narrow_b[m], _mm256_maddubs_epi16(b_first, x));
+                narrow_a[m] = _mm256_add_epi16(narrow_a[m], _mm256_maddubs_epi16(a_second, y));
+                narrow_b[m] = _mm256_add_epi16(narrow_b[m], _mm256_maddubs_epi16(b_second, y));
+            }
+        }
+        for (int m = 0; m < kRows; ++m) {
+            s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(narrow_a[m], ones));
+            s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(narrow_b[m], ones));
+        }
+    }
+}
+
+template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
+    for (int64_t k = 0; k < count; k += 2, p += 32) {
+        const __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+        const __m256i second = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p + 1));
+        for (int m = 0; m < kRows; ++m) {
+            int32_t two;
+            std::memcpy(&two, a + m * stride + k, 4);
+            const __m256i x = _mm256_set1_epi32(two);
+            s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(first, x));
+            s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(second, x));
+        }
+    }
+}
+
+#else
+
+template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
+    for (int64_t k = 0; k < count; k += 8, p += 64)
+        for (int m = 0; m < kRows; ++m)
+            for (int n = 0; n < kPanel; ++n)
+                for (int j = 0; j < 4; ++j) {
+                    const int8_t *four = a + m * stride + k + j;
+                    s[m].v[n] += (p[4 * n + j] & 15) * four[0] + (p[4 * n + j] >> 4) * four[4];
+                }
+}
+
+template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
+    for (int64_t k = 0; k < count; k += 2, p += 32)
+        for (int m = 0; m < kRows; ++m)
+            for (int n = 0; n < kPanel; ++n)
+                for (int j = 0; j < 2; ++j) s[m].v[n] += static_cast<int8_t>(p[2 * n + j]) * a[m * stride + k + j];
+}
+
+#endif
+
+template <int kStorage, int kRows>
+inline void multiply_codes(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[1][kRows]) {
+    const uint8_t *p = w.panels + panel * panel_bytes(w);
+    const float *scales = panel_scales(w, p);
+    const uint8_t *zeros = panel_zeros(w, p);
+    const int64_t groups = w.in / w.group;
+    const int64_t bytes = w.group * (kStorage == kU4 ? kPanel / 2 : kPanel);
+    for (int m = 0; m < kRows; ++m) y[0][m] = spread(0.0f);
+    for (int64_t g = 0; g < groups; ++g, p += bytes) {
+        Ints sums[kRows];
+        for (int m = 0; m < kRows; ++m) sums[m] = spread(int32_t{0});
+        if constexpr (kStorage == kU4)
+            sum_u4<kRows>(p, x.codes8 + row * w.in + g * w.group, w.in, w.group, sums);
+        else
+            sum_s8<kRows>(p, x.codes16 + row * w.in + g * w.group, w.in, w.group, sums);
+        const Floats scale = load(scales + g * kPanel), zero = load_zeros(w, zeros + g * kPanel);
+        for (int m = 0; m < kRows; ++m) {
+            const int64_t at = (row + m) * groups + g;
+            // Both numbers are whole and below 2^24, so the difference is exact.
+            const Floats centred = fma(zero, spread(-x.sums[at]), to_floats(sums[m]));
+            y[0][m] = fma(centred, scale * spread(x.scales[at]), y[0][m]);
+        }
+    }
+}
+
+// Codes as floating-point numbers, (code - zero) * scale rounded once, times plain inputs: the reference.
+template <int kStorage, int kRows>
+inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[1][kRows]) {
+    const uint8_t *p = w.panels + panel * panel_bytes(w);
+    const float *scales = panel_scales(w, p);
+    const uint8_t *zeros = panel_zeros(w, p);
+    constexpr int kColumns = kStorage == kU4 ? 8 : 2;
+    constexpr int64_t kBytes = kPanel * (kStorage == kU4 ? 4 : 2);
+    for (int m = 0; m < kRows; ++m) y[0][m] = spread(0.0f);
+    for (int64_t k = 0; k < w.in; k += kColumns, p += kBytes) {
+        const Floats scale = load(scales + k / w.group * kPanel), zero = load_zeros(w, zeros + k / w.group * kPanel);
+        Floats columns[kColumns];
+        if constexpr (kStorage == kU4) {
+            const Ints words = load_i32(p), low = spread(int32_t{15});
+            columns[0] = to_floats(words & low), columns[4] = to_floats(shift_right<4>(words) & low);
+            columns[1] = to_floats(shift_right<8>(words) & low), columns[5] = to_floats(shift_right<12>(words) & low);
+            columns[2] = to_floats(shift_right<16>(words) & low), columns[6] = to_floats(shift_right<20>(words) & low);
+            columns[3] = to_floats(shift_right<24>(words) & low), columns[7] = to_floats(shift_right<28>(words));
+        } else {
+            const Ints words = load_u16(reinterpret_cast<const uint16_t *>(p)), low = spread(int32_t{255});
+            // Flipping the sign bit makes -128..127 into 0..255, which needs no sign extension.
+            const Floats middle = spread(128.0f);
+            const Ints flip = spread(int32_t{0x80});
+            const Ints first = words & low, second = shift_right<8>(words) & low;
+            columns[0] = to_floats((first + flip) & low) - middle, columns[1] = to_floats((second + flip) & low) - middle;
+        }
+        for (int j = 0; j < kColumns; ++j) {
+            const Floats weight = (columns[j] - zero) * scale;
+            for (int m = 0; m < kRows; ++m) y[0][m] = fma(spread(x.plain[(row + m) * w.in + k + j]), weight, y[0][m]);
+        }
+    }
+}
+
+// --- Any weights ---------------------------------------------------------------------------------------------------
+
+// Calls finish(panel, row, y) for every panel and row in the given ranges. `finish` gets 16 elements of y, without bias.
+template <typename Kernel, typename Finish>
+inline void over_rows(int64_t first_row, int64_t last_row, const Kernel &kernel, const Finish &finish) {
+    int64_t row = first_row;
+    for (; row + 4 <= last_row; row += 4) kernel.template run<4>(row, finish);
+    switch (last_row - row) {
+        case 3: kernel.template run<3>(row, finish); break;
+        case 2: kernel.template run<2>(row, finish); break;
+        case 1: kernel.template run<1>(row, finish); break;
+    }
+}
+
+template <int kStorage, bool kExact> struct PanelKernel {
+    const Matrix &w;
+    const Inputs &x;
+    int64_t panel;
+
+    template <int kRows, typename Finish> void run(int64_t row, const Finish &finish) const {
+        Floats y[1][kRows];
+        if constexpr (kStorage <= kF16)
+            multiply_plain<kStorage, kRows, 1>(w, x, panel, row, y);
+        else if constexpr (kExact)
+            multiply_exactly<kStorage, kRows>(w, x, panel, row, y);
+        else
+            multiply_codes<kStorage, kRows>(w, x, panel, row, y);
+        for (int m = 0; m < kRows; ++m) finish(panel, row + m, y[0][m]);
+    }
+};
+
+template <int kStorage, bool kExact, typename Finish>
+void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
+                     int64_t last_row, const Finish &finish) {
+    int64_t panel = first_panel;
+    if constexpr (kStorage <= kF16) {
+        // One row has too few sums for the multipliers: take four panels side by side.
+        if (last_row - first_row == 1)
+            for (; panel + 4 <= last_panel; panel += 4) {
+                Floats y[4][1];
+                multiply_plain<kStorage, 1, 4>(w, x, panel, first_row, y);
+                for (int j = 0; j < 4; ++j) finish(panel + j, first_row, y[j][0]);
+            }
+    }
+    for (; panel < last_panel; ++panel)
+        over_rows(first_row, last_row, PanelKernel<kStorage, kExact>{w, x, panel}, finish);
+}
+
+template <typename Finish>
+void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
+              int64_t last_row, const Finish &finish) {
+    switch (w.storage) {
+        case kF32: return multiply_panels<kF32, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
+        case kBf16: return multiply_panels<kBf16, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
+        case kF16: return multiply_panels<kF16, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
+        case kU4:
+            if (w.exact) return multiply_panels<kU4, true>(w, x, first_panel, last_panel, first_row, last_row, finish);
+            return multiply_panels<kU4, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
+        case kS8:
+            if (w.exact) return multiply_panels<kS8, true>(w, x, first_panel, last_panel, first_row, last_row, finish);
+            return multiply_panels<kS8, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
+    }
+}
+
+// --- Inputs --------------------------------------------------------------------------------------------------------
+
+// Symmetric codes -127..127 for each group of a row. Whole groups of 16.
+template <typename Code> inline void quantise_row(const float *x, int64_t in, int64_t group, Code *codes, float *scales, float *sums) {
+    for (int64_t g = 0; g < in / group; ++g) {
+        const float *part = x + g * group;
+        // Zero, or not a number where an input is infinite or none: codes would hide that.
+        Floats most = spread(0.0f), flaw = spread(0.0f);
+        for (int64_t k = 0; k < group; k += kLanes) {
+            const Floats values = load(part + k);
+            most = larger(magnitude(values), most);
+            flaw = fma(values, spread(0.0f), flaw);
+        }
+        const float largest = largest_lane(most);
+        const float inverse = largest > 1e-30f ? 127.0f / largest : 0.0f;
+        Ints total = spread(int32_t{0});
+        for (int64_t k = 0; k < group; k += kLanes) {
+            const Ints code = round_to_ints(load(part + k) * spread(inverse));
+            total = total + code;
+            if constexpr (sizeof(Code) == 1)
+                store_s8(codes + g * group + k, code);
+            else
+                store_s16(codes + g * group + k, code);
+        }
+        scales[g] = largest / 127.0f + add_lanes(flaw);
+        sums[g] = add_lanes(to_floats(total));
+    }
+}
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace

@@ -1,0 +1,82 @@
+#include "pool.h"
+
+#include <sched.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace headrace {
+namespace {
+
+constexpr int kSpins = 4000;         // About 50 microseconds.
+constexpr int kCountBits = 20;
+constexpr uint64_t kMask = (1u << kCountBits) - 1;
+constexpr int64_t kMostTasks = 1 << (kCountBits - 1);  // Claims beyond the last task must not overflow.
+
+inline void pause() {
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+}
+
+}  // namespace
+
+Pool::Pool(int thread_count) {
+    for (int thread = 1; thread < thread_count; ++thread) threads_.emplace_back([this, thread] { work(thread); });
+}
+
+Pool::~Pool() {
+    stopping_ = true;
+    epoch_.fetch_add(1);
+    epoch_.notify_all();
+    for (auto &thread : threads_) thread.join();
+}
+
+void Pool::run_job(int64_t count, Call call, const void *context) {
+    if (count > kMostTasks) {
+        for (int64_t task = 0; task < count; ++task) call(context, task, 0);
+        return;
+    }
+    call_ = call;
+    context_ = context;
+    done_.store(0, std::memory_order_relaxed);
+    const uint32_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
+    const uint64_t job = static_cast<uint64_t>(epoch & 0xFFFFFF) << kCountBits | static_cast<uint64_t>(count);
+    ticket_.store(job << kCountBits, std::memory_order_release);
+    epoch_.store(epoch, std::memory_order_seq_cst);
+    if (sleeping_.load(std::memory_order_seq_cst)) epoch_.notify_all();
+    take_tasks(0);
+    for (int spins = 0; done_.load(std::memory_order_acquire) < count; ++spins) {
+        if (spins < kSpins)
+            pause();
+        else
+            sched_yield();
+    }
+}
+
+void Pool::take_tasks(int thread) {
+    for (;;) {
+        const uint64_t ticket = ticket_.fetch_add(1, std::memory_order_acq_rel);
+        const uint64_t task = ticket & kMask, count = ticket >> kCountBits & kMask;
+        if (task >= count) return;
+        call_(context_, static_cast<int64_t>(task), thread);
+        done_.fetch_add(1, std::memory_order_acq_rel);
+    }
+}
+
+void Pool::work(int thread) {
+    uint32_t seen = 0;
+    while (!stopping_.load(std::memory_order_acquire)) {
+        for (int spins = 0; epoch_.load(std::memory_order_acquire) == seen && spins < kSpins; ++spins) pause();
+        if (epoch_.load(std::memory_order_acquire) == seen) {
+            sleeping_.fetch_add(1, std::memory_order_seq_cst);
+            epoch_.wait(seen, std::memory_order_seq_cst);
+            sleeping_.fetch_sub(1, std::memory_order_seq_cst);
+        }
+        seen = epoch_.load(std::memory_order_acquire);
+        if (!stopping_.load(std::memory_order_acquire)) take_tasks(thread);
+    }
+}
+
+}  // namespace headrace

@@ -1,0 +1,53 @@
+// Threads that share out the tasks of one job after the other.
+//
+// A job is over when its tasks are done, not when all threads have come by: a thread that has no core at the moment costs
+// the task it may hold, and nothing else. Waiting threads spin a little, then let others run, then sleep.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace headrace {
+
+class Pool {
+  public:
+    explicit Pool(int thread_count);
+    ~Pool();
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+
+    int thread_count() const { return static_cast<int>(threads_.size()) + 1; }
+
+    // Calls body(task, thread) for every task below `count`; threads are numbered from 0, the caller's. Returns when all
+    // have returned.
+    template <typename Body> void run(int64_t count, const Body &body) {
+        if (count <= 1 || threads_.empty()) {
+            for (int64_t task = 0; task < count; ++task) body(task, 0);
+            return;
+        }
+        run_job(count, [](const void *context, int64_t task, int thread) { (*static_cast<const Body *>(context))(task, thread); }, &body);
+    }
+
+  private:
+    using Call = void (*)(const void *, int64_t, int);
+
+    void run_job(int64_t count, Call call, const void *context);
+    void work(int thread);
+    void take_tasks(int thread);
+
+    // Epoch (24 bits), task count (20 bits), next task (20 bits), so that a claim is always one of the current job.
+    std::atomic<uint64_t> ticket_{0};
+    std::atomic<int64_t> done_{0};
+    std::atomic<int> sleeping_{0};
+    std::atomic<uint32_t> epoch_{0};
+    std::atomic<bool> stopping_{false};
+    Call call_ = nullptr;
+    const void *context_ = nullptr;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace headrace

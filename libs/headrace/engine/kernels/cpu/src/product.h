@@ -1,0 +1,128 @@
+// Products of a step: inputs prepared row by row, panels shared out among the threads.
+
+#pragma once
+
+#include <cmath>
+
+#include "abi.h"
+#include "lanes.h"
+#include "matrix.h"
+#include "pool.h"
+#include "workspace.h"
+
+namespace headrace {
+inline namespace HEADRACE_ISA {
+
+constexpr int64_t kRowBlock = 64;            // Rows of x that stay in the cache while panels pass by.
+constexpr int64_t kTaskBytes = 48 * 1024;    // Weights that are worth handing out.
+constexpr int64_t kRowsPerTask = 8;          // Of row-wise work.
+// x / sqrt(mean(x^2) + epsilon) * weight. `size` is a multiple of 16.
+inline void normalise(const float *x, const float *weight, int64_t size, float epsilon, float *out) {
+    Floats squares = spread(0.0f);
+    for (int64_t i = 0; i < size; i += kLanes) {
+        const Floats value = load(x + i);
+        squares = fma(value, value, squares);
+    }
+    const Floats factor = spread(1.0f / std::sqrt(add_lanes(squares) / static_cast<float>(size) + epsilon));
+    for (int64_t i = 0; i < size; i += kLanes) store(out + i, load(x + i) * factor * load(weight + i));
+}
+
+// Sixteen numbers at a panel's place in a row of `size`, the last ones missing perhaps.
+inline Floats get(const float *p, int64_t panel, int64_t size) {
+    if ((panel + 1) * kPanel <= size) return load(p + panel * kPanel);
+    float padded[kPanel] = {};
+    for (int64_t i = panel * kPanel; i < size; ++i) padded[i - panel * kPanel] = p[i];
+    return load(padded);
+}
+
+inline void put(float *p, int64_t panel, int64_t size, Floats y) {
+    if ((panel + 1) * kPanel <= size) return store(p + panel * kPanel, y);
+    float padded[kPanel];
+    store(padded, y);
+    for (int64_t i = panel * kPanel; i < size; ++i) p[i] = padded[i - panel * kPanel];
+}
+
+inline void add(float *p, int64_t panel, int64_t size, Floats y) { put(p, panel, size, get(p, panel, size) + y); }
+
+inline Floats biased(const Matrix &w, int64_t panel, Floats y) { return w.bias ? y + get(w.bias, panel, w.out) : y; }
+
+class Products {
+  public:
+    Products(Pool &pool, Workspace &space) : pool_(pool), space_(space) {}
+
+    template <typename Body> void over_rows(int64_t rows, const Body &body) {
+        // A few rows are done before another thread has noticed.
+        const int64_t tasks = rows < kRowsPerTask ? 1 : (rows + kRowsPerTask - 1) / kRowsPerTask;
+        const int64_t each = (rows + tasks - 1) / (tasks ? tasks : 1);
+        pool_.run(tasks, [&](int64_t task, int) {
+            const int64_t last = (task + 1) * each < rows ? (task + 1) * each : rows;
+            for (int64_t row = task * each; row < last; ++row) body(row);
+        });
+    }
+
+    // Inputs of `w` from normalised rows of x.
+    Inputs prepare_normed(const Matrix &w, const float *x, const float *norm, float epsilon, int64_t rows) {
+        float *normed = space_.normed.take(rows * w.in);
+        return prepare_rows(w, normed, rows, [=](int64_t row) { normalise(x + row * w.in, norm, w.in, epsilon, normed + row * w.in); });
+    }
+
+    // Inputs of `w` from the rows of x, which may change.
+    Inputs prepare(const Matrix &w, float *x, int64_t rows) {
+        return prepare_rows(w, x, rows, [](int64_t) {});
+    }
+
+    // Calls finish(panel, row, y) for all panels of `w` and rows; for each pair of panels, the even one first.
+    template <typename Finish> void multiply_all(const Matrix &w, const Inputs &x, int64_t rows, const Finish &finish) {
+        const int64_t pairs = ((w.out + kPanel - 1) / kPanel + 1) / 2, panels = (w.out + kPanel - 1) / kPanel;
+        const int64_t pair_bytes = 2 * panel_bytes(w);
+        // Many rows make even a pair of panels worth a task; enough tasks let a slow thread leave some to the others.
+        int64_t each = rows >= kRowBlock ? 4 : (kTaskBytes + pair_bytes - 1) / pair_bytes;
+        const int64_t most = (pairs + 4 * pool_.thread_count() - 1) / (4 * pool_.thread_count());
+        if (rows < kRowBlock && most > each) each = most;
+        pool_.run((pairs + each - 1) / each, [&](int64_t task, int) {
+            const int64_t end = (task + 1) * each < pairs ? (task + 1) * each : pairs;
+            for (int64_t row = 0; row < rows; row += kRowBlock) {
+                const int64_t last_row = row + kRowBlock < rows ? row + kRowBlock : rows;
+                if (last_row - row == 1) {
+                    multiply(w, x, 2 * task * each, 2 * end < panels ? 2 * end : panels, row, last_row, finish);
+                    continue;
+                }
+                // Pair by pair, because a gate waits for its other half.
+                for (int64_t pair = task * each; pair < end; ++pair)
+                    multiply(w, x, 2 * pair, 2 * pair + 2 < panels ? 2 * pair + 2 : panels, row, last_row, finish);
+            }
+        });
+    }
+
+  private:
+    // Puts the rows of x in the order of the columns and quantises them, as `w` wants it.
+    template <typename First> Inputs prepare_rows(const Matrix &w, float *x, int64_t rows, const First &first) {
+        const bool coded = w.storage >= kU4 && !w.exact;
+        const int64_t groups = coded ? w.in / w.group : 0;
+        Inputs inputs{x, nullptr, nullptr, nullptr, nullptr};
+        float *scales = space_.scales.take(rows * groups), *sums = space_.sums.take(rows * groups);
+        int8_t *codes8 = space_.codes8.take(w.storage == kU4 ? rows * w.in : 0);
+        int16_t *codes16 = space_.codes16.take(w.storage == kS8 ? rows * w.in : 0);
+        over_rows(rows, [&](int64_t row) {
+            first(row);
+            float *values = x + row * w.in;
+            if (w.order) reorder(values, w);
+            if (coded && w.storage == kU4) quantise_row(values, w.in, w.group, codes8 + row * w.in, scales + row * groups, sums + row * groups);
+            if (coded && w.storage == kS8) quantise_row(values, w.in, w.group, codes16 + row * w.in, scales + row * groups, sums + row * groups);
+        });
+        if (coded) inputs = Inputs{nullptr, codes8, codes16, scales, sums};
+        return inputs;
+    }
+
+    static void reorder(float *values, const Matrix &w) {
+        thread_local std::vector<float> copy;
+        copy.assign(values, values + w.in);
+        for (int64_t k = 0; k < w.in; ++k) values[k] = copy[w.order[k]];
+    }
+
+    Pool &pool_;
+    Workspace &space_;
+};
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace

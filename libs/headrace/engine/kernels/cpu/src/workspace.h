@@ -1,0 +1,43 @@
+// Memory that every step reuses.
+
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+namespace headrace {
+
+// Numbers without a constructor, on cache line borders. Grows, never shrinks.
+template <typename T> class Buffer {
+  public:
+    Buffer() = default;
+    Buffer(const Buffer &) = delete;
+    Buffer &operator=(const Buffer &) = delete;
+    ~Buffer() { std::free(data_); }
+
+    T *take(int64_t count) {
+        if (count > capacity_) {
+            std::free(data_);
+            const size_t bytes = (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
+            data_ = static_cast<T *>(std::aligned_alloc(64, bytes));
+            if (!data_) throw std::bad_alloc();
+            capacity_ = count;
+        }
+        return data_;
+    }
+
+  private:
+    T *data_ = nullptr;
+    int64_t capacity_ = 0;
+};
+
+struct Workspace {
+    Buffer<float> hidden, normed, qkv, attended, active, scales, sums, ordered;
+    Buffer<int8_t> codes8;
+    Buffer<int16_t> codes16;
+    std::vector<std::vector<float>> scores;  // One for each thread
+};
+
+}  // namespace headrace

@@ -1,0 +1,70 @@
+"""The C structures that the kernels take: `src/abi.h`, field by field."""
+
+import ctypes
+
+_POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_float
+
+
+class Matrix(ctypes.Structure):
+    _fields_ = (
+        ("panels", _POINTER),
+        ("bias", _POINTER),
+        ("order", _POINTER),
+        ("out", _SIZE),
+        ("in_", _SIZE),
+        ("group", _SIZE),
+        ("storage", _INT),
+        ("exact", _INT),
+    )
+
+
+class Layer(ctypes.Structure):
+    _fields_ = (
+        ("attention_norm", _POINTER),
+        ("mlp_norm", _POINTER),
+        ("query_norm", _POINTER),
+        ("key_norm", _POINTER),
+        ("qkv", Matrix),
+        ("output", Matrix),
+        ("gate_up", Matrix),
+        ("down", Matrix),
+        ("cosine", _POINTER),
+        ("sine", _POINTER),
+        ("window", _SIZE),
+        ("keys", _POINTER),
+        ("values", _POINTER),
+        ("key_scales", _POINTER),
+        ("value_scales", _POINTER),
+    )
+
+
+class Model(ctypes.Structure):
+    _fields_ = (
+        ("layers", ctypes.POINTER(Layer)),
+        ("embedding", _POINTER),
+        ("final_norm", _POINTER),
+        ("head", Matrix),
+        *((name, _SIZE) for name in ("layer_count", "hidden", "intermediate", "vocabulary")),
+        *((name, _SIZE) for name in ("head_count", "kv_head_count", "head_size", "rotary_size")),
+        ("block_size", _SIZE),
+        ("block_count", _SIZE),
+        ("embedding_storage", _INT),
+        ("kv_storage", _INT),
+        ("epsilon", _FLOAT),
+        ("scale", _FLOAT),
+        ("embedding_scale", _FLOAT),
+    )
+
+
+class Step(ctypes.Structure):
+    _fields_ = (
+        ("token_ids", _POINTER),
+        ("tables", _POINTER),
+        ("spans", _POINTER),
+        ("logit_rows", _POINTER),
+        ("logits", _POINTER),
+        ("hidden", _POINTER),
+        ("row_count", _SIZE),
+        ("span_count", _SIZE),
+        ("logit_count", _SIZE),
+    )
