@@ -1,0 +1,111 @@
+"""The environments of the packages that quantise by other code than ours: each needs versions that nothing else does.
+
+AutoAWQ and AutoGPTQ are unmaintained; the versions are the last ones that work together.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from headrace.errors.tree import ConfigError, Unavailable
+
+BackendName = Literal["autoawq", "autogptq", "gptqmodel"]
+PYTHON_VARIABLE = "HEADRACE_QUANTIZE_PYTHON"
+IMPORT_SECONDS = 300
+"""The first import of such a package compiles a lot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A package that quantises."""
+
+    name: BackendName
+    module: str
+    """What importing it is called."""
+    methods: tuple[Literal["gptq", "awq"], ...]
+    """The first is used where none is named."""
+    requirements: tuple[str, ...]
+    """What pip installs first."""
+    built_requirements: tuple[str, ...] = ()
+    """What pip builds after that, with what it installed before."""
+
+    @property
+    def usual_folder(self) -> Path:
+        """Where its environment is made."""
+        data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        return data / "headrace" / "backends" / self.name
+
+
+_COMMON = ("torch==2.13.0", "accelerate", "datasets", "safetensors", "setuptools>=77.0.3", "wheel")
+BACKENDS: dict[str, Backend] = {
+    "autoawq": Backend("autoawq", "awq", ("awq",), (*_COMMON, "transformers==4.51.3"), ("autoawq==0.2.9",)),
+    "autogptq": Backend(
+        "autogptq",
+        "auto_gptq",
+        ("gptq",),
+        (*_COMMON, "transformers==4.51.3", "peft==0.11.1", "rouge", "gekko", "sentencepiece"),
+        ("auto-gptq==0.7.1",),
+    ),
+    "gptqmodel": Backend("gptqmodel", "gptqmodel", ("gptq", "awq"), (*_COMMON, "ninja"), ("gptqmodel>=7.6",)),
+}
+
+
+def find_python(backend: Backend, chosen: Path | None) -> Path:
+    """The Python of the environment that was chosen, that HEADRACE_QUANTIZE_PYTHON names, or of the usual folder.
+
+    Raises ConfigError saying how to make one where it is missing or lacks the package.
+    """
+    named = os.environ.get(PYTHON_VARIABLE)
+    python = chosen or (Path(named) if named else backend.usual_folder / "bin" / "python")
+    if not python.is_file():
+        raise ConfigError(f"{python} is missing. {_how_to_make(backend)}")
+    try:
+        done = subprocess.run(
+            [str(python), "-c", f"import {backend.module}"],
+            capture_output=True,
+            text=True,
+            timeout=IMPORT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"{python} cannot be run: {error}.") from error
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise ConfigError(f"{python} cannot import {backend.module} ({reason}). {_how_to_make(backend)}")
+    return python
+
+
+def make_environment(backend: Backend) -> Path:
+    """Makes the environment in its usual folder, if need be. Its Python. Raises Unavailable where pip fails."""
+    python = backend.usual_folder / "bin" / "python"
+    for command in _commands(backend):
+        # What pip and venv say is for people; stdout is for results.
+        done = subprocess.run(command, stdout=sys.stderr, env={**os.environ, "BUILD_CUDA_EXT": "0"}, check=False)
+        if done.returncode:
+            raise Unavailable(f"{shlex.join(command)} failed with exit status {done.returncode}.")
+    return python
+
+
+def _commands(backend: Backend) -> list[list[str]]:
+    folder = str(backend.usual_folder)
+    pip = [f"{folder}/bin/python", "-m", "pip", "install"]
+    return [
+        [sys.executable, "-m", "venv", folder],
+        [*pip, *backend.requirements],
+        [*pip, "--no-build-isolation", *backend.built_requirements],
+    ]
+
+
+def _how_to_make(backend: Backend) -> str:
+    return (
+        f"{backend.name} needs an environment of its own: add --make-backend to make it in {backend.usual_folder}, or "
+        f"name one that has {', '.join(backend.built_requirements)} with --backend-python or {PYTHON_VARIABLE}."
+    )
+
+
+if __name__ == "__main__":
+    make_environment(BACKENDS[sys.argv[1]])
