@@ -1,6 +1,6 @@
 """The environments of the packages that quantise by other code than ours: each needs versions that nothing else does.
 
-AutoAWQ and AutoGPTQ are unmaintained; the versions are the last ones that work together.
+AutoAWQ and AutoGPTQ are unmaintained. The versions are those that were seen to work together.
 """
 
 import os
@@ -40,17 +40,21 @@ class Backend:
         return data / "headrace" / "backends" / self.name
 
 
-_COMMON = ("torch==2.13.0", "accelerate", "datasets", "safetensors", "setuptools>=77.0.3", "wheel")
+_COMMON = ("accelerate", "datasets", "safetensors", "setuptools>=77.0.3", "wheel")
 BACKENDS: dict[str, Backend] = {
-    "autoawq": Backend("autoawq", "awq", ("awq",), (*_COMMON, "transformers==4.51.3"), ("autoawq==0.2.9",)),
+    "autoawq": Backend(
+        "autoawq", "awq", ("awq",), (*_COMMON, "torch==2.13.0", "transformers==4.51.3"), ("autoawq==0.2.9",)
+    ),
     "autogptq": Backend(
         "autogptq",
         "auto_gptq",
         ("gptq",),
-        (*_COMMON, "transformers==4.51.3", "peft==0.11.1", "rouge", "gekko", "sentencepiece"),
+        (*_COMMON, "torch==2.13.0", "transformers==4.51.3", "peft==0.11.1", "rouge", "gekko", "sentencepiece"),
         ("auto-gptq==0.7.1",),
     ),
-    "gptqmodel": Backend("gptqmodel", "gptqmodel", ("gptq", "awq"), (*_COMMON, "ninja"), ("gptqmodel>=7.6",)),
+    "gptqmodel": Backend(
+        "gptqmodel", "gptqmodel", ("gptq", "awq"), (*_COMMON, "torch==2.15.0", "ninja"), ("gptqmodel==7.7.0",)
+    ),
 }
 
 
