@@ -16,6 +16,13 @@ class EngineConfig:
     precision: str | None = None
     """float32, bfloat16 or float16; or int8 or int4, to which plain weights are rounded while they are loaded.
     Unset: float32 on the CPU, the checkpoint's own elsewhere."""
+    exact: bool = False
+    """Multiply quantised weights by inputs as they are. Otherwise inputs are rounded to 8 bits for it, and the output
+    head is held in 8 bits: faster, with a perplexity that differs by a fraction of a percent."""
+    kernels: Literal["auto", "torch"] = "auto"
+    """`torch` runs the model operation by operation even where the fused kernels could."""
+    kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
+    """How keys and values are held. int8 and fp8 have one scale per token and head. Unset: as activations are."""
     block_size: int = 16
     """Tokens per KV block."""
     block_count: int | None = None

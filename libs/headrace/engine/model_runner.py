@@ -12,28 +12,11 @@ from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.layers.linear import ROW_TILE
 from headrace.engine.models.decoder import Decoder
 from headrace.engine.models.step_tensors import StepTensors
-from headrace.engine.sequence import Sequence
+from headrace.engine.step_logits import LogitRows, StepLogits
 from headrace.engine.step_plan import Chunk, StepPlan
 
 MAX_SCORE_COUNT = 1 << 24
 """Attention scores held at once. Longer chunks attend in several calls."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepLogits:
-    """Logits of a step's rows, and which chunk each row belongs to."""
-
-    values: Tensor
-    """fp32 [rows, vocabulary]: one row for each token that is sampled from, then the scored prompt rows."""
-    sampling: tuple[Chunk, ...]
-    """The chunk of each of the first rows."""
-    scoring: tuple[Chunk, ...]
-    """Chunks with scored prompt tokens, whose rows follow in order: `len(chunk.scored_prompt_range)` each."""
-
-    def owners(self, rows: list[int]) -> list[Sequence]:
-        """The sequences that `rows` belong to."""
-        chunks = [*self.sampling, *(chunk for chunk in self.scoring for _ in chunk.scored_prompt_range)]
-        return [chunks[row].sequence for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +56,8 @@ class ModelRunner:
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks, writes their KV and returns the logits that the plan wants."""
         chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
-        sampling = tuple(chunk for chunk in chunks if chunk.samples for _ in range(1 + len(chunk.draft)))
-        scoring = tuple(chunk for chunk in chunks if chunk.scored_prompt_range)
-        step = self._build(chunks, self._logit_rows(chunks))
-        return StepLogits(self._model(step, self._cache), sampling, scoring)
+        wanted = LogitRows.of(chunks)
+        return wanted.filled(self._model(self._build(chunks, wanted.rows), self._cache))
 
     def clear(self, blocks: list[int]) -> None:
         """Zeroes the KV of blocks whose content is not to be trusted."""
@@ -102,17 +83,6 @@ class ModelRunner:
             groups={window: self._groups(chunks, window) for window in self._model.windows},
             logit_rows=self._tensor(logit_rows),
         )
-
-    def _logit_rows(self, chunks: list[Chunk]) -> list[int]:
-        sampling: list[int] = []
-        scoring: list[int] = []
-        first = 0
-        for chunk in chunks:
-            if chunk.samples:
-                sampling += range(first + chunk.end - chunk.start - 1, first + chunk.token_count)
-            scoring += [first + index - 1 - chunk.start for index in chunk.scored_prompt_range]
-            first += chunk.token_count
-        return sampling + scoring
 
     def _groups(self, chunks: list[Chunk], window: int | None) -> list[AttentionGroup]:
         """Decodes with the same key tiles attend together, prefill spans one by one."""

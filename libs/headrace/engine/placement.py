@@ -7,6 +7,7 @@ import torch
 from headrace.engine.attention.gather import KEY_TILE
 from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.engine_config import EngineConfig
+from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.quantization.scheme import QuantizationScheme
 from headrace.errors.tree import ConfigError
@@ -82,11 +83,22 @@ def build_cache(
     if KEY_TILE % config.block_size:
         raise ConfigError(f"block_size is {config.block_size}: it must divide {KEY_TILE}.")
     block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
-    wanted = config.max_running_count * -(-max_len // config.block_size)
-    block_count = config.block_count or min(wanted, max(1, _kv_cache_bytes(config, device) // block_bytes))
+    block_count = choose_block_count(config, max_len, block_bytes, device)
     return KvCache(
         model.layer_count, block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device
     )
+
+
+def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, device: torch.device) -> int:
+    """As many as the settings want and memory allows."""
+    wanted = config.max_running_count * -(-max_len // config.block_size)
+    return config.block_count or min(wanted, max(1, _kv_cache_bytes(config, device) // block_bytes))
+
+
+def choose_kv_storage(config: EngineConfig) -> Storage:
+    """How the fused kernels hold keys and values. fp32 unless asked otherwise: it is exact."""
+    names = {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}
+    return names.get(config.kv_precision, Storage.F32)
 
 
 def _kv_cache_bytes(config: EngineConfig, device: torch.device) -> int:

@@ -13,23 +13,15 @@ from headrace.engine import sampler
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
+from headrace.engine.load_runner import Runner, load_runner
 from headrace.engine.loader.gguf_file import is_gguf
 from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.loader.weight_source import open_weights
-from headrace.engine.model_runner import ModelRunner, StepLogits
-from headrace.engine.models.decoder import Decoder
-from headrace.engine.placement import (
-    ROUNDED_BITS,
-    build_cache,
-    choose_device,
-    choose_max_len,
-    choose_precision,
-    describe_precision,
-)
+from headrace.engine.placement import choose_max_len
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.load_speculator import load_speculator
 from headrace.engine.speculative.speculator import Speculator
+from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import Sample, StepPlan
 from headrace.engine.structured.grammar_compiler import GrammarCompiler
 from headrace.engine.structured.grammar_queue import GrammarQueue
@@ -51,7 +43,7 @@ class TorchEngine:
     def __init__(
         self,
         spec: EngineSpec,
-        runner: ModelRunner,
+        runner: Runner,
         compiler: GrammarCompiler,
         speculator: Speculator | None,
         *,
@@ -71,13 +63,8 @@ class TorchEngine:
         """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
         torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
         model_config = read_model_config(folder)
-        device = choose_device(config)
-        dtype = choose_precision(config, model_config, device)
         max_len = choose_max_len(config, model_config)
-        with torch.inference_mode():
-            weights = open_weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
-            model = Decoder(model_config, max_len, weights, dtype, device)
-            cache = build_cache(config, model_config, max_len, dtype, device)
+        model = load_runner(folder, model_config, config, max_len)
         spec = EngineSpec(
             architecture=model_config.architecture,
             vocab_size=model_config.vocab_size,
@@ -85,16 +72,15 @@ class TorchEngine:
             max_running_count=config.max_running_count,
             max_step_token_count=config.max_step_token_count,
             block_size=config.block_size,
-            block_count=cache.zero_block,
+            block_count=model.block_count,
             eos_token_ids=model_config.eos_token_ids,
-            device=str(device),
-            precision=describe_precision(config, model_config, dtype),
+            device=model.device,
+            precision=model.precision,
             parameter_count=model.parameter_count,
         )
-        runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)
         compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
         speculator = load_speculator(folder, config, spec)
-        return cls(spec, runner, compiler, speculator, prefix_cache=config.prefix_cache)
+        return cls(spec, model.runner, compiler, speculator, prefix_cache=config.prefix_cache)
 
     @property
     def spec(self) -> EngineSpec:

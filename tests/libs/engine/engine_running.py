@@ -5,6 +5,9 @@ from collections.abc import Iterable
 from headrace.engine.engine import Engine
 from headrace.engine.request import Delta, EngineRequest, SamplingParams
 
+DEFAULTS: dict[str, object] = {}
+"""Settings of the engine that a test runs under: see `each_kernel`."""
+
 
 def request(request_id: str, prompt: Iterable[int], output: tuple[int, ...] = (), **sampling: object) -> EngineRequest:
     return EngineRequest(request_id, tuple(prompt), SamplingParams(**sampling), output)

@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.engine.engine import EngineSpec
-from headrace.engine.model_runner import StepLogits
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.drafter import Guesses
+from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import StepPlan
 
 VOCAB_SIZE = 8

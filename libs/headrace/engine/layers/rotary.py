@@ -18,6 +18,16 @@ class Rotation:
     """The same shape, negative for the first half."""
 
 
+def rotary_angles(rotary_size: int, theta: float, scaling: RopeScaling | None, max_len: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines, fp32 [max_len, rotary/2] each."""
+    if scaling is None:
+        frequencies, factor = plain_frequencies(rotary_size, theta), 1.0
+    else:
+        frequencies, factor = scaling.frequencies(rotary_size, theta, max_len), scaling.attention_factor
+    angles = torch.arange(max_len, dtype=torch.float32)[:, None] * frequencies
+    return angles.cos() * factor, angles.sin() * factor
+
+
 class RotaryTable:
     """Cosines and sines for every position, computed once in fp32.
 
@@ -36,12 +46,7 @@ class RotaryTable:
         device: torch.device,
     ) -> None:
         """`head_counts` are those of queries and of keys."""
-        if scaling is None:
-            frequencies, factor = plain_frequencies(rotary_size, theta), 1.0
-        else:
-            frequencies, factor = scaling.frequencies(rotary_size, theta, max_len), scaling.attention_factor
-        angles = torch.arange(max_len, dtype=torch.float32)[:, None] * frequencies
-        cosine, sine = angles.cos() * factor, angles.sin() * factor
+        cosine, sine = rotary_angles(rotary_size, theta, scaling, max_len)
         self._cosine = torch.stack([cosine, cosine], dim=1)[:, None].to(device, dtype)  # [len, 1, 2, rotary/2]
         self._sine = torch.stack([-sine, sine], dim=1)[:, None].to(device, dtype)
         self._turning_count = sum(head_counts)

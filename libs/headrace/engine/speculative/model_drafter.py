@@ -15,9 +15,9 @@ import torch
 from torch.nn import functional
 
 from headrace.engine import sampler
-from headrace.engine.model_runner import StepLogits
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.drafter import Guesses
+from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import Chunk, StepPlan
 
 COST_WEIGHT = 0.1

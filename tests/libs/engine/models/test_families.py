@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_running import finish, request, run, tokens
+from engine_running import DEFAULTS, finish, request, run, tokens
 from tiny_models import (
     FAMILIES,
     ROPES,
@@ -17,10 +17,12 @@ from tiny_models import (
 from transformers import PreTrainedModel
 
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.model_runner import StepLogits
 from headrace.engine.request import Delta, EngineRequest
+from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import StepPlan
 from headrace.engine.torch_engine import TorchEngine
+
+pytestmark = pytest.mark.usefixtures("each_kernel")
 
 PROMPTS = make_prompts((3, 40, 150, 300))
 """Shorter and longer than the window of 24, a chunk of 64 and a tile of 128 keys."""
@@ -32,7 +34,7 @@ TOLD_APART = ("qwen3", "mistral", "mistral_wide", "gemma2", "gemma3", "phi3_long
 
 def load(folder: Path, **settings: object) -> TorchEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
-    return TorchEngine.load(folder, EngineConfig(**(defaults | settings)))
+    return TorchEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
 def prompt_logits(engine: TorchEngine, prompt: tuple[int, ...]) -> torch.Tensor:

@@ -11,9 +11,9 @@ from table_model import VOCAB_SIZE, TableRunner, make_table
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.block_hash import hash_blocks
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.model_runner import StepLogits
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.model_drafter import ModelDrafter
+from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import StepPlan
 from headrace.engine.torch_engine import TorchEngine
 from headrace.errors.tree import ConfigError

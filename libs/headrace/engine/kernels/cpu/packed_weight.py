@@ -66,6 +66,11 @@ class PackedWeight:
         )
 
     @property
+    def is_coded(self) -> bool:
+        """It is held in codes of 8 bits or fewer."""
+        return self.matrix.storage in (Storage.U4, Storage.S8)
+
+    @property
     def byte_count(self) -> int:
         """Memory held, in bytes."""
         return self._panels.numel()

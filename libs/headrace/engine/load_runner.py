@@ -1,0 +1,113 @@
+"""Loads a decoder in the form that runs fastest here: fused kernels where they can, else torch."""
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.fused_runner import FusedRunner
+from headrace.engine.kernels.cpu.context import shared_context
+from headrace.engine.kernels.cpu.kv_arena import KvArena, block_bytes
+from headrace.engine.loader.weight_source import open_weights
+from headrace.engine.model_runner import ModelRunner
+from headrace.engine.models.decoder import Decoder
+from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.models.fused_decoder import LANES, FusedDecoder, can_fuse
+from headrace.engine.placement import (
+    ROUNDED_BITS,
+    build_cache,
+    choose_block_count,
+    choose_device,
+    choose_kv_storage,
+    choose_precision,
+    describe_precision,
+)
+from headrace.engine.step_logits import StepLogits
+from headrace.engine.step_plan import StepPlan
+from headrace.errors.tree import ConfigError
+
+_log = logging.getLogger(__name__)
+
+
+class Runner(Protocol):
+    """A model with its KV cache."""
+
+    def run(self, plan: StepPlan) -> StepLogits:
+        """Computes all chunks, writes their KV and returns the logits that the plan wants."""
+        ...
+
+    def clear(self, blocks: list[int]) -> None:
+        """Zeroes the KV of blocks whose content is not to be trusted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that is ready to run."""
+
+    runner: Runner
+    block_count: int
+    parameter_count: int
+    device: str
+    precision: str
+    """How the weights are held, for people."""
+
+
+def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
+    """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    device = choose_device(config)
+    dtype = choose_precision(config, model, device)
+    fits, reason = can_run_fused(model, config)
+    if fits:
+        return _load_fused(source, model, config, max_len)
+    if config.kv_precision in ("int8", "fp8"):
+        raise ConfigError(
+            f"kv_precision is {config.kv_precision!r}, which only the fused kernels have, and they cannot run this "
+            f"model: {reason}; use float32 or bfloat16."
+        )
+    _log.info("the model runs through torch", extra={"reason": reason})
+    return _load_torch(source, model, config, max_len, device, dtype)
+
+
+def can_run_fused(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str]:
+    """Whether the fused kernels can run `model` as `config` wants it, and why not."""
+    if config.kernels == "torch":
+        return False, "the settings ask for torch"
+    if torch.device(config.device).type != "cpu":
+        return False, f"the device is {config.device}"
+    if config.precision in ("bfloat16", "float16"):
+        return False, f"the settings ask for arithmetic in {config.precision}"
+    if config.block_size % LANES:
+        return False, f"blocks of {config.block_size} tokens are not a multiple of {LANES}"
+    return can_fuse(model)
+
+
+def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
+    with torch.inference_mode():
+        weights = open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or ""))
+        decoder = FusedDecoder(model, max_len, weights, exact=config.exact)
+    storage = choose_kv_storage(config)
+    shape = (model.kv_head_count, model.head_size, config.block_size)
+    device = torch.device("cpu")
+    block_count = choose_block_count(config, max_len, block_bytes(storage, model.layer_count, *shape), device)
+    heads, head_size, block_size = shape
+    arena = KvArena(model.layer_count, block_count, block_size, heads, head_size, storage)
+    context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
+    precision = describe_precision(config, model, torch.float32)
+    return LoadedModel(FusedRunner(decoder, arena, context), block_count, decoder.parameter_count, "cpu", precision)
+
+
+def _load_torch(
+    source: Path, model: DecoderConfig, config: EngineConfig, max_len: int, device: torch.device, dtype: torch.dtype
+) -> LoadedModel:
+    with torch.inference_mode():
+        weights = open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or ""))
+        decoder = Decoder(model, max_len, weights, dtype, device)
+        cache = build_cache(config, model, max_len, dtype, device)
+    runner = ModelRunner(decoder, cache, model.head_count, model.kv_head_count, device)
+    precision = describe_precision(config, model, dtype)
+    return LoadedModel(runner, cache.zero_block, decoder.parameter_count, str(device), precision)

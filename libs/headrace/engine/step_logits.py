@@ -1,0 +1,56 @@
+"""What a model hands back for a step."""
+
+from collections.abc import Sequence as Chunks
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from headrace.engine.sequence import Sequence
+from headrace.engine.step_plan import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class StepLogits:
+    """Logits of a step's rows, and which chunk each row belongs to."""
+
+    values: Tensor
+    """fp32 [rows, vocabulary]: one row for each token that is sampled from, then the scored prompt rows."""
+    sampling: tuple[Chunk, ...]
+    """The chunk of each of the first rows."""
+    scoring: tuple[Chunk, ...]
+    """Chunks with scored prompt tokens, whose rows follow in order: `len(chunk.scored_prompt_range)` each."""
+
+    def owners(self, rows: list[int]) -> list[Sequence]:
+        """The sequences that `rows` belong to."""
+        chunks = [*self.sampling, *(chunk for chunk in self.scoring for _ in chunk.scored_prompt_range)]
+        return [chunks[row].sequence for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class LogitRows:
+    """The tokens of a step whose logits are wanted."""
+
+    rows: list[int]
+    """Indices among the tokens of all chunks, one chunk after the other."""
+    sampling: tuple[Chunk, ...]
+    scoring: tuple[Chunk, ...]
+    """See StepLogits."""
+
+    @classmethod
+    def of(cls, chunks: Chunks[Chunk]) -> "LogitRows":
+        sampling: list[int] = []
+        scoring: list[int] = []
+        first = 0
+        for chunk in chunks:
+            if chunk.samples:
+                sampling += range(first + chunk.end - chunk.start - 1, first + chunk.token_count)
+            scoring += [first + index - 1 - chunk.start for index in chunk.scored_prompt_range]
+            first += chunk.token_count
+        return cls(
+            sampling + scoring,
+            tuple(chunk for chunk in chunks if chunk.samples for _ in range(1 + len(chunk.draft))),
+            tuple(chunk for chunk in chunks if chunk.scored_prompt_range),
+        )
+
+    def filled(self, values: Tensor) -> StepLogits:
+        return StepLogits(values, self.sampling, self.scoring)
