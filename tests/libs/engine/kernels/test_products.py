@@ -1,0 +1,120 @@
+"""Products with packed weights: right, and the same bits on every instruction set, thread count and company of rows."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.library import available, load_kernels
+from headrace.engine.kernels.cpu.packed_weight import PackedWeight, can_pack
+from headrace.engine.kernels.cpu.storage import compact
+from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
+
+pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+
+SIZES = [(1, 32, 32), (7, 96, 32), (33, 256, 128), (300, 384, 384), (48, 64, 64)]
+
+
+def random_matrix(bits: int, out_size: int, in_size: int, group: int, ordered: bool = True) -> QuantizedMatrix:
+    generator = torch.Generator().manual_seed(bits * 1000 + out_size + in_size + group)
+    codes = torch.randint(0, 1 << bits, (out_size, in_size), generator=generator).to(torch.uint8)
+    zeros = torch.randint(0, 1 << bits, (out_size, in_size // group), generator=generator).to(torch.uint8)
+    scales = torch.rand(out_size, in_size // group, generator=generator) * 0.1 + 0.001
+    order = None if ordered else torch.randperm(in_size, generator=generator)
+    return QuantizedMatrix(codes, scales, zeros, bits, group, order)
+
+
+def relative_error(found: Tensor, expected: Tensor) -> float:
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("out_size", "in_size", "group"), SIZES)
+def test_plain_weights(dtype: torch.dtype, out_size: int, in_size: int, group: int) -> None:
+    weight, inputs = torch.randn(out_size, in_size).to(dtype), torch.randn(19, in_size)
+    bias, residual = torch.randn(out_size), torch.randn(19, out_size)
+    found = KernelContext(2).product(PackedWeight(weight, bias), inputs, residual)
+    assert relative_error(found, inputs.double() @ weight.double().T + bias + residual) < 1e-6
+
+
+@pytest.mark.parametrize(("exact", "bound"), [(True, 1e-6), (False, 1e-2)])
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize(("out_size", "in_size", "group"), SIZES)
+@pytest.mark.parametrize("ordered", [True, False])
+def test_codes(bits: int, out_size: int, in_size: int, group: int, ordered: bool, exact: bool, bound: float) -> None:
+    """Quantised inputs cost half a percent of the length of a random result, as one would expect of 8 bits."""
+    matrix = random_matrix(bits, out_size, in_size, group, ordered)
+    inputs = torch.randn(19, in_size)
+    bias, residual = torch.randn(out_size), torch.randn(19, out_size)
+    found = KernelContext(2).product(PackedWeight(matrix, bias, exact=exact), inputs, residual)
+    assert relative_error(found, inputs.double() @ matrix.dequantize().double().T + bias + residual) < bound
+
+
+def test_quantised_inputs_are_what_they_are_said_to_be() -> None:
+    """Symmetric, 8 bits, one scale for 128 of them: the same in torch, to the rounding of fp32."""
+    matrix = random_matrix(4, 64, 512, 256)
+    inputs = torch.randn(5, 512) * torch.logspace(-3, 3, 5)[:, None]
+    groups = inputs.view(5, 4, 128)
+    scales = groups.abs().amax(dim=-1, keepdim=True) / 127
+    rounded = ((groups / scales).round() * scales).view(5, 512)
+    found = KernelContext(1).product(PackedWeight(matrix), inputs)
+    for row in range(5):
+        assert relative_error(found[row], rounded[row].double() @ matrix.dequantize().double().T) < 1e-3
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("kind", ["f32", "bf16", "f16", "u4", "s8"])
+def test_bits_depend_on_nothing_but_the_row(kind: str, exact: bool) -> None:
+    plain = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+    weight = torch.randn(517, 256).to(plain[kind]) if kind in plain else random_matrix(int(kind[1]), 517, 256, 64)
+    packed = PackedWeight(weight, torch.randn(517), exact=exact)
+    inputs = torch.randn(70, 256)
+    inputs[5] *= 1e-35
+    inputs[6] = 0
+    whole = KernelContext(1).product(packed, inputs)
+    for instructions in available():
+        for threads in (1, 3):
+            context = KernelContext(threads, instructions)
+            assert torch.equal(context.product(packed, inputs), whole), (instructions, threads)
+            for rows in (1, 2, 3, 4, 5, 8, 9, 16, 31, 64, 65):
+                assert torch.equal(context.product(packed, inputs[:rows]), whole[:rows]), (instructions, rows)
+
+
+@pytest.mark.parametrize("kind", ["f32", "u4", "s8"])
+def test_what_is_not_a_number_is_not_hidden(kind: str) -> None:
+    weight = torch.randn(16, 64) if kind == "f32" else random_matrix(int(kind[1]), 16, 64, 32)
+    inputs = torch.randn(3, 64)
+    inputs[1, 40] = torch.nan
+    inputs[2, 7] = torch.inf
+    found = KernelContext(1).product(PackedWeight(weight), inputs)
+    assert torch.isfinite(found[0]).all()
+    assert found[1].isnan().all()
+    assert not torch.isfinite(found[2]).any()
+
+
+def test_chosen_rows_come_in_their_order_and_missing_ones_are_zeros() -> None:
+    weight, bias, inputs = torch.randn(10, 32), torch.randn(10), torch.randn(2, 32)
+    rows = [3, -1, 0, 9, *[-1] * 14, 5]
+    found = KernelContext(1).product(PackedWeight(weight, bias, rows), inputs)
+    whole = KernelContext(1).product(PackedWeight(weight, bias), inputs)
+    for place, row in enumerate(rows):
+        assert torch.equal(found[:, place], torch.zeros(2) if row < 0 else whole[:, row])
+
+
+def test_four_bits_take_half_a_byte() -> None:
+    packed = PackedWeight(random_matrix(4, 256, 1024, 128))
+    assert packed.byte_count == 256 * 1024 // 2 + 5 * 256 * 8
+
+
+def test_sixteen_bits_are_enough_for_what_came_from_sixteen() -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        assert compact(torch.randn(64, 64).to(dtype).float()).dtype == dtype
+    assert compact(torch.randn(64, 64)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("in_size", "group"), [(48, 16), (96, 48), (72, 64)])
+def test_what_cannot_be_packed_is_said(in_size: int, group: int) -> None:
+    matrix = QuantizedMatrix(torch.zeros(8, in_size, dtype=torch.uint8), torch.ones(8, 2), torch.zeros(8, 2), 4, group)
+    possible, why = can_pack(matrix)
+    assert not possible
+    assert f"groups of {group}" in why
