@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
 from headrace.engine.layers.expert_mlp import ExpertMlp
@@ -10,6 +11,7 @@ from headrace.engine.layers.gated_mlp import FusedGatedMlp, GatedMlp, PlainGated
 from headrace.engine.layers.linear import Linear
 from headrace.engine.models.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
 from headrace.engine.quantization.gptq_solver import InputMoments
+from headrace.errors.tree import InvalidCheckpoint
 
 Record = Callable[[Tensor], None]
 OUTPUT_PROJECTIONS = ("o_proj", "down_proj", "w2")
@@ -26,10 +28,17 @@ class InputObserver:
     """(block, whether its last projection) to moments."""
 
     def moments_of(self, module: str, in_size: int) -> InputMoments:
-        """What was gathered for a module such as model.layers.0.self_attn.q_proj. Empty for an expert never chosen."""
+        """What was gathered for a module such as model.layers.0.self_attn.q_proj. Empty for an expert never chosen.
+
+        Raises InvalidCheckpoint where the model computed no finite numbers.
+        """
         block, _, projection = module.rpartition(".")
         found = self._moments.get((block, projection in OUTPUT_PROJECTIONS))
-        return InputMoments.empty(in_size) if found is None else found
+        if found is None:
+            return InputMoments.empty(in_size)
+        if not torch.isfinite(found.total).all():
+            raise InvalidCheckpoint(f"What the model computes as the input of {module} is not finite.")
+        return found
 
     def watch(self, index: int, layer: DecoderLayer) -> DecoderLayer:
         """The same layer, watched."""

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from tiny_models import make_family, make_prompts, save_random
 
 from headrace.engine.evaluation.sequence_model import SequenceModel
-from headrace.errors import InvalidCheckpoint, Unsupported
+from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
 
 FAMILIES = {
     "qwen2": {},
@@ -111,3 +111,21 @@ def test_more_experts_than_the_file_has_are_refused(tmp_path: Path) -> None:
     path = convert(tmp_path / "folder", tmp_path / "model.gguf")
     with pytest.raises(InvalidCheckpoint, match="ffn_gate_inp"):
         logits(path, (1, 2, 3))
+
+
+@pytest.mark.parametrize("family", ["qwen3_moe", "phi3_long", "gemma3"])
+def test_damaged_files_are_typed_errors_or_models(tmp_path: Path, family: str) -> None:
+    settings = {key: value for key, value in FAMILIES[family].items() if value is not None}
+    make_family(tmp_path / "folder", family, **settings | {"layer_types": None} if family == "gemma3" else settings)
+    whole = convert(tmp_path / "folder", tmp_path / "model.gguf").read_bytes()
+    generator = np.random.default_rng(0)
+    broken = tmp_path / "broken.gguf"
+    for _ in range(60):
+        mutated = bytearray(whole)
+        for position in generator.integers(0, 4000, 6):
+            mutated[position] = int(generator.integers(0, 256))
+        broken.write_bytes(mutated)
+        try:
+            SequenceModel.load(broken, 16, "float32")
+        except (InvalidCheckpoint, Unsupported, ConfigError):
+            continue

@@ -11,7 +11,7 @@ import pytest
 import torch
 from engine_running import request as engine_request
 from engine_running import run
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tiny_models import VOCAB_SIZE, make_family, make_prompts
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -267,3 +267,26 @@ def test_what_stands_in_the_way_is_named_and_nothing_is_written(tmp_path: Path, 
     with pytest.raises(ConfigError, match="nothing is overwritten"):
         quantize(CHECKPOINT, other)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other"]
+
+
+@pytest.mark.parametrize("method", ["gptq", "awq", "rtn"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused_by_name(tmp_path: Path, method: str, value: float) -> None:
+    _, text = make_source(tmp_path / "plain", "qwen2")
+    name = "model.layers.1.mlp.up_proj.weight"
+    tensors = load_file(tmp_path / "plain" / "model.safetensors")
+    tensors[name][3, 5] = value
+    save_file(tensors, tmp_path / "plain" / "model.safetensors")
+    with pytest.raises(InvalidCheckpoint, match=f"{name} holds values that are not finite"):
+        quantize(tmp_path / "plain", tmp_path / "target", text, method=method, group_size=8, sequence_length=30)
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("method", ["gptq", "awq"])
+def test_models_that_compute_no_numbers_are_refused_by_name(tmp_path: Path, method: str) -> None:
+    _, text = make_source(tmp_path / "plain", "qwen2")
+    tensors = load_file(tmp_path / "plain" / "model.safetensors")
+    tensors["model.layers.1.input_layernorm.weight"][3] = float("nan")
+    save_file(tensors, tmp_path / "plain" / "model.safetensors")
+    with pytest.raises(InvalidCheckpoint, match=r"input of model\.layers\.1\.self_attn\.q_proj is not finite"):
+        quantize(tmp_path / "plain", tmp_path / "target", text, method=method, group_size=8, sequence_length=30)
