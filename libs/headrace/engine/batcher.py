@@ -149,8 +149,8 @@ class Batcher:
     def drain_block_events(self) -> BlockEvents:
         return self.pool.drain_events()
 
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str) -> list[bytes]:
-        return hash_blocks(token_ids, self._spec.block_size, cache_salt)
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
+        return hash_blocks(token_ids, self._spec.block_size, cache_salt, adapter)
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the books are wrong. For tests and idle moments: costs O(blocks)."""
@@ -323,6 +323,7 @@ class Batcher:
                 sequence.token_ids[:token_count],
                 self._spec.block_size,
                 sequence.request.cache_salt,
+                sequence.request.adapter,
                 known=sequence.block_hashes,
             )
 

@@ -118,7 +118,7 @@ class EncoderEngine:
     def drain_block_events(self) -> BlockEvents:
         return BlockEvents()
 
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str) -> list[bytes]:
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
         """None: nothing of an input is kept."""
         return []
 

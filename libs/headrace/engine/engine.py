@@ -1,6 +1,7 @@
 """The engine's Protocol: everything that a worker may ask of a model."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
@@ -30,6 +31,8 @@ class EngineSpec:
     fingerprint: str = ""
     """Of what it makes: another one where the weights, or anything else that decides the result, differ. Empty: not
     known."""
+    adapters: Mapping[str, str] = field(default_factory=dict)
+    """Names of the adapters that a request may choose, each with a digest of its files."""
 
 
 class Engine(Protocol):
@@ -44,7 +47,7 @@ class Engine(Protocol):
 
     def add(self, request: EngineRequest) -> None:
         """Queues a request. Raises InvalidRequest (a ValueError) if it can never run: empty prompt, a token id outside
-        the vocabulary, or longer than the context or the KV pool."""
+        the vocabulary, an adapter that is not there, or longer than the context or the KV pool."""
 
     def cancel(self, request_id: str) -> None:
         """Drops a request and frees its blocks before the next step. No delta follows."""
@@ -64,7 +67,7 @@ class Engine(Protocol):
 
     def drain_block_events(self) -> BlockEvents: ...
 
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str) -> list[bytes]:
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
         """Chained hashes of the full blocks of a prompt: the prefix-cache keys."""
 
     def close(self) -> None: ...

@@ -1,6 +1,7 @@
 """The settings of a TorchEngine."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +46,8 @@ class EngineConfig:
     The tokens are the same; only their number per step."""
     draft_folder: Path | None = None
     """Checkpoint of a small model with the same vocabulary, which guesses where nothing else does."""
+    adapters: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of LoRA adapters as PEFT saves them, by the name under which requests choose them."""
 
     def __post_init__(self) -> None:
         for name in ("block_size", "max_running_count", "max_step_token_count"):
@@ -52,6 +55,8 @@ class EngineConfig:
         for name in ("block_count", "kv_cache_bytes", "max_model_len", "thread_count"):
             if getattr(self, name) is not None:
                 self._require_positive(name, getattr(self, name))
+        if "" in self.adapters:
+            raise ConfigError("adapters: an adapter has no name.")
         if self.max_step_token_count < self.block_size:
             raise ConfigError(
                 f"max_step_token_count is {self.max_step_token_count}, less than a block of {self.block_size}: "

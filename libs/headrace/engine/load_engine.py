@@ -11,6 +11,7 @@ from headrace.engine.loader.model_config import read_json
 from headrace.engine.loader.sentence_transformer import has_sentence_settings
 from headrace.engine.models.registry import ENCODER_FAMILIES, HEADLESS
 from headrace.engine.torch_engine import TorchEngine
+from headrace.errors.tree import Unsupported
 
 
 def load_engine(source: Path, config: EngineConfig) -> Engine:
@@ -20,8 +21,9 @@ def load_engine(source: Path, config: EngineConfig) -> Engine:
         return TorchEngine.load(source, config)
     architectures = read_json(source / "config.json").get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else None
-    if architecture in ENCODER_FAMILIES:
-        return EncoderEngine.load(source, config)
-    if architecture in HEADLESS or has_sentence_settings(source):
-        return DecoderEmbeddingEngine.load(source, config)
-    return TorchEngine.load(source, config)
+    is_encoder = architecture in ENCODER_FAMILIES
+    if not is_encoder and architecture not in HEADLESS and not has_sentence_settings(source):
+        return TorchEngine.load(source, config)
+    if config.adapters:
+        raise Unsupported(f"{source} makes embeddings; adapters are only for models that make text.")
+    return EncoderEngine.load(source, config) if is_encoder else DecoderEmbeddingEngine.load(source, config)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import torch
 
+from headrace.engine.adapters.adapter_set import AdapterSet
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fused_runner import FusedRunner
 from headrace.engine.kernels.cpu.context import shared_context
@@ -77,6 +78,8 @@ def can_run_fused(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str
     """Whether the fused kernels can run `model` as `config` wants it, and why not."""
     if config.kernels == "torch":
         return False, "the settings ask for torch"
+    if config.adapters:
+        return False, "there are adapters"
     if torch.device(config.device).type != "cpu":
         return False, f"the device is {config.device}"
     if config.precision in ("bfloat16", "float16"):
@@ -107,7 +110,8 @@ def _load_torch(
     with torch.inference_mode():
         weights = open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or ""))
         decoder = Decoder(model, max_len, weights, dtype, device)
+        adapters = AdapterSet.load(config.adapters, model, dtype, device) if config.adapters else None
         cache = build_cache(config, model, max_len, dtype, device)
-    runner = ModelRunner(decoder, cache, model.head_count, model.kv_head_count, device)
+    runner = ModelRunner(decoder, cache, model.head_count, model.kv_head_count, device, adapters)
     precision = describe_precision(config, model, dtype)
     return LoadedModel(runner, cache.zero_block, decoder.parameter_count, str(device), precision)

@@ -7,6 +7,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from headrace.engine.adapters.adapter_set import AdapterSet
 from headrace.engine.attention.gather import KEY_TILE, AttentionGroup
 from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.layers.linear import ROW_TILE
@@ -45,13 +46,21 @@ class ModelRunner:
     """Runs plans through one model."""
 
     def __init__(
-        self, model: Decoder, cache: KvCache, head_count: int, kv_head_count: int, device: torch.device
+        self,
+        model: Decoder,
+        cache: KvCache,
+        head_count: int,
+        kv_head_count: int,
+        device: torch.device,
+        adapters: AdapterSet | None = None,
     ) -> None:
+        """Without `adapters`, what requests choose is passed over."""
         self._model = model
         self._cache = cache
         self._head_count = head_count
         self._kv_head_count = kv_head_count
         self._device = device
+        self._adapters = adapters
 
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks, writes their KV and returns the logits that the plan wants."""
@@ -82,6 +91,7 @@ class ModelRunner:
             write_rows=self._cache.token_rows(torch.tensor(slots)).to(self._device),
             groups={window: self._groups(chunks, window) for window in self._model.windows},
             logit_rows=self._tensor(logit_rows),
+            adapters=self._adapters.rows_of(chunks) if self._adapters else None,
         )
 
     def _groups(self, chunks: list[Chunk], window: int | None) -> list[AttentionGroup]:

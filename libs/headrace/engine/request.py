@@ -70,6 +70,8 @@ class EngineRequest:
     `max_tokens`, `min_tokens` and the sampling position, and are not delivered again."""
     cache_salt: str = ""
     """Prefix-cache entries are shared only among requests with the same salt (one per tenant)."""
+    adapter: str = ""
+    """Name of the adapter to add to the model. Empty: the model as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,16 @@ MAX_LOGPROB_COUNT = 20
 
 def check_request(request: EngineRequest, spec: EngineSpec) -> None:
     """Raises InvalidRequest with the parameter at fault, why it cannot be served and what to change."""
+    _check_adapter(request, spec)
     _check_tokens(request, spec)
     _check_length(request, spec)
     _check_sampling(request.sampling, spec.vocab_size)
+
+
+def _check_adapter(request: EngineRequest, spec: EngineSpec) -> None:
+    if request.adapter and request.adapter not in spec.adapters:
+        known = ", ".join(sorted(spec.adapters)) or "none is loaded"
+        raise InvalidRequest(f"There is no adapter {request.adapter!r}; there are: {known}.", param="model")
 
 
 def _check_tokens(request: EngineRequest, spec: EngineSpec) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine import sampler
+from headrace.engine.adapters.adapter_fingerprint import adapter_fingerprint
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
@@ -77,6 +78,7 @@ class TorchEngine:
             device=model.device,
             precision=model.precision,
             parameter_count=model.parameter_count,
+            adapters={name: adapter_fingerprint(folder) for name, folder in config.adapters.items()},
         )
         compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
         speculator = load_speculator(folder, config, spec)
@@ -116,8 +118,8 @@ class TorchEngine:
     def drain_block_events(self) -> BlockEvents:
         return self._batcher.drain_block_events()
 
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str) -> list[bytes]:
-        return self._batcher.block_hashes(token_ids, cache_salt)
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
+        return self._batcher.block_hashes(token_ids, cache_salt, adapter)
 
     def check_invariants(self) -> None:
         self._batcher.check_invariants()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from headrace.engine.adapters.adapted_layer import adapted
 from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.layers.linear import Linear
 from headrace.engine.layers.rope_scaling import RopeScaling
@@ -65,7 +66,8 @@ class Decoder:
         [rows, hidden]. Fills the cache for all of the step's tokens."""
         hidden = self._embed(step.token_ids)
         rotations = {rotary: rotary.at(step.positions) for rotary in set(self._rotaries)}
-        for layer, rotary, kv_layer in zip(self._layers, self._rotaries, cache.layers, strict=True):
+        layers = self._layers if step.adapters is None else adapted(self._layers, step.adapters)
+        for layer, rotary, kv_layer in zip(layers, self._rotaries, cache.layers, strict=True):
             hidden = layer(hidden, rotations[rotary], kv_layer, step)
         normalized = self._norm(hidden.index_select(0, step.logit_rows))
         return normalized.float() if self._head is None else self._score(self._head, normalized)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from headrace.engine.adapters.step_adapters import StepAdapters
 from headrace.engine.attention.gather import AttentionGroup
 
 
@@ -21,3 +22,5 @@ class StepTensors:
     """How they attend, for each window that the model's layers have."""
     logit_rows: Tensor
     """int64 [rows]: the tokens whose logits are wanted."""
+    adapters: StepAdapters | None = None
+    """Whose adapters the tokens need. None: nobody's."""

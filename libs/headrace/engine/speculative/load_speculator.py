@@ -24,8 +24,9 @@ def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec) -> Spe
 
 
 def _load_drafter(folder: Path, config: EngineConfig, spec: EngineSpec) -> ModelDrafter:
-    """With as many blocks as the large model, under the same numbers."""
+    """With as many blocks as the large model, under the same numbers. It guesses without adapters: what is confirmed is
+    the large model's choice."""
     model_config = read_model_config(folder)
     max_len = min(model_config.usual_len, spec.max_model_len)
-    model = load_runner(folder, model_config, replace(config, block_count=spec.block_count), max_len)
+    model = load_runner(folder, model_config, replace(config, block_count=spec.block_count, adapters={}), max_len)
     return ModelDrafter(model.runner, spec.vocab_size, max_len, spec.block_size, spec.max_step_token_count)

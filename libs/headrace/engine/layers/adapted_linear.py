@@ -1,0 +1,53 @@
+"""A product with a weight to which adapters add, each for its own rows."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headrace.engine.layers.linear import Linear
+from headrace.engine.layers.low_rank import LowRankUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class RowUpdates:
+    """What is added to some rows."""
+
+    rows: Tensor
+    """int64 [rows of one adapter], each once."""
+    updates: tuple[LowRankUpdate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptedLinear:
+    """The product of all rows with the shared weight, then the low-rank products of those that have an adapter."""
+
+    linear: Linear
+    row_updates: tuple[RowUpdates, ...]
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return self._update(self.linear(inputs), inputs)
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self._update(self.linear.add(inputs, residual), inputs)
+
+    def _update(self, outputs: Tensor, inputs: Tensor) -> Tensor:
+        for group in self.row_updates:
+            chosen = inputs.index_select(0, group.rows)
+            for update in group.updates:
+                outputs[:, update.columns].index_add_(0, group.rows, update(chosen))
+        return outputs
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedLinear:
+    """Two products of the same inputs, side by side."""
+
+    first: Linear
+    second: Linear
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return torch.cat([self.first(inputs), self.second(inputs)], dim=-1)
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self(inputs).add_(residual)
