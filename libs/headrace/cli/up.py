@@ -36,6 +36,7 @@ def up(
     device: str = "cpu",
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto",
     draft: tuple[str, ...] = (),
+    lora: tuple[str, ...] = (),
     strict: bool = False,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     otlp_endpoint: str = "",
@@ -57,6 +58,8 @@ def up(
         precision: How weights are held; int8 and int4 round plain weights while they are loaded.
         draft: A small model of the same family that guesses ahead for a model: NAME=SOURCE, or SOURCE if there is
             one model. The text stays the same, bit for bit.
+        lora: A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there
+            are several models.
         strict: Refuse request fields that nobody knows.
         log_level: Least severe level that is logged.
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
@@ -67,7 +70,7 @@ def up(
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
     options = PlatformOptions(
-        models=resolve(models, draft),
+        models=resolve(models, draft, lora),
         http_port=http_port,
         grpc_port=grpc_port,
         replicas=replicas,

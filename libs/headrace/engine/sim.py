@@ -26,6 +26,8 @@ class SimConfig:
     max_running_count: int = 64
     max_step_token_count: int = 512
     prefix_cache: bool = True
+    adapters: tuple[str, ...] = ()
+    """Adapters that requests may choose. They change nothing."""
     base_seconds: float = 0.0
     """Time of any step."""
     prefill_seconds_per_token: float = 0.0
@@ -53,6 +55,7 @@ class SimEngine:
             device="cpu",
             precision="none",
             parameter_count=0,
+            adapters=dict.fromkeys(config.adapters, ""),
         )
         self._batcher = Batcher(self._spec, prefix_cache=config.prefix_cache)
 

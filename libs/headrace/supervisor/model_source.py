@@ -1,8 +1,8 @@
 """What to serve: `NAME=SOURCE`, where the source is a folder, a GGUF file, a name from the catalogue, or a hub id."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace import demo_model
@@ -27,10 +27,13 @@ class ModelSource:
     """A Hugging Face folder, or a GGUF file."""
     draft: Path | None = None
     """The folder of a small model that guesses for it."""
+    adapters: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of LoRA adapters, each served under its name."""
 
 
-def resolve(models: Sequence[str], drafts: Sequence[str] = ()) -> list[ModelSource]:
-    """Finds every model; none given means the bundled one. `drafts` are NAME=SOURCE, or SOURCE if there is one model.
+def resolve(models: Sequence[str], drafts: Sequence[str] = (), adapters: Sequence[str] = ()) -> list[ModelSource]:
+    """Finds every model; none given means the bundled one. `drafts` are NAME=SOURCE, or SOURCE if there is one model;
+    `adapters` are MODEL:NAME=SOURCE, or NAME=SOURCE if there is one model.
 
     Raises ConfigError.
     """
@@ -39,7 +42,16 @@ def resolve(models: Sequence[str], drafts: Sequence[str] = ()) -> list[ModelSour
     if duplicate := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"two models are called {duplicate!r}; name them with NAME=SOURCE", param="model")
     chosen = dict(_resolve_draft(draft, names) for draft in drafts)
-    return [replace(source, draft=chosen.get(source.name, DRAFTS.get(source.folder))) for source in sources]
+    found = [_resolve_adapter(adapter, names) for adapter in adapters]
+    _check_adapter_names([name for _, name, _ in found], names)
+    return [
+        replace(
+            source,
+            draft=chosen.get(source.name, DRAFTS.get(source.folder)),
+            adapters={name: folder for model, name, folder in found if model == source.name},
+        )
+        for source in sources
+    ]
 
 
 def _resolve_draft(draft: str, names: Sequence[str]) -> tuple[str, Path]:
@@ -52,6 +64,40 @@ def _resolve_draft(draft: str, names: Sequence[str]) -> tuple[str, Path]:
     if name not in names:
         raise ConfigError(f"--draft is for {name!r}, but the models are: {', '.join(names)}", param="draft")
     return name, _find(source)
+
+
+def _resolve_adapter(adapter: str, models: Sequence[str]) -> tuple[str, str, Path]:
+    """The model that an adapter is for, its name and its folder."""
+    name, separator, source = adapter.partition("=")
+    model, colon, rest = name.partition(":")
+    if colon:
+        name = rest
+    elif len(models) > 1:
+        raise ConfigError(f"--lora {adapter} does not say for which model: write MODEL:{adapter}", param="lora")
+    else:
+        model = models[0]
+    if not separator or not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"--lora {adapter} must be NAME=SOURCE, with letters, digits, '.', '_', '/', '-'", param="lora"
+        )
+    if model not in models:
+        raise ConfigError(f"--lora is for {model!r}, but the models are: {', '.join(models)}", param="lora")
+    return model, name, _find_adapter(source)
+
+
+def _check_adapter_names(adapters: Sequence[str], models: Sequence[str]) -> None:
+    names = [*models, *adapters]
+    if duplicate := next((name for name in adapters if names.count(name) > 1), None):
+        raise ConfigError(f"two models or adapters are called {duplicate!r}; give each a name of its own", param="lora")
+
+
+def _find_adapter(source: str) -> Path:
+    path = Path(source).expanduser()
+    if not path.is_dir() and _HUB_ID.fullmatch(source) and not source.startswith((".", "/")):
+        path = _download(source)
+    if not (path / "adapter_config.json").is_file():
+        raise ConfigError(f"{source} is not the folder of a LoRA adapter: it has no adapter_config.json", param="lora")
+    return path.resolve()
 
 
 def _resolve(model: str) -> ModelSource:

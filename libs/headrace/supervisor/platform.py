@@ -70,7 +70,8 @@ class Platform:
             "http": self.http_url,
             "grpc": self.grpc_address,
             "nats": self.nats_url,
-            "models": [model.name for model in self._options.models],
+            "models": [model.name for model in self._options.models]
+            + [adapter for model in self._options.models for adapter in model.adapters],
             "pid": os.getpid(),
             "started": self._started,
             "services": [_describe(process) for process in self._processes.values()],
@@ -176,6 +177,9 @@ class Platform:
         if model.draft is not None:
             arguments += ["--draft-folder", str(model.draft)]
         arguments += ["--device", self._options.device, "--precision", self._options.precision]
+        if model.adapters:
+            adapters = ",".join(f"{adapter}={folder}" for adapter, folder in model.adapters.items())
+            arguments += ["--adapters", adapters]
         return [*arguments, "--thread-count", str(self._options.thread_count)]
 
     def _service(self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "") -> ProcessSpec:

@@ -384,6 +384,8 @@ class ModelInfo(_message.Message):
     PRECISION_FIELD_NUMBER: _builtins.int
     EMBEDDING_SIZE_FIELD_NUMBER: _builtins.int
     FINGERPRINT_FIELD_NUMBER: _builtins.int
+    ADAPTERS_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The name that clients use."""
     architecture: _builtins.str
@@ -401,7 +403,13 @@ class ModelInfo(_message.Message):
     embedding_size: _builtins.int
     """Elements of the embeddings that it makes. Zero: it makes text instead."""
     fingerprint: _builtins.str
-    """Another one where weights, or anything else that decides an embedding, differ. Empty: not known."""
+    """Another one where weights, or anything else that decides what it makes, differ. Empty: not known."""
+    parent: _builtins.str
+    """The model that this one is with an adapter. Empty: it is a model of its own."""
+    @_builtins.property
+    def adapters(self) -> _containers.RepeatedCompositeFieldContainer[Global___AdapterInfo]:
+        """The adapters that can be added to it."""
+
     def __init__(
         self,
         *,
@@ -414,14 +422,42 @@ class ModelInfo(_message.Message):
         precision: _builtins.str = ...,
         embedding_size: _builtins.int = ...,
         fingerprint: _builtins.str = ...,
+        adapters: _abc.Iterable[Global___AdapterInfo] | None = ...,
+        parent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "block_size", b"block_size", "embedding_size", b"embedding_size", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapters", b"adapters", "architecture", b"architecture", "block_size", b"block_size", "embedding_size", b"embedding_size", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "parent", b"parent", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ModelInfo: _TypeAlias = ModelInfo  # noqa: Y015
+
+@_typing.final
+class AdapterInfo(_message.Message):
+    """An adapter that a worker can add to its model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name by which clients ask for the model with it."""
+    fingerprint: _builtins.str
+    """Another one where the weights of the adapter differ."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        fingerprint: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fingerprint", b"fingerprint", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdapterInfo: _TypeAlias = AdapterInfo  # noqa: Y015
 
 @_typing.final
 class Embedding(_message.Message):

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from headrace.v1 import generation_pb2 as headrace_dot_v1_dot_generation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/scheduler.proto\x12\x0bheadrace.v1\x1a\x1cheadrace/v1/generation.proto\"\x9d\x01\n\rSubmitRequest\x12+\n\ngeneration\x18\x01 \x01(\x0b\x32\x17.headrace.v1.Generation\x12\x32\n\x0epriority_class\x18\x02 \x01(\x0e\x32\x1a.headrace.v1.PriorityClass\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x1b\n\x13\x65xcluded_worker_ids\x18\x04 \x03(\t\"Q\n\x0eSubmitResponse\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x16\n\x0eworker_address\x18\x02 \x01(\t\x12\x14\n\x0cworker_epoch\x18\x03 \x01(\x03\"\x14\n\x12GetScheduleRequest\"h\n\x13GetScheduleResponse\x12\'\n\x06queues\x18\x01 \x03(\x0b\x32\x17.headrace.v1.ModelQueue\x12(\n\x07workers\x18\x02 \x03(\x0b\x32\x17.headrace.v1.WorkerView\"\xf7\x01\n\nGeneration\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\r\n\x05model\x18\x03 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x04 \x03(\x05\x12\x18\n\x10output_token_ids\x18\x05 \x03(\x05\x12\x34\n\x0fsampling_params\x18\x06 \x01(\x0b\x32\x1b.headrace.v1.SamplingParams\x12\x12\n\ngateway_id\x18\x07 \x01(\t\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x0e\n\x06\x65mbeds\x18\n \x01(\x08\"J\n\nModelQueue\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rwaiting_count\x18\x02 \x01(\x05\x12\x16\n\x0ewindow_seconds\x18\x03 \x01(\x01\"]\n\nWorkerView\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x14\n\x0c\x63redit_count\x18\x03 \x01(\x05\x12\x17\n\x0fsilence_seconds\x18\x04 \x01(\x01\x32\xa7\x01\n\x10SchedulerService\x12\x41\n\x06Submit\x12\x1a.headrace.v1.SubmitRequest\x1a\x1b.headrace.v1.SubmitResponse\x12P\n\x0bGetSchedule\x12\x1f.headrace.v1.GetScheduleRequest\x1a .headrace.v1.GetScheduleResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/scheduler.proto\x12\x0bheadrace.v1\x1a\x1cheadrace/v1/generation.proto\"\x9d\x01\n\rSubmitRequest\x12+\n\ngeneration\x18\x01 \x01(\x0b\x32\x17.headrace.v1.Generation\x12\x32\n\x0epriority_class\x18\x02 \x01(\x0e\x32\x1a.headrace.v1.PriorityClass\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\x1b\n\x13\x65xcluded_worker_ids\x18\x04 \x03(\t\"Q\n\x0eSubmitResponse\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\x16\n\x0eworker_address\x18\x02 \x01(\t\x12\x14\n\x0cworker_epoch\x18\x03 \x01(\x03\"\x14\n\x12GetScheduleRequest\"h\n\x13GetScheduleResponse\x12\'\n\x06queues\x18\x01 \x03(\x0b\x32\x17.headrace.v1.ModelQueue\x12(\n\x07workers\x18\x02 \x03(\x0b\x32\x17.headrace.v1.WorkerView\"\x88\x02\n\nGeneration\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\r\n\x05model\x18\x03 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x04 \x03(\x05\x12\x18\n\x10output_token_ids\x18\x05 \x03(\x05\x12\x34\n\x0fsampling_params\x18\x06 \x01(\x0b\x32\x1b.headrace.v1.SamplingParams\x12\x12\n\ngateway_id\x18\x07 \x01(\t\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x0e\n\x06\x65mbeds\x18\n \x01(\x08\x12\x0f\n\x07\x61\x64\x61pter\x18\x0b \x01(\t\"J\n\nModelQueue\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rwaiting_count\x18\x02 \x01(\x05\x12\x16\n\x0ewindow_seconds\x18\x03 \x01(\x01\"]\n\nWorkerView\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x14\n\x0c\x63redit_count\x18\x03 \x01(\x05\x12\x17\n\x0fsilence_seconds\x18\x04 \x01(\x01\x32\xa7\x01\n\x10SchedulerService\x12\x41\n\x06Submit\x12\x1a.headrace.v1.SubmitRequest\x1a\x1b.headrace.v1.SubmitResponse\x12P\n\x0bGetSchedule\x12\x1f.headrace.v1.GetScheduleRequest\x1a .headrace.v1.GetScheduleResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,11 +41,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSCHEDULERESPONSE']._serialized_start=339
   _globals['_GETSCHEDULERESPONSE']._serialized_end=443
   _globals['_GENERATION']._serialized_start=446
-  _globals['_GENERATION']._serialized_end=693
-  _globals['_MODELQUEUE']._serialized_start=695
-  _globals['_MODELQUEUE']._serialized_end=769
-  _globals['_WORKERVIEW']._serialized_start=771
-  _globals['_WORKERVIEW']._serialized_end=864
-  _globals['_SCHEDULERSERVICE']._serialized_start=867
-  _globals['_SCHEDULERSERVICE']._serialized_end=1034
+  _globals['_GENERATION']._serialized_end=710
+  _globals['_MODELQUEUE']._serialized_start=712
+  _globals['_MODELQUEUE']._serialized_end=786
+  _globals['_WORKERVIEW']._serialized_start=788
+  _globals['_WORKERVIEW']._serialized_end=881
+  _globals['_SCHEDULERSERVICE']._serialized_start=884
+  _globals['_SCHEDULERSERVICE']._serialized_end=1051
 # @@protoc_insertion_point(module_scope)

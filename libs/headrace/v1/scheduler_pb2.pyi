@@ -150,6 +150,7 @@ class Generation(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     CACHE_SALT_FIELD_NUMBER: _builtins.int
     EMBEDS_FIELD_NUMBER: _builtins.int
+    ADAPTER_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names the request in every service, log and trace."""
     attempt: _builtins.int
@@ -164,6 +165,8 @@ class Generation(_message.Message):
     """Prefix-cache entries are shared only among requests with the same salt."""
     embeds: _builtins.bool
     """Whether the embedding of the prompt is wanted, and no tokens."""
+    adapter: _builtins.str
+    """The adapter to add to the model. Empty: none."""
     @_builtins.property
     def prompt_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The prompt. At least one id."""
@@ -189,10 +192,11 @@ class Generation(_message.Message):
         traceparent: _builtins.str = ...,
         cache_salt: _builtins.str = ...,
         embeds: _builtins.bool = ...,
+        adapter: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sampling_params", b"sampling_params"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cache_salt", b"cache_salt", "embeds", b"embeds", "gateway_id", b"gateway_id", "model", b"model", "output_token_ids", b"output_token_ids", "prompt_token_ids", b"prompt_token_ids", "request_id", b"request_id", "sampling_params", b"sampling_params", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "attempt", b"attempt", "cache_salt", b"cache_salt", "embeds", b"embeds", "gateway_id", b"gateway_id", "model", b"model", "output_token_ids", b"output_token_ids", "prompt_token_ids", b"prompt_token_ids", "request_id", b"request_id", "sampling_params", b"sampling_params", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,7 +12,7 @@ from headrace.gateway.attachment import Attachment, Inboxes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.inbox import WorkerLost
 from headrace.v1.events_pb2 import ServiceDeregistered
-from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import SubmitResponse
 from headrace.v1.worker_pb2 import WorkerStatus
 
@@ -51,8 +51,19 @@ class Fleet:
         return attachment is not None and attachment.alive
 
     def models(self) -> dict[str, ModelInfo]:
-        """What can be asked for, by name."""
-        return {status.model_info.model: status.model_info for status in self.statuses}
+        """What can be asked for, by name: models, and models with an adapter."""
+        found: dict[str, ModelInfo] = {}
+        for status in self.statuses:
+            found |= {adapter.name: _adapted(status.model_info, adapter) for adapter in status.model_info.adapters}
+        return found | {status.model_info.model: status.model_info for status in self.statuses}
+
+    def tokenizer_of(self, name: str) -> str:
+        """The model whose tokenizer is used for `name`. An adapter has its parent's."""
+        infos = [status.model_info for status in self.statuses]
+        if any(info.model == name for info in infos):
+            return name
+        parents = (info.model for info in infos if any(adapter.name == name for adapter in info.adapters))
+        return next(parents, name)
 
     def model(self, name: str) -> ModelInfo:
         """Raises ModelNotFound with the names that exist."""
@@ -154,3 +165,12 @@ class Fleet:
         self._tasks.pop(attachment, None)
         if self._attachments.get(attachment.worker_id) is attachment:
             del self._attachments[attachment.worker_id]
+
+
+def _adapted(model: ModelInfo, adapter: AdapterInfo) -> ModelInfo:
+    """What there is to say of a model with an adapter."""
+    described = ModelInfo()
+    described.CopyFrom(model)
+    del described.adapters[:]
+    described.model, described.parent, described.fingerprint = adapter.name, model.model, adapter.fingerprint
+    return described

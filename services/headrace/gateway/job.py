@@ -89,6 +89,8 @@ class Job:
                     includes_stop_text=options.includes_stop_text,
                     skips_special_tokens=options.skips_special_tokens,
                     use_cache=envelope.use_cache,
+                    fingerprint=self.model.fingerprint,
+                    parent=self.model.parent,
                 )
 
 

@@ -114,7 +114,8 @@ class Pipeline:
         return job
 
     async def _vocabulary(self, model: str, deadline: Deadline) -> Vocabulary:
-        return await _until_available(lambda: self.vocabularies.get(model, deadline.remaining), deadline)
+        tokenizer = self.fleet.tokenizer_of(model)
+        return await _until_available(lambda: self.vocabularies.get(tokenizer, deadline.remaining), deadline)
 
     async def encode_text(
         self,
@@ -124,21 +125,27 @@ class Pipeline:
         deadline: Deadline,
         max_token_count: int | None = None,
     ) -> list[int]:
+        tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
-            lambda: self._tokenizer.encode_text(model, text, add_special_tokens, deadline.remaining, max_token_count),
+            lambda: self._tokenizer.encode_text(
+                tokenizer, text, add_special_tokens, deadline.remaining, max_token_count
+            ),
             deadline,
         )
 
     async def encode_chat(
         self, model: str, messages: Sequence[ChatMessage], add_generation_prompt: bool | None, deadline: Deadline
     ) -> list[int]:
+        tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
-            lambda: self._tokenizer.encode_chat(model, messages, add_generation_prompt, deadline.remaining), deadline
+            lambda: self._tokenizer.encode_chat(tokenizer, messages, add_generation_prompt, deadline.remaining),
+            deadline,
         )
 
     async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
+        tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
-            lambda: self._tokenizer.decode(model, token_ids, False, deadline.remaining), deadline
+            lambda: self._tokenizer.decode(tokenizer, token_ids, False, deadline.remaining), deadline
         )
 
     async def pieces(self, job: Job, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
@@ -214,8 +221,7 @@ def _is_deterministic(sequence: SequenceRequest) -> bool:
 def _cache_key(sequence: SequenceRequest) -> bytes:
     """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
     digest = hashlib.blake2b(sequence.model.encode() + b"\0", digest_size=32)
-    if sequence.embeds:
-        digest.update(b"embedding " + sequence.fingerprint.encode() + b"\0")
+    digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.fingerprint.encode() + b"\0")
     params = sequence.sampling_params.SerializeToString(deterministic=True)
     digest.update(len(params).to_bytes(4, "little") + params)
     digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))

@@ -49,9 +49,11 @@ class PlatformMetrics(Collector):
             gauges["headrace_kv_blocks_total"][1][model] += status.block_count
             gauges["headrace_worker_sessions"][1][model] += status.open_request_count
             gauges["headrace_workers"][1][model] += 1
+        # Workers, blocks and running batches are a model's, whatever adapters its requests choose.
+        models = [name for name, model in self._fleet.models().items() if not model.parent]
         for name, (text, values) in gauges.items():
             family = GaugeMetricFamily(name, text, labels=["model"])
-            for model in {*self._fleet.models(), *values}:
+            for model in {*models, *values}:
                 family.add_metric([model], values.get(model, 0.0))
             yield family
         yield self._open_by_worker()

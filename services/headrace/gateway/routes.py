@@ -101,11 +101,12 @@ class Routes:
             "precision": model.precision,
             "parameter_count": model.parameter_count,
         }
+        described |= {"parent": model.parent} if model.parent else {}
         return described | ({"embedding_size": model.embedding_size} if model.embedding_size else {})
 
     async def _list_models(self, exchange: HttpExchange) -> None:
         models = self._pipeline.fleet.models()
-        data = [self._describe(models[name]) for name in sorted(models)]
+        data = [self._describe(models[name]) for name in sorted(models, key=lambda name: (models[name].parent, name))]
         await exchange.send_json(200, {"object": "list", "data": data})
 
     async def _show_model(self, exchange: HttpExchange) -> None:

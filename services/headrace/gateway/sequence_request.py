@@ -31,3 +31,5 @@ class SequenceRequest:
     """Whether the embedding of the prompt is wanted, and no tokens."""
     fingerprint: str = ""
     """The model's: see `ModelInfo`."""
+    parent: str = ""
+    """The model that `model` is with an adapter. Empty: it is a model of its own."""

@@ -87,7 +87,8 @@ class TokenStream:
         generation = Generation(
             request_id=request.request_id,
             attempt=self._attempt,
-            model=request.model,
+            model=request.parent or request.model,
+            adapter=request.model if request.parent else "",
             prompt_token_ids=request.prompt_token_ids,
             output_token_ids=self._received,
             sampling_params=request.sampling_params,

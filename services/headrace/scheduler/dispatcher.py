@@ -100,10 +100,13 @@ class Dispatcher:
             self._last_worker_seen = time.monotonic()
         else:
             self._refuse_overdue()
+        await self._wait_for_change()
+        return False
+
+    async def _wait_for_change(self) -> None:
         self._table.changed.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._table.changed.wait(), ROOM_PATIENCE)
-        return False
 
     async def _wait_for_company(self) -> None:
         oldest = self.queue.oldest_arrival
@@ -123,13 +126,25 @@ class Dispatcher:
         workers = self._table.with_room(self._model)
         placed, left = place(batch, workers, prefixes)
         for pending in left:
-            self.queue.add(pending)
+            self._put_back(pending)
         for entry in workers:
             if members := placed.get(entry.worker_id):
                 self._table.reserve(entry.worker_id, len(members))
                 task = asyncio.create_task(self._send(entry, members))
                 self._sending.add(task)
                 task.add_done_callback(self._sending.discard)
+        if left and not placed:
+            # There is room, but not with the adapters that are asked for.
+            await self._wait_for_change()
+
+    def _put_back(self, pending: Pending) -> None:
+        """The wait goes on, unless there are workers and none has the adapter that is asked for."""
+        adapter, workers = pending.request.generation.adapter, self._table.serving(self._model)
+        if workers and not any(entry.has_adapter(adapter) for entry in workers):
+            message = f"no worker of {self._model} has the adapter {adapter} at the moment"
+            _fail(pending, Unavailable(message, stage="schedule", retry_after=1))
+        else:
+            self.queue.add(pending)
 
     async def _lookup_prefixes(
         self, batch: Sequence[Pending], workers: Sequence[WorkerEntry]
@@ -142,7 +157,9 @@ class Dispatcher:
         with contextlib.suppress(HeadraceError):
             for pending in batch:
                 generation = pending.request.generation
-                hashes = hash_blocks(tuple(generation.prompt_token_ids), workers[0].block_size, generation.cache_salt)
+                hashes = hash_blocks(
+                    tuple(generation.prompt_token_ids), workers[0].block_size, generation.cache_salt, generation.adapter
+                )
                 if hashes:
                     found[generation.request_id] = await self._cache.lookup_prefix(
                         self._model, hashes, PREFIX_LOOKUP_SECONDS

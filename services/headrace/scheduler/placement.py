@@ -41,7 +41,8 @@ def place(
 
 
 def _choose(pending: Pending, rooms: Sequence[_Room], held: Mapping[str, int]) -> _Room | None:
-    open_rooms = [room for room in rooms if room.free_count > 0]
+    adapter = pending.request.generation.adapter
+    open_rooms = [room for room in rooms if room.free_count > 0 and room.entry.has_adapter(adapter)]
     allowed = [room for room in open_rooms if room.entry.worker_id not in pending.excluded]
     candidates = allowed or open_rooms
     if not candidates:

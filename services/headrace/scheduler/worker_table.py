@@ -29,6 +29,8 @@ class WorkerEntry:
     draining: bool
     last_heard: float
     """Monotonic seconds."""
+    adapters: frozenset[str] = frozenset()
+    """What it can add to its model."""
     reserved_count: int = 0
     """Requests on their way to it, which its status does not count yet."""
     suspect: bool = False
@@ -41,6 +43,10 @@ class WorkerEntry:
     @property
     def idle(self) -> bool:
         return self.open_count == 0 and self.reserved_count == 0 and self.free_count > 0
+
+    def has_adapter(self, name: str) -> bool:
+        """It can run requests for this adapter; the empty name stands for none."""
+        return not name or name in self.adapters
 
 
 class WorkerTable:
@@ -73,6 +79,7 @@ class WorkerTable:
             open_count=status.open_request_count,
             draining=status.draining,
             last_heard=self._clock(),
+            adapters=frozenset(adapter.name for adapter in status.model_info.adapters),
             reserved_count=known.reserved_count if known is not None and same_life else 0,
         )
         self.changed.set()

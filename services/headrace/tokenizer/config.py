@@ -1,21 +1,9 @@
 """The tokenizer's settings."""
 
-from pathlib import Path
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import BeforeValidator, Field
-
+from headrace.config.paths_by_name import PathsByName
 from headrace.service import ServiceSettings
-
-
-def _split_pairs(value: object) -> object:
-    """`name=folder,name=folder` as a mapping."""
-    if not isinstance(value, str):
-        return value
-    pairs = [item.partition("=") for item in value.split(",") if item]
-    if any(not name or not folder for name, _, folder in pairs):
-        raise ValueError("expected NAME=FOLDER, several separated by commas")
-    return {name: folder for name, _, folder in pairs}
 
 
 class TokenizerSettings(ServiceSettings):
@@ -23,7 +11,7 @@ class TokenizerSettings(ServiceSettings):
 
     service_id: str = "tokenizer"
     """Unique name of this process."""
-    models: Annotated[dict[str, Path], BeforeValidator(_split_pairs)] = Field(min_length=1)
+    models: PathsByName = Field(min_length=1)
     """Models to encode for, as NAME=FOLDER, separated by commas."""
     pool_size: int = Field(default=1, ge=1)
     """Processes that encode long texts."""

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from headrace.config.paths_by_name import PathsByName
 from headrace.service import ServiceSettings
 
 
@@ -43,6 +44,8 @@ class WorkerSettings(ServiceSettings):
     The tokens are the same, only more of them per step."""
     draft_folder: Path | None = None
     """Folder of a small checkpoint with the same vocabulary, which guesses for this one."""
+    adapters: PathsByName = Field(default={})
+    """LoRA adapters that requests may choose, as NAME=FOLDER, separated by commas."""
     sim_vocabulary_size: int = Field(default=2048, ge=2)
     """Vocabulary of the sim engine."""
     sim_base_seconds: float = Field(default=0.0, ge=0)

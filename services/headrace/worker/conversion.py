@@ -32,6 +32,7 @@ def to_engine_request(generation: Generation) -> EngineRequest:
         sampling=to_sampling_params(generation.sampling_params),
         output_token_ids=tuple(generation.output_token_ids),
         cache_salt=generation.cache_salt,
+        adapter=generation.adapter,
     )
 
 

@@ -8,7 +8,7 @@ from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.engine.request import BlockEvents
 from headrace.v1.events_pb2 import BlocksChanged, WorkerHeartbeatSent
-from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.worker_pb2 import WorkerStatus
 from headrace.worker.runtime import Runtime
 
@@ -99,4 +99,5 @@ def _model_info(runtime: Runtime, model: str) -> ModelInfo:
         precision=spec.precision,
         embedding_size=spec.embedding_size or 0,
         fingerprint=spec.fingerprint,
+        adapters=[AdapterInfo(name=name, fingerprint=digest) for name, digest in spec.adapters.items()],
     )

@@ -22,6 +22,7 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
             max_running_count=settings.max_running_count,
             max_step_token_count=settings.max_step_token_count,
             prefix_cache=settings.prefix_cache,
+            adapters=tuple(settings.adapters),
             base_seconds=settings.sim_base_seconds,
             prefill_seconds_per_token=settings.sim_prefill_seconds_per_token,
             decode_seconds_per_sequence=settings.sim_decode_seconds_per_sequence,
@@ -49,5 +50,6 @@ def _torch_engine(settings: WorkerSettings) -> Engine:
             prefix_cache=settings.prefix_cache,
             speculation=settings.speculation,
             draft_folder=settings.draft_folder,
+            adapters=settings.adapters,
         ),
     )

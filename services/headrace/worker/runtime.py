@@ -127,6 +127,8 @@ class Runtime:
             raise Unavailable("the worker is about to stop", stage="dispatch")
         if generation.model != self._model:
             raise Unavailable(f"this worker serves {self._model}, not {generation.model}", stage="dispatch")
+        if generation.adapter and generation.adapter not in self.spec.adapters:
+            raise Unavailable(f"this worker has no adapter {generation.adapter}", stage="dispatch")
         if generation.embeds != (self.spec.embedding_size is not None):
             made = "text" if generation.embeds else "embeddings"
             raise Unsupported(f"model {self._model} makes {made}, which is not what was asked for", param="model")

@@ -10,8 +10,9 @@ from headrace.gateway import fleet as fleet_module
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.inbox import WorkerLost
+from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import SubmitResponse
-from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, WorkerHello
+from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, WorkerHello, WorkerStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -50,4 +51,17 @@ async def test_a_stream_to_an_earlier_life_gives_way(monkeypatch: pytest.MonkeyP
     assert fleet.attached_count == 1
     with pytest.raises(WorkerLost):
         await fleet.attachment_for(placement(1), 5)
+    await fleet.close()
+
+
+async def test_an_adapter_is_listed_as_a_model_with_a_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_module, "GrpcWorkerClient", SilentWorker)
+    open_channel: Any = FakeChannel
+    fleet = Fleet(GatewaySettings(), open_channel)
+    info = ModelInfo(model="m", max_model_length=64, adapters=[AdapterInfo(name="tuned", fingerprint="f")])
+    fleet.observe(WorkerStatus(worker_id="w", epoch=1, version=1, address="1", model_info=info))
+    tuned, base = fleet.model("tuned"), fleet.model("m")
+    assert (tuned.model, tuned.parent, tuned.fingerprint, tuned.max_model_length) == ("tuned", "m", "f", 64)
+    assert (base.parent, base.fingerprint) == ("", "")
+    assert [fleet.tokenizer_of(name) for name in ("m", "tuned", "x")] == ["m", "m", "x"]
     await fleet.close()

@@ -6,8 +6,12 @@ import pytest
 
 from headrace.errors import DeadlineExceeded, Unavailable
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.pipeline import Pipeline
+from headrace.gateway.fleet import Fleet
+from headrace.gateway.pipeline import Pipeline, _cache_key
+from headrace.gateway.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH, AdapterInfo, ModelInfo, SamplingParams
+from headrace.v1.worker_pb2 import WorkerStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -17,6 +21,7 @@ class FakeTokenizer:
 
     def __init__(self, absences: int) -> None:
         self._absences = absences
+        self.models: list[str] = []
 
     async def encode_text(
         self, model: str, text: str, add_special_tokens: bool | None, timeout: float, limit: int | None
@@ -24,13 +29,16 @@ class FakeTokenizer:
         self._absences -= 1
         if self._absences >= 0:
             raise Unavailable("connection refused", stage="tokenize")
+        self.models.append(model)
         return [1, 2]
 
 
-def make(absences: int) -> Pipeline:
+def make(absences: int, tokenizer: Any = None) -> Pipeline:
     nobody: Any = None
-    tokenizer: Any = FakeTokenizer(absences)
-    return Pipeline(GatewaySettings(), tokenizer, nobody, nobody, nobody)
+    fleet = Fleet(GatewaySettings(), nobody)
+    info = ModelInfo(model="m", adapters=[AdapterInfo(name="tuned", fingerprint="f")])
+    fleet._statuses["w"], fleet._heard["w"] = WorkerStatus(worker_id="w", model_info=info), float("inf")
+    return Pipeline(GatewaySettings(), tokenizer or FakeTokenizer(absences), nobody, nobody, fleet)
 
 
 async def test_a_tokenizer_that_is_replaced_is_waited_for() -> None:
@@ -41,3 +49,32 @@ async def test_a_tokenizer_that_stays_away_ends_in_the_deadline() -> None:
     with pytest.raises(DeadlineExceeded) as failure:
         await make(1000).encode_text("m", "x", None, Deadline.after(0.15))
     assert failure.value.stage == "tokenize"
+
+
+async def test_an_adapter_has_the_tokenizer_of_its_parent() -> None:
+    tokenizer = FakeTokenizer(0)
+    pipeline = make(0, tokenizer)
+    for model in ("m", "tuned", "unknown"):
+        await pipeline.encode_text(model, "x", None, Deadline.after(5))
+    assert tokenizer.models == ["m", "m", "unknown"]
+
+
+def sequence(model: str, fingerprint: str) -> SequenceRequest:
+    return SequenceRequest(
+        "r",
+        model,
+        [1, 2],
+        SamplingParams(),
+        Deadline.after(1),
+        0.0,
+        "t",
+        PRIORITY_CLASS_BATCH,
+        "",
+        fingerprint=fingerprint,
+    )
+
+
+def test_remembered_answers_are_of_one_adapter_and_its_weights() -> None:
+    requests = [sequence("m", ""), sequence("tuned", "f"), sequence("tuned", "other"), sequence("tuned2", "f")]
+    assert len({_cache_key(each) for each in requests}) == len(requests)
+    assert _cache_key(sequence("tuned", "f")) == _cache_key(sequence("tuned", "f"))

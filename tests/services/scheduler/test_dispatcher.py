@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from google.rpc.status_pb2 import Status
 
+from headrace.engine.block_hash import hash_blocks
 from headrace.errors import Overloaded, Unavailable
 from headrace.errors.status import to_status
 from headrace.rpc.deadline import Deadline
@@ -14,7 +15,7 @@ from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.dispatcher import Dispatcher
 from headrace.scheduler.model_queue import Pending
 from headrace.scheduler.worker_table import WorkerTable
-from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import Generation, SubmitRequest
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
 
@@ -26,6 +27,7 @@ class FakeCache:
 
     def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         self._meanwhile = meanwhile
+        self.asked: list[list[bytes]] = []
 
     async def lookup_response(self, tenant: str, key: bytes, timeout: float) -> bytes | None:
         return None
@@ -34,6 +36,7 @@ class FakeCache:
 
     async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
         self._meanwhile()
+        self.asked.append(list(block_hashes))
         return {}
 
 
@@ -54,8 +57,8 @@ def status(worker: str, block_size: int = 2) -> WorkerStatus:
     return WorkerStatus(worker_id=worker, epoch=1, version=1, credit_count=4, model_info=info)
 
 
-def pending(name: str) -> Pending:
-    generation = Generation(request_id=name, attempt=1, model="m", prompt_token_ids=[1, 2, 3, 4])
+def pending(name: str, adapter: str = "") -> Pending:
+    generation = Generation(request_id=name, attempt=1, model="m", prompt_token_ids=[1, 2, 3, 4], adapter=adapter)
     placement = asyncio.get_running_loop().create_future()
     return Pending(SubmitRequest(generation=generation), Deadline.after(5), time.monotonic(), placement)
 
@@ -125,3 +128,49 @@ async def test_a_worker_without_room_after_all_is_tried_again() -> None:
         assert (await asyncio.wait_for(waiting.placement, 2)).worker_id == "w0"
     finally:
         running.cancel()
+
+
+async def test_an_adapter_waits_for_a_worker_that_has_it_and_is_refused_where_none_has() -> None:
+    table = WorkerTable(3.0)
+    table.observe(status("plain"))
+    full = status("tuned")
+    full.model_info.adapters.append(AdapterInfo(name="a"))
+    full.credit_count = 0
+    table.observe(full)
+    dispatcher = make(table, FakeCache())
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        waiting, lost = pending("r", "a"), pending("s", "b")
+        dispatcher.submit(waiting)
+        dispatcher.submit(lost)
+        with pytest.raises(Unavailable, match="no worker of m has the adapter b"):
+            await asyncio.wait_for(lost.placement, 2)
+        assert not waiting.placement.done()
+        full.credit_count, full.version = 1, 2
+        table.observe(full)
+        assert (await asyncio.wait_for(waiting.placement, 2)).worker_id == "tuned"
+        plain = pending("t")
+        dispatcher.submit(plain)
+        assert (await asyncio.wait_for(plain.placement, 2)).worker_id == "plain"
+    finally:
+        running.cancel()
+
+
+async def test_prefixes_are_looked_up_under_the_adapter() -> None:
+    table = WorkerTable(3.0)
+    for worker in ("w0", "w1"):
+        with_adapter = status(worker)
+        with_adapter.model_info.adapters.append(AdapterInfo(name="a"))
+        table.observe(with_adapter)
+    cache = FakeCache()
+    dispatcher = make(table, cache)
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        for adapter in ("", "a"):
+            waiting = pending(f"r{adapter}", adapter)
+            dispatcher.submit(waiting)
+            await asyncio.wait_for(waiting.placement, 2)
+    finally:
+        running.cancel()
+    assert cache.asked == [hash_blocks([1, 2, 3, 4], 2, "", adapter) for adapter in ("", "a")]
+    assert not set(cache.asked[0]) & set(cache.asked[1])

@@ -1,6 +1,7 @@
 """Nobody gets more than was granted; affinity is bounded; exclusions hold while there is a choice."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,12 +18,14 @@ def worker(name: str, credit: int, load: int = 0) -> WorkerEntry:
     return WorkerEntry(name, 1, 1, "", "m", 16, credit, load, False, 0.0)
 
 
-def batch(count: int, excluded: list[str] | None = None) -> list[Pending]:
+def batch(count: int, excluded: list[str] | None = None, adapter: str = "") -> list[Pending]:
     loop = asyncio.new_event_loop()
     try:
         return [
             Pending(
-                SubmitRequest(generation=Generation(request_id=str(index)), excluded_worker_ids=excluded or []),
+                SubmitRequest(
+                    generation=Generation(request_id=str(index), adapter=adapter), excluded_worker_ids=excluded or []
+                ),
                 Deadline.after(1),
                 0.0,
                 loop.create_future(),
@@ -59,3 +62,10 @@ def test_a_held_prefix_attracts_up_to_a_bound() -> None:
 def test_a_worker_that_failed_is_avoided_while_there_is_another(workers: list[str], expected: str) -> None:
     placed, _ = place(batch(1, excluded=["a"]), [worker(name, 1) for name in workers], {})
     assert list(placed) == [expected]
+
+
+def test_an_adapter_goes_only_to_workers_that_have_it() -> None:
+    entries = [worker("a", 10), replace(worker("b", 2, 5), adapters=frozenset({"tuned"}))]
+    placed, left = place(batch(3, excluded=["b"], adapter="tuned"), entries, {})
+    assert {name: len(members) for name, members in placed.items()} == {"b": 2}
+    assert len(left) == 1

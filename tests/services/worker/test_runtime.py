@@ -8,7 +8,7 @@ import pytest
 
 from headrace.engine.request import Delta
 from headrace.engine.sim import SimConfig, SimEngine
-from headrace.errors import InternalError, StageFailed, Unsupported
+from headrace.errors import InternalError, StageFailed, Unavailable, Unsupported
 from headrace.errors.status import from_status
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, SamplingParams
@@ -234,3 +234,17 @@ async def test_a_slow_reader_gets_fewer_larger_frames(runtime: Runtime) -> None:
     frame = await outbox.next_frame(1.0)
     assert frame is not None
     assert len(frame.deltas) == 30
+
+
+async def test_an_adapter_that_is_not_here_is_somewhere_else() -> None:
+    runtime = await start(SimEngine(SimConfig(adapters=("tuned",))))
+    try:
+        for adapter, accepted in (("", True), ("tuned", True), ("other", False)):
+            asked = member(f"r-{adapter}")
+            asked.generation.adapter = adapter
+            status = runtime.accept(asked)
+            assert (status.code == 0) == accepted
+            if not accepted:
+                assert isinstance(from_status(status), Unavailable)
+    finally:
+        runtime.stop()
