@@ -98,6 +98,13 @@ class Batcher:
     def has_work(self) -> bool:
         return bool(self._sequences)
 
+    def evacuate(self) -> None:
+        """Lets nothing depend on the content of the KV cache: running sequences wait for recomputation, and the prefix
+        cache is empty. Not between a plan and its record."""
+        while self._running:
+            self._preempt_youngest()
+        self.pool.forget_all()
+
     @property
     def only_holds(self) -> bool:
         """Nothing can be done before a held sequence is released."""

@@ -94,6 +94,10 @@ class BlockPool:
         for block in blocks:
             self._forget(block)
 
+    def forget_all(self) -> None:
+        """Takes every block out of the prefix cache."""
+        self.forget(list(self._hashes))
+
     def drain_events(self) -> BlockEvents:
         """What changed in the prefix cache since the last call. What came and went in between is not reported."""
         events = BlockEvents(stored=tuple(self._stored), removed=tuple(self._removed))

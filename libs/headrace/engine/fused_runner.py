@@ -42,6 +42,15 @@ class FusedRunner:
         """Zeroes the KV of blocks whose content is not to be trusted."""
         self._arena.clear(blocks)
 
+    def sleep(self) -> None:
+        """Gives the memory of the KV cache back. Nothing can be run until `wake`."""
+        self._arena.release()
+
+    def wake(self) -> None:
+        """Takes memory for the KV cache again. It is empty."""
+        self._arena.allocate()
+        self._decoder.bind(self._arena)
+
 
 def _tensor(values: list[int]) -> Tensor:
     return torch.tensor(values, dtype=torch.int64)

@@ -45,6 +45,14 @@ class Runner(Protocol):
         """Zeroes the KV of blocks whose content is not to be trusted."""
         ...
 
+    def sleep(self) -> None:
+        """Gives the memory of the KV cache back. Nothing can be run until `wake`."""
+        ...
+
+    def wake(self) -> None:
+        """Takes memory for the KV cache again. It is empty."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:

@@ -72,6 +72,14 @@ class ModelRunner:
         """Zeroes the KV of blocks whose content is not to be trusted."""
         self._cache.clear(blocks)
 
+    def sleep(self) -> None:
+        """Gives the memory of the KV cache back. Nothing can be run until `wake`."""
+        self._cache.release()
+
+    def wake(self) -> None:
+        """Takes memory for the KV cache again. It is empty."""
+        self._cache.allocate()
+
     def _build(self, chunks: list[Chunk], logit_rows: list[int]) -> StepTensors:
         token_ids: list[int] = []
         positions: list[int] = []

@@ -58,6 +58,7 @@ class TorchEngine:
         """Ready, but held back by a failure."""
         self._failures: deque[HeadraceError] = deque()
         self._grammars = GrammarQueue(compiler)
+        self._is_asleep = False
 
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "TorchEngine":
@@ -99,10 +100,10 @@ class TorchEngine:
         self._deltas = [delta for delta in self._deltas if delta.request_id != request_id]
 
     def has_work(self) -> bool:
-        return self._batcher.has_work() or bool(self._deltas or self._failures)
+        return (self._batcher.has_work() and not self._is_asleep) or bool(self._deltas or self._failures)
 
     def step(self) -> list[Delta]:
-        if not self._failures:
+        if not self._failures and not self._is_asleep:
             self._release_compiled()
             plan = self._batcher.plan()
             samples = self._compute(plan) if plan.chunks else {}
@@ -120,6 +121,29 @@ class TorchEngine:
 
     def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
         return self._batcher.block_hashes(token_ids, cache_salt, adapter)
+
+    def sleep(self) -> None:
+        """Gives the KV cache's memory back to the system and keeps the weights (level 1 of vLLM's sleep mode).
+
+        Until `wake`, requests can be added and cancelled, but none is worked on. Those that were running go on
+        afterwards with the same tokens. The prefix cache is forgotten.
+        """
+        if not self._is_asleep:
+            self._is_asleep = True
+            self._batcher.evacuate()
+            for part in self._sleepers:
+                part.sleep()
+
+    def wake(self) -> None:
+        """Ends `sleep`."""
+        if self._is_asleep:
+            for part in self._sleepers:
+                part.wake()
+            self._is_asleep = False
+
+    @property
+    def _sleepers(self) -> list[Runner | Speculator]:
+        return [self._runner] if self._speculator is None else [self._runner, self._speculator]
 
     def check_invariants(self) -> None:
         self._batcher.check_invariants()

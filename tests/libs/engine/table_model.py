@@ -40,6 +40,12 @@ class TableRunner:
     def clear(self, blocks: list[int]) -> None:
         """Nothing is kept."""
 
+    def sleep(self) -> None:
+        """Nothing is held."""
+
+    def wake(self) -> None:
+        """Nothing was lost."""
+
 
 class FixedDrafter:
     """Guesses the same for everyone."""

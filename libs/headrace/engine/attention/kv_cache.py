@@ -61,11 +61,27 @@ class KvCache:
         self.dtype = dtype
         self.zero_block = block_count
         stride = block_count + SPARE_BLOCK_COUNT
-        shape = (2, kv_head_count, stride, block_size, head_size)
-        buffer = GatherBuffer(block_size * head_size, dtype, device)
-        self.layers = [KvLayer(torch.zeros(shape, dtype=dtype, device=device), buffer) for _ in range(layer_count)]
+        self._layer_count = layer_count
+        self._shape = (2, kv_head_count, stride, block_size, head_size)
+        self._device = device
+        self.layers: list[KvLayer] = []
+        self.allocate()
         self._first_blocks = torch.arange(2 * kv_head_count).view(2, 1, kv_head_count, 1) * stride
         self._first_tokens = torch.arange(2 * kv_head_count) * stride * block_size
+
+    def allocate(self) -> None:
+        """Takes memory for all layers, full of zeros."""
+        buffer = GatherBuffer(self._shape[-2] * self._shape[-1], self.dtype, self._device)
+        self.layers = [
+            KvLayer(torch.zeros(self._shape, dtype=self.dtype, device=self._device), buffer)
+            for _ in range(self._layer_count)
+        ]
+
+    def release(self) -> None:
+        """Gives the memory back, with all that is in it, until `allocate`."""
+        self.layers = []
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def block_rows(self, tables: Tensor) -> Tensor:
         """Where to gather block tables [sequences, blocks] from: int64 [2 x sequences x kv heads x blocks]."""

@@ -27,6 +27,10 @@ COST_WEIGHT = 0.1
 class DraftRunner(Protocol):
     def run(self, plan: StepPlan) -> StepLogits: ...
 
+    def sleep(self) -> None: ...
+
+    def wake(self) -> None: ...
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -84,6 +88,14 @@ class ModelDrafter:
     def forget(self, sequence: Sequence) -> None:
         """Drops what is known of a sequence: it has ended, or lost its blocks."""
         self._progress.pop(sequence, None)
+
+    def sleep(self) -> None:
+        """Gives the memory of the KV cache back, once every sequence is forgotten. No guesses until `wake`."""
+        self._contents.clear()
+        self._runner.sleep()
+
+    def wake(self) -> None:
+        self._runner.wake()
 
     def _catch_up(self, sequence: Sequence) -> bool:
         """Reads what is missing, at most one step's worth. True when guesses can follow."""

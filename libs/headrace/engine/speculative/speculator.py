@@ -72,6 +72,15 @@ class Speculator:
         if self._model is not None:
             self._model.forget(sequence)
 
+    def sleep(self) -> None:
+        """Gives the draft model's KV cache back, once every sequence is forgotten. No guesses until `wake`."""
+        if self._model is not None:
+            self._model.sleep()
+
+    def wake(self) -> None:
+        if self._model is not None:
+            self._model.wake()
+
     def _look_up(self, guesser: _Guesser, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
         """The guesses that cost nothing, by source."""
         repeated = guesser.ngrams.find(sequence.token_ids, limit)

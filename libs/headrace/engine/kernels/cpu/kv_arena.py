@@ -42,16 +42,19 @@ class KvArena:
         self.block_count = block_count
         self.block_size = block_size
         self.storage = storage
-        shape = (kv_head_count, block_count)
-        self.layers = [
-            KvLayerArena(
-                torch.zeros((*shape, head_size, block_size), dtype=DTYPES[storage]),
-                torch.zeros((*shape, block_size, head_size), dtype=DTYPES[storage]),
-                torch.zeros((*shape, block_size)) if storage in SCALED else None,
-                torch.zeros((*shape, block_size)) if storage in SCALED else None,
-            )
-            for _ in range(layer_count)
-        ]
+        self._layer_count = layer_count
+        self._heads = (kv_head_count, block_count)
+        self._head_size = head_size
+        self.layers: list[KvLayerArena] = []
+        self.allocate()
+
+    def allocate(self) -> None:
+        """Takes memory for all layers, full of zeros."""
+        self.layers = [self._layer() for _ in range(self._layer_count)]
+
+    def release(self) -> None:
+        """Gives the memory back, with all that is in it, until `allocate`."""
+        self.layers = []
 
     def clear(self, blocks: list[int]) -> None:
         """Zeroes blocks whose content is not to be trusted: what is masked is still multiplied by zero."""
@@ -59,3 +62,9 @@ class KvArena:
             for tensor in (layer.keys, layer.values, layer.key_scales, layer.value_scales):
                 if tensor is not None:
                     tensor[:, blocks] = 0
+
+    def _layer(self) -> KvLayerArena:
+        sizes, dtype = (self.block_size, self._head_size), DTYPES[self.storage]
+        scales = [torch.zeros((*self._heads, sizes[0])) if self.storage in SCALED else None for _ in range(2)]
+        keys = torch.zeros((*self._heads, *reversed(sizes)), dtype=dtype)
+        return KvLayerArena(keys, torch.zeros((*self._heads, *sizes), dtype=dtype), *scales)
