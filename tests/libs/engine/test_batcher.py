@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.request import FinishReason
+from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.speculator import Speculator
 from headrace.engine.step_plan import Sample, StepPlan
+from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.errors.tree import InvalidRequest
 
 BLOCK_SIZE = 4
@@ -138,40 +140,109 @@ def test_books_hold_and_everyone_finishes(seed: int, block_count: int, budget: i
         assert count <= lengths[name]
 
 
-def test_books_hold_for_100_000_random_steps() -> None:
-    """One long life: arrivals, cancellations, preemptions, guesses of which some are right; then everyone finishes."""
-    rng = random.Random(1)
-    batcher = make_batcher(block_count=13, budget=24, running=6, speculates=True)
-    open_requests: dict[str, int] = {}
-    for step in range(100_000):
-        if len(open_requests) < 9 and rng.random() < 0.3:
-            prompt = [1, 2, 3] * rng.randint(0, 5) + [rng.randint(1, 3) for _ in range(rng.randint(1, 6))]
-            open_requests[str(step)] = rng.randint(1, 12)
-            batcher.add(request(str(step), prompt, max_tokens=open_requests[str(step)]))
-        if open_requests and rng.random() < 0.02:
-            name = rng.choice(list(open_requests))
-            batcher.cancel(name)
-            del open_requests[name]
-        plan = batcher.plan()
-        samples = answer(plan)
+class AnyMatcher:
+    """In place of a TokenMatcher: a grammar that forces some tokens and allows all."""
+
+    def follow(self, output_token_ids: list[int]) -> None:
+        """Learns nothing."""
+
+    def forced(self, limit: int) -> tuple[int, ...]:
+        return (1, 2, 3)[:limit]
+
+    def allowed(self, token_ids: tuple[int, ...]) -> tuple[int, ...]:
+        return token_ids
+
+
+class RandomLife:
+    """A batcher to which anything may happen at any time, and what its clients are owed."""
+
+    def __init__(self, seed: int, batcher: Batcher) -> None:
+        self.batcher = batcher
+        self.sleep_count = 0
+        self._rng = random.Random(seed)
+        self._owed: dict[str, int] = {}
+        """Tokens that may still come for each open request."""
+        self._held: dict[str, Sequence] = {}
+        self._added_count = 0
+
+    def step(self) -> None:
+        """Some operations, a plan, some cancellations, and the plan's outcome."""
+        for operation, probability in ((self.add, 0.3), (self.release, 0.2), (self.cancel, 0.02), (self.sleep, 0.002)):
+            if self._rng.random() < probability:
+                operation()
+                self.batcher.check_invariants()
+        plan = self.batcher.plan()
+        self.batcher.check_invariants()
+        assert plan.token_count <= 24
+        if self._rng.random() < 0.01:
+            self.cancel()
+        self.finish(plan)
+        self.batcher.check_invariants()
+
+    def add(self) -> None:
+        if len(self._owed) >= 9:
+            return
+        name, self._added_count = str(self._added_count), self._added_count + 1
+        prompt = [1, 2, 3] * self._rng.randint(0, 5) + [self._rng.randint(1, 3) for _ in range(self._rng.randint(1, 6))]
+        self._owed[name] = self._rng.randint(1, 12)
+        grammar = Grammar(GrammarKind.JSON_OBJECT) if self._rng.random() < 0.3 else None
+        sequence = self.batcher.add(request(name, prompt, max_tokens=self._owed[name], grammar=grammar))
+        if sequence.awaits_grammar:
+            self._held[name] = sequence
+
+    def release(self) -> None:
+        """A grammar is compiled."""
+        if self._held:
+            sequence = self._held.pop(self._rng.choice(list(self._held)))
+            sequence.matcher = AnyMatcher()  # type: ignore[assignment]
+            self.batcher.release(sequence)
+
+    def cancel(self) -> None:
+        if self._owed:
+            name = self._rng.choice(list(self._owed))
+            self.batcher.cancel(name)
+            self._held.pop(name, None)
+            del self._owed[name]
+
+    def sleep(self) -> None:
+        self.batcher.evacuate()
+        self.sleep_count += 1
+        assert self.batcher.pool.used_count == 0
+        assert self.batcher.stats().running_count == 0
+
+    def finish(self, plan: StepPlan) -> None:
+        """Some guesses were right, and now and then the text ends."""
+        samples = {}
         for chunk in plan.chunks:
-            kept = rng.randint(0, len(chunk.draft))
-            samples[chunk.sequence.request_id] = Sample(
-                rng.randint(1, 3) if chunk.samples else None, chunk.draft[:kept]
-            )
-        for delta in batcher.record(plan, samples):
-            open_requests[delta.request_id] -= len(delta.token_ids)
-            assert open_requests[delta.request_id] >= 0
+            token_id = self._rng.choice((1, 2, 3) if self._rng.random() < 0.98 else (0,))
+            kept = chunk.draft[: self._rng.randint(0, len(chunk.draft))]
+            samples[chunk.sequence.request_id] = Sample(token_id if chunk.samples else None, kept)
+        for delta in self.batcher.record(plan, samples):
+            self._owed[delta.request_id] -= len(delta.token_ids)
+            assert self._owed[delta.request_id] >= 0
             if delta.finish_reason is not None:
-                del open_requests[delta.request_id]
-        if step % 10 == 0:
-            batcher.check_invariants()
-    for _ in range(1000):
-        plan = batcher.plan()
-        batcher.record(plan, answer(plan))
-    batcher.check_invariants()
-    stats = batcher.stats()
-    assert not batcher.has_work()
-    assert batcher.pool.used_count == 0
+                del self._owed[delta.request_id]
+
+    def end(self) -> None:
+        """No operations any more: everyone comes to an end."""
+        while self._held:
+            self.release()
+        for _ in range(1000):
+            self.finish(self.batcher.plan())
+            self.batcher.check_invariants()
+        assert not self._owed
+        assert not self.batcher.has_work()
+        assert self.batcher.pool.used_count == 0
+
+
+def test_books_hold_for_100_000_random_steps() -> None:
+    """One long life: arrivals, some of which wait for a grammar; cancellations, preemptions, sleep, and guesses of
+    which some are right. Then everyone finishes."""
+    life = RandomLife(1, make_batcher(block_count=13, budget=24, running=6, speculates=True))
+    for _ in range(100_000):
+        life.step()
+    life.end()
+    stats = life.batcher.stats()
     assert stats.preemption_count > 100
     assert stats.accepted_token_count > 1000
+    assert life.sleep_count > 100
