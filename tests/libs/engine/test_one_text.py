@@ -1,0 +1,168 @@
+"""One request has one text, whatever the engine does besides: prefix cache, chunks, blocks, guesses, preemption and the
+order of arrival, all at once. Log-probabilities are compared too, to the last bit."""
+
+import json
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+from covering_array import cover_pairs, pairs
+from engine_running import finish, request, tokens
+from tiny_models import make_oracle, make_prompts
+
+from headrace.demo_model import CHECKPOINT, DRAFT
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.request import Delta, EngineRequest
+from headrace.engine.structured.grammar import Grammar, GrammarKind
+from headrace.engine.torch_engine import TorchEngine
+from headrace.tokenizer.text_model import TextModel
+
+KERNELS = ("auto", "torch")
+SPECULATION: dict[str, dict[str, object]] = {
+    "off": {"speculation": "off"},
+    "ngram": {"speculation": "on"},
+    "draft": {"speculation": "on", "draft_folder": DRAFT},
+}
+FACTORS: dict[str, tuple[object, ...]] = {
+    "prefix_cache": (True, False),
+    "chunk": (64, 80, 512),
+    "block_size": (16, 32, 64),
+    "speculation": ("off", "ngram", "draft"),
+    "pool": ("small", "large"),
+    "order": ("together", "backwards", "one by one"),
+}
+TINY_FACTORS: dict[str, tuple[object, ...]] = {
+    "prefix_cache": (True, False),
+    "chunk": (32, 512),
+    "block_size": (16, 32),
+    "speculation": ("off", "ngram"),
+    "pool": ("small", "large"),
+    "order": ("together", "one by one"),
+}
+POOL_TOKENS = {"small": 256, "large": 8192}
+"""The small one has room for the longest request and hardly anything else."""
+USUAL = {"prefix_cache": False, "chunk": 512, "block_size": 16, "speculation": "off", "pool": "large"}
+Found = tuple[list[int], list[object]]
+"""Tokens and their log-probabilities."""
+
+
+def demo_requests() -> list[EngineRequest]:
+    model = TextModel("m", CHECKPOINT)
+    question = {"role": "user", "content": "What is continuous batching?"}
+    answer = {"role": "assistant", "content": "Continuous batching adds new requests to the running batch. " * 4}
+    chat = model.encode(model.render([question], True), False)
+    copy = model.encode(model.render([question, answer, question], True), False)
+    json_prompt = model.encode("Describe a KV cache as JSON: ", True)
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"]}
+    grammar = Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema | {"additionalProperties": False}))
+    usual = {"max_tokens": 56, "logprob_count": 1, "ignore_eos": True}
+    return [
+        request("greedy", chat, temperature=0.0, **usual),
+        request("copy", copy, temperature=0.0, **usual),
+        request("sampled", chat, temperature=0.8, top_p=0.9, seed=7, **usual),
+        request("penalties", copy, temperature=0.0, frequency_penalty=0.5, repetition_penalty=1.1, **usual),
+        request("sampled penalties", copy, seed=8, top_p=0.95, presence_penalty=0.4, **usual),
+        request("json", json_prompt, grammar=grammar, temperature=0.0, **usual),
+        request("sampled json", json_prompt, grammar=grammar, temperature=1.2, top_p=0.9, seed=5, **usual),
+    ]
+
+
+def tiny_requests() -> list[EngineRequest]:
+    samplings = (
+        {"temperature": 0.0},
+        {"seed": 3, "top_p": 0.9},
+        {"temperature": 0.0, "repetition_penalty": 1.2, "frequency_penalty": 0.3},
+        {"seed": 4, "top_k": 30, "min_p": 0.02},
+    )
+    prompts = make_prompts((3, 70, 40, 150))
+    return [
+        request(str(index), prompt, max_tokens=14, logprob_count=1, **sampling)
+        for index, (prompt, sampling) in enumerate(zip(prompts, samplings, strict=True))
+    ]
+
+
+def load(folder: Path, kernels: str, row: dict[str, object]) -> TorchEngine:
+    block_size = row["block_size"]
+    assert isinstance(block_size, int)
+    return TorchEngine.load(
+        folder,
+        EngineConfig(
+            kernels=kernels,
+            prefix_cache=row["prefix_cache"],
+            max_step_token_count=row["chunk"],
+            block_size=block_size,
+            block_count=POOL_TOKENS[str(row["pool"])] // block_size,
+            thread_count=1,
+            **SPECULATION[str(row["speculation"])],
+        ),
+    )
+
+
+def alone(folder: Path, kernels: str, requests: list[EngineRequest]) -> dict[str, Found]:
+    """What each request gives with the engine to itself and nothing switched on."""
+    found: dict[str, Found] = {}
+    for each in requests:
+        engine = load(folder, kernels, USUAL)
+        found |= run_in_order(engine, [each], "together")
+        engine.close()
+    return found
+
+
+def run_in_order(engine: TorchEngine, requests: list[EngineRequest], order: str) -> dict[str, Found]:
+    streams: dict[str, list[Delta]] = {}
+    for each in reversed(requests) if order == "backwards" else requests:
+        engine.add(each)
+        for delta in engine.step() if order == "one by one" else ():
+            streams.setdefault(delta.request_id, []).append(delta)
+    for request_id, stream in finish(engine).items():
+        streams.setdefault(request_id, []).extend(stream)
+    return {
+        request_id: (tokens(stream), [logprob for delta in stream for logprob in delta.logprobs])
+        for request_id, stream in streams.items()
+    }
+
+
+def test_rows_hold_every_pair() -> None:
+    rows = cover_pairs(FACTORS, seed=1)
+    wanted = sum(len(FACTORS[a]) * len(FACTORS[b]) for a, b in combinations(FACTORS, 2))
+    assert len(set().union(*(pairs(row) for row in rows))) == wanted
+    assert len(rows) < 24
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, dict[str, Found]]:
+    return {kernels: alone(CHECKPOINT, kernels, demo_requests()) for kernels in KERNELS}
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_the_bundled_model_has_one_text_in_every_pair_of_circumstances(
+    kernels: str, expected: dict[str, dict[str, Found]]
+) -> None:
+    counts = {"preempted": 0, "hit": 0, "accepted": 0}
+    for row in cover_pairs(FACTORS, seed=1):
+        engine = load(CHECKPOINT, kernels, row)
+        for round_ in range(1 + bool(row["prefix_cache"])):  # the second round finds the first one's blocks
+            found = run_in_order(engine, demo_requests(), str(row["order"]))
+            for each in demo_requests():
+                assert found[each.request_id] == expected[kernels][each.request_id], (row, round_, each.request_id)
+        stats = engine.stats()
+        engine.close()
+        counts["preempted"] += stats.preemption_count
+        counts["hit"] += stats.prefix_hit_token_count
+        counts["accepted"] += stats.accepted_token_count
+    assert min(counts.values()) > 10, counts
+
+
+def test_fused_and_torch_kernels_agree_on_greedy_text(expected: dict[str, dict[str, Found]]) -> None:
+    for name in ("greedy", "copy", "penalties", "json"):
+        assert expected["auto"][name][0] == expected["torch"][name][0], name
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_tiny_model_has_one_text_in_all_circumstances(kernels: str, tmp_path: Path) -> None:
+    make_oracle(tmp_path, "grouped")
+    expected = alone(tmp_path, kernels, tiny_requests())
+    for values in product(*TINY_FACTORS.values()):
+        row = dict(zip(TINY_FACTORS, values, strict=True))
+        engine = load(tmp_path, kernels, row)
+        assert run_in_order(engine, tiny_requests(), str(row["order"])) == expected, row
