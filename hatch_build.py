@@ -15,8 +15,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FOLDER = Path("libs/headrace/engine/kernels/cpu")
 LIBRARY = FOLDER / "_kernels.so"
 # No contraction: a fused multiply-add happens where the source says so, and nowhere else, or results would depend on
-# the compiler.
-FLAGS = ("-O3", "-std=c++20", "-fPIC", "-ffp-contract=off", "-fvisibility-inlines-hidden", "-pthread", "-w")
+# the compiler. And no regrouping of sums: it takes more registers than there are.
+FLAGS = (
+    *("-O3", "-std=c++20", "-fPIC", "-pthread", "-w", "-fvisibility-inlines-hidden"),
+    *("-ffp-contract=off", "-fno-tree-reassoc"),
+)
 VECTORS = {
     "avx2": ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c"),
     "avx512": (

@@ -27,7 +27,8 @@ GROUP = 64
 
 
 def generate(folder: Path, precision: str | None = None, count: int = 24) -> list[int]:
-    engine = TorchEngine.load(folder, EngineConfig(precision=precision, block_count=64, max_running_count=4))
+    config = EngineConfig(precision=precision, block_count=64, max_running_count=4, exact=True)
+    engine = TorchEngine.load(folder, config)
     engine.add(EngineRequest("r", PROMPT, SamplingParams(max_tokens=count, temperature=0, ignore_eos=True)))
     tokens: list[int] = []
     while engine.has_work():

@@ -20,7 +20,7 @@ namespace headrace {
 inline namespace HEADRACE_ISA {
 
 constexpr int kPanel = 16;   // Rows of W in a panel.
-constexpr int kTile = 4;     // Rows of x that share a loaded weight.
+constexpr int64_t kAhead = 1024;  // Bytes of weights to fetch in advance.
 
 inline int64_t code_bytes(const Matrix &w) { return w.storage == kU4 ? w.in * kPanel / 2 : w.in * kPanel; }
 
@@ -80,6 +80,13 @@ inline Floats load_zeros(const Matrix &w, const uint8_t *zeros) {
     return to_floats(w.storage == kU4 ? load_u8(zeros) : load_s8(reinterpret_cast<const int8_t *>(zeros)));
 }
 
+// Four bytes as one number, to be spread over the lanes.
+inline int32_t load_word(const void *p) {
+    int32_t word;
+    std::memcpy(&word, p, sizeof word);
+    return word;
+}
+
 #if defined(HEADRACE_AVX512)
 
 template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
@@ -89,10 +96,9 @@ template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64
         const __m512i first = _mm512_and_si512(bytes, low);
         const __m512i second = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
         for (int m = 0; m < kRows; ++m) {
-            int32_t four[2];
-            std::memcpy(four, a + m * stride + k, 8);
-            s[m].v = _mm512_dpbusd_epi32(s[m].v, first, _mm512_set1_epi32(four[0]));
-            s[m].v = _mm512_dpbusd_epi32(s[m].v, second, _mm512_set1_epi32(four[1]));
+            const int8_t *eight = a + m * stride + k;
+            s[m].v = _mm512_dpbusd_epi32(s[m].v, first, _mm512_set1_epi32(load_word(eight)));
+            s[m].v = _mm512_dpbusd_epi32(s[m].v, second, _mm512_set1_epi32(load_word(eight + 4)));
         }
     }
 }
@@ -101,39 +107,42 @@ template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int6
     for (int64_t k = 0; k < count; k += 2, p += 32) {
         const __m512i pairs = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
         for (int m = 0; m < kRows; ++m) {
-            int32_t two;
-            std::memcpy(&two, a + m * stride + k, 4);
-            s[m].v = _mm512_dpwssd_epi32(s[m].v, pairs, _mm512_set1_epi32(two));
+            s[m].v = _mm512_dpwssd_epi32(s[m].v, pairs, _mm512_set1_epi32(load_word(a + m * stride + k)));
         }
     }
 }
 
 #elif defined(HEADRACE_AVX2)
 
+// Adds products of one nibble of 16 rows of W and four columns of kRows rows of x.
+template <int kRows>
+inline void add_products(__m256i a_codes, __m256i b_codes, const int8_t *x, int64_t stride, __m256i (&a)[kRows], __m256i (&b)[kRows]) {
+    for (int m = 0; m < kRows; ++m) {
+        const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
+        a[m] = _mm256_add_epi16(a[m], _mm256_maddubs_epi16(a_codes, four));
+        b[m] = _mm256_add_epi16(b[m], _mm256_maddubs_epi16(b_codes, four));
+    }
+}
+
 // Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: they are widened every 32 columns only.
-template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kRows]) {
+    const __m256i low = _mm256_set1_epi8(15);
     for (int64_t k = 0; k < count; k += 32) {
-        __m256i narrow_a[kRows], narrow_b[kRows];
-        for (int m = 0; m < kRows; ++m) narrow_a[m] = narrow_b[m] = _mm256_setzero_si256();
-        for (int64_t step = 0; step < 32; step += 8, p += 64) {
-            const __m256i a_bytes = _mm256_loadu_si256((const __m256i *)p), b_bytes = _mm256_loadu_si256((const __m256i *)p + 1);
-            const __m256i a_first = _mm256_and_si256(a_bytes, low), b_first = _mm256_and_si256(b_bytes, low);
-            const __m256i a_second = _mm256_and_si256(_mm256_srli_epi16(a_bytes, 4), low);
-            const __m256i b_second = _mm256_and_si256(_mm256_srli_epi16(b_bytes, 4), low);
-            for (int m = 0; m < kRows; ++m) {
-                int32_t four[2];
-                std::memcpy(four, a + m * stride + k + step, 8);
-                const __m256i x = _mm256_set1_epi32(four[0]), y = _mm256_set1_epi32(four[1]);
-                narrow_a[m] = _mm256_add_epi16(narrow_a[m], _mm256_maddubs_epi16(a_first, x));
-                narrow_b[m] = _mm256_add_epi16(narrow_b[m], _mm256_maddubs_epi16(b_first, x));
-                narrow_a[m] = _mm256_add_epi16(narrow_a[m], _mm256_maddubs_epi16(a_second, y));
-                narrow_b[m] = _mm256_add_epi16(narrow_b[m], _mm256_maddubs_epi16(b_second, y));
-            }
+        __m256i a[kRows], b[kRows];
+        for (int m = 0; m < kRows; ++m) a[m] = b[m] = _mm256_setzero_si256();
+#pragma GCC unroll 1
+        for (int64_t step = k; step < k + 32; step += 8, p += 64) {
+            const __m256i *bytes = (const __m256i *)p;
+            // Few rows wait for memory, which the processor does not fetch far enough ahead by itself.
+            if constexpr (kRows <= 4) _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
+            add_products<kRows>(_mm256_and_si256(_mm256_loadu_si256(bytes), low), _mm256_and_si256(_mm256_loadu_si256(bytes + 1), low),
+                                x + step, stride, a, b);
+            add_products<kRows>(_mm256_and_si256(_mm256_srli_epi16(_mm256_loadu_si256(bytes), 4), low),
+                                _mm256_and_si256(_mm256_srli_epi16(_mm256_loadu_si256(bytes + 1), 4), low), x + step + 4, stride, a, b);
         }
         for (int m = 0; m < kRows; ++m) {
-            s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(narrow_a[m], ones));
-            s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(narrow_b[m], ones));
+            s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(a[m], _mm256_set1_epi16(1)));
+            s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(b[m], _mm256_set1_epi16(1)));
         }
     }
 }
@@ -143,9 +152,7 @@ template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int6
         const __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
         const __m256i second = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p + 1));
         for (int m = 0; m < kRows; ++m) {
-            int32_t two;
-            std::memcpy(&two, a + m * stride + k, 4);
-            const __m256i x = _mm256_set1_epi32(two);
+            const __m256i x = _mm256_set1_epi32(load_word(a + m * stride + k));
             s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(first, x));
             s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(second, x));
         }
@@ -233,10 +240,12 @@ inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, in
 
 // --- Any weights ---------------------------------------------------------------------------------------------------
 
-// Calls finish(panel, row, y) for every panel and row in the given ranges. `finish` gets 16 elements of y, without bias.
+// Runs a kernel for as many rows of x at a time as registers allow. `finish` gets 16 elements of y, without bias.
 template <typename Kernel, typename Finish>
 inline void over_rows(int64_t first_row, int64_t last_row, const Kernel &kernel, const Finish &finish) {
     int64_t row = first_row;
+    if constexpr (Kernel::kMostRows == 8)
+        for (; row + 8 <= last_row; row += 8) kernel.template run<8>(row, finish);
     for (; row + 4 <= last_row; row += 4) kernel.template run<4>(row, finish);
     switch (last_row - row) {
         case 3: kernel.template run<3>(row, finish); break;
@@ -246,6 +255,8 @@ inline void over_rows(int64_t first_row, int64_t last_row, const Kernel &kernel,
 }
 
 template <int kStorage, bool kExact> struct PanelKernel {
+    static constexpr int kMostRows = 4;
+
     const Matrix &w;
     const Inputs &x;
     int64_t panel;
