@@ -1,0 +1,211 @@
+"""Several adapters and the base model in one batch: each request gets the bits that it gets alone."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from engine_running import finish, run, tokens
+from tiny_adapters import make_adapter, request
+from tiny_models import VOCAB_SIZE, make_oracle, make_prompts
+
+from headrace.demo_model import CHECKPOINT, DRAFT
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.layers.linear import build_linear
+from headrace.engine.models import decoder
+from headrace.engine.request import Delta, EngineRequest
+from headrace.engine.torch_engine import TorchEngine
+from headrace.errors import InvalidRequest, Unsupported
+
+PROMPTS = make_prompts((7, 33, 90))
+KINDS: dict[str, dict[str, object]] = {
+    "all": {"r": 4},
+    "attention": {"r": 8, "target_modules": ["q_proj", "v_proj"]},
+    "mlp of one layer": {"r": 3, "target_modules": ["gate_proj", "down_proj"], "layers_to_transform": 1},
+}
+NAMES = (*KINDS, "")
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("company")
+    base = make_oracle(folder, "multi_query_bias")
+    for seed, (name, settings) in enumerate(KINDS.items()):
+        make_adapter(folder / name, base, seed, **settings)
+    return folder
+
+
+def load(folder: Path, **settings: object) -> TorchEngine:
+    defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
+    adapters = {name: folder / name for name in KINDS}
+    return TorchEngine.load(folder, EngineConfig(**(defaults | {"adapters": adapters} | settings)))
+
+
+def requests_of(**sampling: object) -> list[EngineRequest]:
+    fields = {"max_tokens": 24, "logprob_count": 2} | sampling
+    return [request(f"{name}/{i}", p, name, **fields) for name in NAMES for i, p in enumerate(PROMPTS)]
+
+
+def alone(folder: Path, requests: list[EngineRequest], **settings: object) -> dict[str, list[Delta]]:
+    engine = load(folder, prefix_cache=False, max_step_token_count=512, **settings)
+    found: dict[str, list[Delta]] = {}
+    for each in requests:
+        engine.add(each)
+        found |= finish(engine)
+    return found
+
+
+def staggered(engine: TorchEngine, requests: list[EngineRequest], seed: int) -> dict[str, list[Delta]]:
+    """In a random order, each a step after the one before it."""
+    streams: dict[str, list[Delta]] = {}
+    for each in random.Random(seed).sample(requests, len(requests)):
+        engine.add(each)
+        for delta in engine.step():
+            streams.setdefault(delta.request_id, []).append(delta)
+    for request_id, stream in finish(engine).items():
+        streams.setdefault(request_id, []).extend(stream)
+    return streams
+
+
+def assert_same(found: dict[str, list[Delta]], expected: dict[str, list[Delta]], where: object) -> None:
+    """Log-probabilities, not only tokens, are equal to the last bit."""
+    for request_id, stream in expected.items():
+        assert tokens(found[request_id]) == tokens(stream), (where, request_id)
+        scores = [[entry for delta in deltas for entry in delta.logprobs] for deltas in (found[request_id], stream)]
+        assert scores[0] == scores[1], (where, request_id)
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.9, "top_p": 0.9, "seed": 7}])
+def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sampling: dict[str, object]) -> None:
+    requests = requests_of(**sampling)
+    expected = alone(folder, requests)
+    assert len({tuple(tokens(expected[f"{name}/1"])) for name in NAMES}) == len(NAMES)
+    variants: dict[str, dict[str, object]] = {
+        "together": {},
+        "small chunks": {"max_step_token_count": 16},
+        "tiny pool": {"block_count": 12},
+    }
+    for name, settings in variants.items():
+        engine = load(folder, **settings)
+        for round_ in range(2):  # the second round hits the prefix cache
+            assert_same(staggered(engine, requests, round_), expected, (name, round_))
+        stats = engine.stats()
+        assert (stats.preemption_count > 0) == (name == "tiny pool")
+        assert name == "tiny pool" or stats.prefix_hit_token_count > 0
+
+
+def test_feed_forward_blocks_that_are_fused_for_several_threads_do_not_tell_company_either(folder: Path) -> None:
+    requests = [each for each in requests_of(temperature=0.0, max_tokens=3) if not each.request_id.endswith("2")]
+    expected = alone(folder, requests, thread_count=2)
+    assert_same(staggered(load(folder, thread_count=2), requests, 0), expected, "two threads")
+
+
+def test_prompts_that_repeat_themselves_are_guessed_right_under_an_adapter(folder: Path) -> None:
+    prompt = PROMPTS[1] * 3
+    requests = [request(name, prompt, name, max_tokens=40, temperature=0.0, logprob_count=0) for name in NAMES]
+    expected = alone(folder, requests)
+    engine = load(folder, speculation="on")
+    assert_same(staggered(engine, requests, 0), expected, "guesses")
+    assert engine.stats().draft_token_count > 0
+
+
+def test_the_same_prompt_under_another_adapter_is_other_blocks(folder: Path) -> None:
+    engine = load(folder)
+    cached: dict[str, list[int]] = {}
+    for _ in range(2):
+        for name in NAMES:
+            engine.add(request("r", PROMPTS[2], name, max_tokens=1, temperature=0.0))
+            cached.setdefault(name, []).append(finish(engine)["r"][0].cached_token_count)
+    assert cached == {name: [0, 80] for name in NAMES}
+    hashes = [block for name in NAMES for block in engine.block_hashes(PROMPTS[2], "salt", name)]
+    assert len(set(hashes)) == len(hashes) == len(NAMES) * 5
+    assert engine.block_hashes(PROMPTS[2], "salt") == engine.block_hashes(PROMPTS[2], "salt", "")
+    assert set(engine.drain_block_events().stored) >= set(engine.block_hashes(PROMPTS[2], "", "all"))
+
+
+def test_a_draft_model_guesses_for_adapters_too(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    base = AutoModelForCausalLM.from_pretrained(CHECKPOINT)
+    model = make_adapter(tmp_path, base, r=4)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            parameter.data.mul_(0.6)
+    model.save_pretrained(tmp_path)
+    requests = [request(name, (5, 9, 30, 77, 12), name, max_tokens=40, temperature=0.0) for name in ("tuned", "")]
+
+    def generate(**settings: object) -> dict[str, list[int]]:
+        config = EngineConfig(adapters={"tuned": tmp_path}, block_count=64, thread_count=1, **settings)
+        engine = TorchEngine.load(CHECKPOINT, config)
+        found = run(engine, *requests)
+        assert (engine.stats().draft_token_count > 0) == bool(settings)
+        engine.close()
+        return found
+
+    plain = generate()
+    assert plain["tuned"] != plain[""]
+    assert generate(speculation="on", draft_folder=DRAFT) == plain
+
+
+def test_a_step_without_adapters_runs_the_layers_as_they_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("layers were adapted for nobody")
+
+    plain = [each for each in requests_of(temperature=0.0) if not each.adapter]
+    without = load(folder, adapters={}, kernels="torch")
+    for each in plain:
+        without.add(each)
+    expected = finish(without)
+    monkeypatch.setattr(decoder, "adapted", fail)
+    engine = load(folder)
+    assert_same(staggered(engine, plain, 0), expected, "plain")
+    engine.add(requests_of()[0])
+    with pytest.raises(AssertionError, match="for nobody"):
+        engine.step()
+
+
+def test_an_unknown_adapter_is_refused_with_those_that_exist(folder: Path) -> None:
+    with pytest.raises(InvalidRequest, match="'other'; there are: all, attention, mlp of one layer"):
+        load(folder).add(request("r", PROMPTS[0], "other"))
+    with pytest.raises(InvalidRequest, match="none is loaded"):
+        load(folder, adapters={}).add(request("r", PROMPTS[0], "other"))
+
+
+def test_a_prompt_scored_under_an_adapter_has_the_same_bits_in_company(folder: Path) -> None:
+    scored = [request(name, PROMPTS[2], name, max_tokens=0, prompt_logprob_count=3) for name in NAMES]
+    expected = {}
+    for each in scored:
+        engine = load(folder)
+        engine.add(each)
+        expected |= finish(engine)
+    together = staggered(load(folder, max_step_token_count=48), scored, 1)
+    for each in scored:
+        assert together[each.request_id][-1].prompt_logprobs == expected[each.request_id][-1].prompt_logprobs
+
+
+@pytest.mark.parametrize("thread_count", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_of_low_rank_do_not_depend_on_the_row_count(dtype: torch.dtype, thread_count: int) -> None:
+    torch.set_num_threads(thread_count)
+    generator = torch.Generator().manual_seed(0)
+    for rank in (1, 2, 3, 4, 5, 8, 16, 17, 64):
+        for shape in ((rank, VOCAB_SIZE), (VOCAB_SIZE, rank), (rank, 64), (64, rank)):
+            product = build_linear(torch.randn(shape, generator=generator).to(dtype))
+            inputs = torch.randn(67, shape[1], generator=generator).to(dtype)
+            whole = product(inputs)
+            for start, end in ((0, 1), (0, 2), (3, 6), (0, 5), (7, 20), (0, 33), (2, 67)):
+                assert torch.equal(product(inputs[start:end].clone()), whole[start:end]), (shape, start, end)
+
+
+def test_embedding_models_take_no_adapters(minilm: Path, folder: Path) -> None:
+    from headrace.engine.load_engine import load_engine
+
+    with pytest.raises(Unsupported, match="makes embeddings"):
+        load_engine(minilm, EngineConfig(adapters={"x": folder / "all"}))
