@@ -22,6 +22,8 @@ class EngineConfig:
     head is held in 8 bits: faster, with a perplexity that differs by a fraction of a percent."""
     kernels: Literal["auto", "torch"] = "auto"
     """`torch` runs the model operation by operation even where the fused kernels could."""
+    packed_cache: Path | None = None
+    """Folder for the weights as the fused kernels want them, which makes the next start quicker. Unset: not kept."""
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
     """How keys and values are held. int8 and fp8 have one scale per token and head. Unset: as activations are."""
     block_size: int = 16

@@ -18,6 +18,8 @@ from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.fused_decoder import LANES, FusedDecoder, can_fuse
+from headrace.engine.models.fused_weights import FusedWeights, read_fused_weights
+from headrace.engine.models.fused_weights_file import load_packed, packed_path, save_packed
 from headrace.engine.placement import (
     ROUNDED_BITS,
     build_cache,
@@ -98,9 +100,8 @@ def can_run_fused(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str
 
 
 def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
-    with torch.inference_mode():
-        weights = open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or ""))
-        decoder = FusedDecoder(model, max_len, weights, exact=config.exact)
+    weights = _fused_weights(source, model, config)
+    decoder = FusedDecoder(model, max_len, weights, exact=config.exact)
     storage = choose_kv_storage(config)
     shape = (model.kv_head_count, model.head_size, config.block_size)
     device = torch.device("cpu")
@@ -109,7 +110,21 @@ def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     arena = KvArena(model.layer_count, block_count, block_size, heads, head_size, storage)
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
     precision = describe_precision(config, model, torch.float32)
-    return LoadedModel(FusedRunner(decoder, arena, context), block_count, decoder.parameter_count, "cpu", precision)
+    return LoadedModel(FusedRunner(decoder, arena, context), block_count, weights.parameter_count, "cpu", precision)
+
+
+@torch.inference_mode()
+def _fused_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> FusedWeights:
+    """From the files that an earlier start left, if there are any, else from the checkpoint."""
+    bits = ROUNDED_BITS.get(config.precision or "")
+    folder = config.packed_cache
+    path = None if folder is None else packed_path(folder, source, model, bits=bits, exact=config.exact)
+    weights = None if path is None else load_packed(path)
+    if weights is None:
+        weights = read_fused_weights(model, open_weights(source, model.quantization, bits), exact=config.exact)
+        if path is not None:
+            save_packed(path, weights)
+    return weights
 
 
 def _load_torch(

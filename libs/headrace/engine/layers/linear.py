@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.kernels.cpu.context import shared_context
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight
+from headrace.engine.kernels.cpu.packed_weight import pack
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weight
 
 ROW_TILE = 4
@@ -71,13 +71,13 @@ class PackedLinear:
     """fp32 on the CPU with a weight that stays packed: 4 bits take an eighth of the memory of fp32."""
 
     def __init__(self, matrix: QuantizedMatrix, bias: Tensor | None) -> None:
-        self._weight = PackedWeight(matrix, bias, exact=True)
+        self._weight = pack(matrix, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return shared_context(torch.get_num_threads()).product(self._weight, inputs)
+        return shared_context(torch.get_num_threads()).product(self._weight, inputs, exact=True)
 
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return shared_context(torch.get_num_threads()).product(self._weight, inputs, residual)
+        return shared_context(torch.get_num_threads()).product(self._weight, inputs, residual, exact=True)
 
 
 class DenseLinear:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.library import available, load_kernels
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight, can_pack
+from headrace.engine.kernels.cpu.packed_weight import can_pack, pack
 from headrace.engine.kernels.cpu.storage import compact
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
@@ -33,7 +33,7 @@ def relative_error(found: Tensor, expected: Tensor) -> float:
 def test_plain_weights(dtype: torch.dtype, out_size: int, in_size: int, group: int) -> None:
     weight, inputs = torch.randn(out_size, in_size).to(dtype), torch.randn(19, in_size)
     bias, residual = torch.randn(out_size), torch.randn(19, out_size)
-    found = KernelContext(2).product(PackedWeight(weight, bias), inputs, residual)
+    found = KernelContext(2).product(pack(weight, bias), inputs, residual)
     assert relative_error(found, inputs.double() @ weight.double().T + bias + residual) < 1e-6
 
 
@@ -46,7 +46,7 @@ def test_codes(bits: int, out_size: int, in_size: int, group: int, ordered: bool
     matrix = random_matrix(bits, out_size, in_size, group, ordered)
     inputs = torch.randn(19, in_size)
     bias, residual = torch.randn(out_size), torch.randn(19, out_size)
-    found = KernelContext(2).product(PackedWeight(matrix, bias, exact=exact), inputs, residual)
+    found = KernelContext(2).product(pack(matrix, bias), inputs, residual, exact=exact)
     assert relative_error(found, inputs.double() @ matrix.dequantize().double().T + bias + residual) < bound
 
 
@@ -57,7 +57,7 @@ def test_quantised_inputs_are_what_they_are_said_to_be() -> None:
     groups = inputs.view(5, 4, 128)
     scales = groups.abs().amax(dim=-1, keepdim=True) / 127
     rounded = ((groups / scales).round() * scales).view(5, 512)
-    found = KernelContext(1).product(PackedWeight(matrix), inputs)
+    found = KernelContext(1).product(pack(matrix), inputs)
     for row in range(5):
         assert relative_error(found[row], rounded[row].double() @ matrix.dequantize().double().T) < 1e-3
 
@@ -67,17 +67,20 @@ def test_quantised_inputs_are_what_they_are_said_to_be() -> None:
 def test_bits_depend_on_nothing_but_the_row(kind: str, exact: bool) -> None:
     plain = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
     weight = torch.randn(517, 256).to(plain[kind]) if kind in plain else random_matrix(int(kind[1]), 517, 256, 64)
-    packed = PackedWeight(weight, torch.randn(517), exact=exact)
+    packed = pack(weight, torch.randn(517))
     inputs = torch.randn(70, 256)
     inputs[5] *= 1e-35
     inputs[6] = 0
-    whole = KernelContext(1).product(packed, inputs)
+    whole = KernelContext(1).product(packed, inputs, exact=exact)
     for instructions in available():
         for threads in (1, 3):
             context = KernelContext(threads, instructions)
-            assert torch.equal(context.product(packed, inputs), whole), (instructions, threads)
+            assert torch.equal(context.product(packed, inputs, exact=exact), whole), (instructions, threads)
             for rows in (1, 2, 3, 4, 5, 8, 9, 16, 31, 64, 65):
-                assert torch.equal(context.product(packed, inputs[:rows]), whole[:rows]), (instructions, rows)
+                assert torch.equal(context.product(packed, inputs[:rows], exact=exact), whole[:rows]), (
+                    instructions,
+                    rows,
+                )
 
 
 @pytest.mark.parametrize("kind", ["f32", "u4", "s8"])
@@ -86,7 +89,7 @@ def test_what_is_not_a_number_is_not_hidden(kind: str) -> None:
     inputs = torch.randn(3, 64)
     inputs[1, 40] = torch.nan
     inputs[2, 7] = torch.inf
-    found = KernelContext(1).product(PackedWeight(weight), inputs)
+    found = KernelContext(1).product(pack(weight), inputs)
     assert torch.isfinite(found[0]).all()
     assert found[1].isnan().all()
     assert not torch.isfinite(found[2]).any()
@@ -95,14 +98,14 @@ def test_what_is_not_a_number_is_not_hidden(kind: str) -> None:
 def test_chosen_rows_come_in_their_order_and_missing_ones_are_zeros() -> None:
     weight, bias, inputs = torch.randn(10, 32), torch.randn(10), torch.randn(2, 32)
     rows = [3, -1, 0, 9, *[-1] * 14, 5]
-    found = KernelContext(1).product(PackedWeight(weight, bias, rows), inputs)
-    whole = KernelContext(1).product(PackedWeight(weight, bias), inputs)
+    found = KernelContext(1).product(pack(weight, bias, rows), inputs)
+    whole = KernelContext(1).product(pack(weight, bias), inputs)
     for place, row in enumerate(rows):
         assert torch.equal(found[:, place], torch.zeros(2) if row < 0 else whole[:, row])
 
 
 def test_four_bits_take_half_a_byte() -> None:
-    packed = PackedWeight(random_matrix(4, 256, 1024, 128))
+    packed = pack(random_matrix(4, 256, 1024, 128))
     assert packed.byte_count == 256 * 1024 // 2 + 5 * 256 * 8
 
 

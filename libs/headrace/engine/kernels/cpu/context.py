@@ -35,13 +35,15 @@ class KernelContext:
         if self._library.headrace_step(self._handle, model, step):
             raise MemoryError("no memory for the step")
 
-    def product(self, weight: PackedWeight, inputs: Tensor, residual: Tensor | None = None) -> Tensor:
-        """fp32 [rows, in] to [rows, out], plus `residual`. Raises MemoryError."""
+    def product(
+        self, weight: PackedWeight, inputs: Tensor, residual: Tensor | None = None, *, exact: bool = False
+    ) -> Tensor:
+        """fp32 [rows, in] to [rows, out], plus `residual`. See `PackedWeight.matrix`. Raises MemoryError."""
         inputs = inputs.contiguous()
         residual = None if residual is None else residual.contiguous()
         outputs = torch.empty(len(inputs), weight.out_size)
         pointers = (address(inputs), address(residual), address(outputs))
-        if self._library.headrace_product(self._handle, weight.matrix, *pointers, len(inputs)):
+        if self._library.headrace_product(self._handle, weight.matrix(exact=exact), *pointers, len(inputs)):
             raise MemoryError("no memory for the product")
         return outputs
 

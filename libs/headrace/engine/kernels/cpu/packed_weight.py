@@ -2,11 +2,13 @@
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from headrace.engine.kernels.cpu.library import address, load_kernels
+from headrace.engine.kernels.cpu.memory import allocate
 from headrace.engine.kernels.cpu.storage import Storage, compact, storage_of
 from headrace.engine.kernels.cpu.structures import Matrix
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weight
@@ -14,6 +16,38 @@ from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weigh
 PANEL = 16
 GROUPS = (128, 64, 32)
 """Inputs that are quantised together: the largest that divides the groups of the weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeight:
+    """One weight [out, in], with its bias."""
+
+    panels: Tensor
+    """uint8."""
+    storage: Storage
+    out_size: int
+    in_size: int
+    group: int
+    """Inputs that share a scale; all of them for plain weights."""
+    bias: Tensor | None = None
+    """fp32 [out]."""
+    order: Tensor | None = None
+    """int32 [in]: which input each column belongs to. None: as they come."""
+
+    def matrix(self, *, exact: bool) -> Matrix:
+        """For the kernels. `exact` multiplies codes by inputs as they are; else inputs are quantised to 8 bits."""
+        pointers = (address(self.panels), address(self.bias), address(self.order))
+        return Matrix(*pointers, self.out_size, self.in_size, self.group, self.storage, exact)
+
+    @property
+    def is_coded(self) -> bool:
+        """It is held in codes of 8 bits or fewer."""
+        return self.storage in (Storage.U4, Storage.S8)
+
+    @property
+    def byte_count(self) -> int:
+        """Memory held, in bytes."""
+        return self.panels.numel()
 
 
 def can_pack(weight: Weight) -> tuple[bool, str]:
@@ -29,51 +63,15 @@ def can_pack(weight: Weight) -> tuple[bool, str]:
     return True, "ok"
 
 
-class PackedWeight:
-    """One weight [out, in], with its bias."""
-
-    def __init__(
-        self,
-        weight: Weight,
-        bias: Tensor | None = None,
-        rows: Sequence[int] | Tensor | None = None,
-        *,
-        exact: bool = False,
-    ) -> None:
-        """`rows` names the row of `weight` and `bias` that each row of the product has, -1 for zeros; unset: all as
-        they come. `exact` multiplies codes by plain inputs; else inputs are quantised to 8 bits."""
-        shape = weight.codes.shape if isinstance(weight, QuantizedMatrix) else weight.shape
-        chosen = torch.arange(shape[0]) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
-        self.out_size, self.in_size = len(chosen), int(shape[1])
-        self._bias = None if bias is None else _pick(bias.float(), chosen)
-        self._order: Tensor | None = None
-        if isinstance(weight, QuantizedMatrix):
-            self._panels, storage, group = _pack_codes(weight, chosen)
-            if weight.input_order is not None:
-                self._order = weight.input_order.to(torch.int32).contiguous()
-        else:
-            self._panels, storage = _pack_plain(compact(weight).contiguous(), chosen)
-            group = self.in_size
-        self.matrix = Matrix(
-            address(self._panels),
-            address(self._bias),
-            address(self._order),
-            self.out_size,
-            self.in_size,
-            group,
-            storage,
-            exact,
-        )
-
-    @property
-    def is_coded(self) -> bool:
-        """It is held in codes of 8 bits or fewer."""
-        return self.matrix.storage in (Storage.U4, Storage.S8)
-
-    @property
-    def byte_count(self) -> int:
-        """Memory held, in bytes."""
-        return self._panels.numel()
+def pack(weight: Weight, bias: Tensor | None = None, rows: Sequence[int] | Tensor | None = None) -> PackedWeight:
+    """`rows` names the row of `weight` and `bias` that each row of the product has, -1 for zeros; unset: all as they
+    come. Plain weights take 16 bits each where that loses nothing."""
+    shape = weight.codes.shape if isinstance(weight, QuantizedMatrix) else weight.shape
+    chosen = torch.arange(shape[0]) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
+    picked = None if bias is None else _pick(bias.float(), chosen)
+    if isinstance(weight, QuantizedMatrix):
+        return _pack_codes(weight, picked, chosen)
+    return _pack_plain(compact(weight).contiguous(), picked, chosen)
 
 
 def _pick(values: Tensor, rows: Tensor) -> Tensor:
@@ -84,18 +82,15 @@ def _group(matrix: QuantizedMatrix) -> int | None:
     return next((size for size in GROUPS if matrix.group_size % size == 0), None)
 
 
-def _pack_plain(weight: Tensor, rows: Tensor) -> tuple[Tensor, Storage]:
-    storage = storage_of(weight)
-    in_size = weight.shape[1]
-    panels = torch.empty(-(-len(rows) // PANEL) * PANEL * in_size * weight.element_size(), dtype=torch.uint8)
-    _library().headrace_pack_plain(
-        address(weight), address(rows), len(rows), in_size, weight.element_size(), address(panels)
-    )
-    return panels, storage
+def _pack_plain(weight: Tensor, bias: Tensor | None, rows: Tensor) -> PackedWeight:
+    in_size, width = weight.shape[1], weight.element_size()
+    panels = allocate(_panel_count(rows) * PANEL * in_size * width)
+    _library().headrace_pack_plain(address(weight), address(rows), len(rows), in_size, width, address(panels))
+    return PackedWeight(panels, storage_of(weight), len(rows), in_size, in_size, bias)
 
 
-def _pack_codes(matrix: QuantizedMatrix, rows: Tensor) -> tuple[Tensor, Storage, int]:
-    """Panels, storage and group size. Codes of 8 bits become signed."""
+def _pack_codes(matrix: QuantizedMatrix, bias: Tensor | None, rows: Tensor) -> PackedWeight:
+    """Codes of 8 bits become signed."""
     group = _group(matrix)
     if group is None:
         raise ValueError("ask can_pack first")
@@ -107,20 +102,15 @@ def _pack_codes(matrix: QuantizedMatrix, rows: Tensor) -> tuple[Tensor, Storage,
     if storage is Storage.S8:
         codes, zeros = codes ^ 0x80, zeros ^ 0x80
     in_size = codes.shape[1]
-    size = int(in_size * PANEL * storage.byte_count) + in_size // group * PANEL * 5
-    panels = torch.empty(-(-len(rows) // PANEL) * size, dtype=torch.uint8)
-    _library().headrace_pack_codes(
-        address(codes),
-        address(scales),
-        address(zeros),
-        address(rows),
-        len(rows),
-        in_size,
-        group,
-        storage,
-        address(panels),
-    )
-    return panels, storage, group
+    panels = allocate(_panel_count(rows) * (int(in_size * PANEL * storage.byte_count) + in_size // group * PANEL * 5))
+    pointers = (address(codes), address(scales), address(zeros), address(rows))
+    _library().headrace_pack_codes(*pointers, len(rows), in_size, group, storage, address(panels))
+    order = None if matrix.input_order is None else matrix.input_order.to(torch.int32).contiguous()
+    return PackedWeight(panels, storage, len(rows), in_size, group, bias, order)
+
+
+def _panel_count(rows: Tensor) -> int:
+    return -(-len(rows) // PANEL)
 
 
 def _library() -> ctypes.CDLL:

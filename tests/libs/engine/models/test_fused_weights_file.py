@@ -1,0 +1,95 @@
+"""A second start from packed weights gives the same model, and a file that is not whole is made anew."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from engine_running import request, run
+
+from headrace.demo_model import CHECKPOINT
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.kernels.cpu.library import load_kernels
+from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.models import fused_weights_file
+from headrace.engine.models.fused_weights_file import load_packed, packed_path
+from headrace.engine.torch_engine import TorchEngine
+
+pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+
+
+@pytest.fixture(autouse=True)
+def _small_models_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused_weights_file, "MIN_BYTES", 0)
+
+
+def generate(cache: Path | None, **settings: object) -> list[int]:
+    config = EngineConfig(block_count=64, packed_cache=cache, **settings)  # type: ignore[arg-type]
+    engine = TorchEngine.load(CHECKPOINT, config)
+    return run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"]
+
+
+@pytest.mark.parametrize("precision", [None, "int8", "int4"])
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_second_start_is_the_same_model(tmp_path: Path, precision: str | None, exact: bool) -> None:
+    plain = generate(None, precision=precision, exact=exact)
+    assert generate(tmp_path, precision=precision, exact=exact) == plain
+    (file,) = tmp_path.glob("*.packed")
+    found = load_packed(file)
+    assert found is not None
+    assert found.parameter_count > 3_000_000
+    assert generate(tmp_path, precision=precision, exact=exact) == plain
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_other_settings_and_other_files_have_other_weights(tmp_path: Path) -> None:
+    config = read_model_config(CHECKPOINT)
+    copy = tmp_path / "model"
+    copy.mkdir()
+    (copy / "model.safetensors").write_bytes(b"1")
+    first = packed_path(tmp_path, copy, config, bits=4, exact=False)
+    assert first == packed_path(tmp_path, copy, config, bits=4, exact=False)
+    (copy / "model.safetensors").write_bytes(b"12")
+    others = {packed_path(tmp_path, copy, config, bits=bits, exact=exact) for bits in (4, 8) for exact in (True, False)}
+    assert first not in others
+    assert len(others) == 4
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "header", "magic"])
+def test_a_damaged_file_is_made_anew(tmp_path: Path, damage: str) -> None:
+    plain = generate(tmp_path)
+    (file,) = tmp_path.glob("*.packed")
+    content = file.read_bytes()
+    broken = {
+        "truncated": content[: len(content) // 2],
+        "empty": b"",
+        "header": content.replace(b'"offset"', b'"ofset!"', 1),
+        "magic": b"x" + content[1:],
+    }
+    file.write_bytes(broken[damage])
+    assert load_packed(file) is None
+    assert generate(tmp_path) == plain
+    assert load_packed(file) is not None
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert generate(tmp_path / "file" / "folder") == generate(None)
+
+
+def test_the_least_recently_used_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused_weights_file, "MOST_FILES", 2)
+    for precision in ("int8", "int4", None):
+        generate(tmp_path, precision=precision)
+    assert len(list(tmp_path.glob("*.packed"))) == 2
+    config = read_model_config(CHECKPOINT)
+    assert not packed_path(tmp_path, CHECKPOINT, config, bits=8, exact=False).exists()
+
+
+def test_tensors_lie_on_borders_that_vectors_like(tmp_path: Path) -> None:
+    generate(tmp_path, precision="int4")
+    (file,) = tmp_path.glob("*.packed")
+    found = load_packed(file)
+    assert found is not None
+    for tensor in (found.embedding, *(matrix.panels for matrix in found.matrices.values())):
+        assert tensor.data_ptr() % 64 == 0
+        assert tensor.dtype in (torch.uint8, torch.bfloat16)
