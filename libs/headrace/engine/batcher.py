@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from headrace.engine.block_hash import hash_blocks
+from headrace.engine.block_need import BlockNeed
 from headrace.engine.block_pool import BlockPool
 from headrace.engine.engine import EngineSpec
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams, TokenLogprob
@@ -35,6 +36,7 @@ class Batcher:
     def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, drafter: Drafter | None = None) -> None:
         self._spec = spec
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
+        self._need = BlockNeed.of(spec)
         self._drafter = drafter
         self._watermark = math.ceil(spec.block_count * WATERMARK)
         self._waiting: deque[Sequence] = deque()
@@ -161,13 +163,15 @@ class Batcher:
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the books are wrong. For tests and idle moments: costs O(blocks)."""
-        self.pool.check_invariants([sequence.block_table for sequence in self._sequences.values()])
+        self.pool.check_invariants([sequence.held_blocks for sequence in self._sequences.values()])
         if sorted(self._running, key=lambda sequence: sequence.arrival) != self._running:
             raise AssertionError("running sequences are out of order")
         queued_count = len(self._running) + len(self._waiting) + len(self._ended) + len(self._held)
         if queued_count != len(self._sequences):
             raise AssertionError("a sequence is in no queue, or in two")
         for sequence in self._running:
+            if any(block != self.pool.no_block for block in sequence.block_table[: sequence.first_block]):
+                raise AssertionError(f"{sequence.request_id} still names blocks that it gave back")
             if len(sequence.block_table) * self._spec.block_size < sequence.computed_count:
                 raise AssertionError(f"{sequence.request_id} has more tokens than its blocks can hold")
         for sequence in (*self._waiting, *self._held):
@@ -194,7 +198,7 @@ class Batcher:
     def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
         """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
         start = sequence.computed_count
-        end = min(sequence.token_count, start + budget)
+        end = min(sequence.token_count, start + min(budget, self._need.longest_chunk))
         if end < sequence.token_count:
             end -= end % self._spec.block_size
         return Chunk(sequence, start, end) if end > start else None
@@ -224,15 +228,12 @@ class Batcher:
 
     def _grow(self, sequence: Sequence, token_count: int) -> bool:
         """Extends the block table to hold `token_count` tokens, if there are blocks."""
-        missing = self._block_count(token_count) - len(sequence.block_table)
+        missing = self._need.count(token_count) - len(sequence.block_table)
         if missing > self.pool.free_count:
             return False
         if missing > 0:
             sequence.block_table += self.pool.allocate(missing)
         return True
-
-    def _block_count(self, token_count: int) -> int:
-        return -(-token_count // self._spec.block_size)
 
     def _preempt_youngest(self) -> Sequence:
         sequence = self._running.pop()
@@ -244,43 +245,55 @@ class Batcher:
     def _free(self, sequence: Sequence) -> None:
         if self._drafter is not None:
             self._drafter.forget(sequence)
-        self.pool.release(sequence.block_table)
+        self.pool.release(sequence.held_blocks)
         sequence.block_table = []
+        sequence.first_block = 0
         sequence.computed_count = 0
 
     def _admit(self, draft: PlanDraft) -> None:
         """Starts waiting sequences in order of arrival, as long as there is budget and room for all their tokens."""
-        promised = sum(
-            max(0, self._block_count(sequence.token_count) - len(sequence.block_table)) for sequence in self._running
-        )
+        promised = sum(self._lacking(sequence) for sequence in self._running)
         while self._waiting and len(self._running) < self._spec.max_running_count:
             sequence = self._waiting[0]
             cached = self._find_cached(sequence)
-            missing = self._block_count(sequence.token_count) - len(cached)
-            room = self.pool.free_count - self.pool.count_free(cached) - promised
-            if self._running and missing + self._watermark > room:
-                return
             sequence.computed_count = len(cached) * self._spec.block_size
+            found = [block for block in cached if block != self.pool.no_block]
+            missing = self._need.most(sequence.token_count, sequence.computed_count) - len(found)
+            room = self.pool.free_count - self.pool.count_free(found) - promised
+            if self._running and missing + self._watermark > room:
+                sequence.computed_count = 0
+                return
             chunk = self._chunk(sequence, draft.budget_left)
             if chunk is None:
                 sequence.computed_count = 0
                 return
-            self._start(sequence, cached)
+            self._start(sequence, cached, found)
             self._grow(sequence, chunk.end)
-            promised += self._block_count(sequence.token_count) - len(sequence.block_table)
+            promised += self._lacking(sequence)
             draft.add(chunk)
 
+    def _lacking(self, sequence: Sequence) -> int:
+        """Blocks that a running sequence's tokens will need besides those that it has."""
+        most = self._need.most(sequence.token_count, sequence.computed_count)
+        return max(0, most - len(sequence.held_blocks))
+
     def _find_cached(self, sequence: Sequence) -> list[int]:
-        """Cached blocks of the sequence's beginning. At least one token is left over: its logits are needed."""
+        """Cached blocks of the sequence's beginning, as far as what follows sees them. At least one token is left over:
+        its logits are needed."""
         if not self.pool.prefix_cache or sequence.wants_prompt_logprobs:
             return []
         self._extend_hashes(sequence, sequence.token_count)
-        return self.pool.find(sequence.block_hashes[: (sequence.token_count - 1) // self._spec.block_size])
+        hashes = sequence.block_hashes[: (sequence.token_count - 1) // self._spec.block_size]
+        if self._need.window is None:
+            return self.pool.find(hashes)
+        return self.pool.find_seen(hashes, lambda count: self._need.first_seen(count * self._spec.block_size))
 
-    def _start(self, sequence: Sequence, cached: list[int]) -> None:
+    def _start(self, sequence: Sequence, cached: list[int], found: list[int]) -> None:
+        """`found` are the blocks at the end of `cached` that there really are."""
         self._running.append(self._waiting.popleft())
-        self.pool.share(cached)
+        self.pool.share(found)
         sequence.block_table = cached
+        sequence.first_block = len(cached) - len(found)
         self._prefix_hit_token_count += sequence.computed_count
         if not sequence.admitted:
             sequence.admitted = True
@@ -296,6 +309,7 @@ class Batcher:
         self._publish(sequence, chunk)
         if sequence.finish_reason is not None:
             return [self._end(sequence, token_ids, logprobs)]
+        self._give_back(sequence)
         return [sequence.deliver(token_ids, logprobs)] if token_ids else []
 
     def _accept(self, chunk: Chunk, sample: Sample) -> tuple[int, ...]:
@@ -323,6 +337,14 @@ class Batcher:
         self._extend_hashes(sequence, sequence.computed_count)
         for index in range(chunk.start // block_size, sequence.computed_count // block_size):
             self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
+
+    def _give_back(self, sequence: Sequence) -> None:
+        """Frees the blocks that no layer will see again. They can be found until they are reused."""
+        first, end = sequence.first_block, self._need.first_seen(sequence.computed_count)
+        if end > first:
+            self.pool.release(sequence.block_table[first:end])
+            sequence.block_table[first:end] = [self.pool.no_block] * (end - first)
+            sequence.first_block = end
 
     def _extend_hashes(self, sequence: Sequence, token_count: int) -> None:
         if token_count // self._spec.block_size > len(sequence.block_hashes):

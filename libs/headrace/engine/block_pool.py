@@ -5,7 +5,7 @@ in the prefix cache, until it is the least recently freed one and gets handed ou
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from headrace.engine.request import BlockEvents
 
@@ -15,6 +15,8 @@ class BlockPool:
 
     def __init__(self, block_count: int, *, prefix_cache: bool = True) -> None:
         self.block_count = block_count
+        self.no_block = block_count
+        """In place of a block that is not needed. A cache may have a block of zeros under this number."""
         self.prefix_cache = prefix_cache
         self._reference_counts = [0] * block_count
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(block_count))
@@ -51,6 +53,18 @@ class BlockPool:
                 break
             blocks.append(block)
         return blocks
+
+    def find_seen(self, hashes: Sequence[bytes], first_seen: Callable[[int], int]) -> list[int]:
+        """The same where only a prefix's last blocks are needed: those from `first_seen(n)` on for n blocks. `no_block`
+        stands for the others."""
+        count, last_missing = 0, -1
+        for index, block_hash in enumerate(hashes):
+            if block_hash not in self._blocks:
+                last_missing = index
+            if last_missing < first_seen(index + 1):
+                count = index + 1
+        first = first_seen(count)
+        return [self.no_block] * first + [self._blocks[block_hash] for block_hash in hashes[first:count]]
 
     def count_free(self, blocks: Iterable[int]) -> int:
         """How many of `blocks` nobody refers to."""

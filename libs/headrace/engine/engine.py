@@ -31,6 +31,8 @@ class EngineSpec:
     fingerprint: str = ""
     """Of what it makes: another one where the weights, or anything else that decides the result, differ. Empty: not
     known."""
+    window: int | None = None
+    """Tokens that a query sees at most, itself included, where every layer has a window. None: some layer sees all."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """Names of the adapters that a request may choose, each with a digest of its files."""
 

@@ -2,6 +2,7 @@
 
 import math
 
+from headrace.engine.block_need import BlockNeed
 from headrace.engine.engine import EngineSpec
 from headrace.engine.request import EngineRequest, SamplingParams
 from headrace.errors.tree import InvalidRequest
@@ -51,7 +52,7 @@ def _check_length(request: EngineRequest, spec: EngineSpec) -> None:
             param="prompt",
         )
     longest = max(token_count, min(prompt_count + request.sampling.max_tokens, spec.max_model_len) - 1)
-    if math.ceil(longest / spec.block_size) > spec.block_count:
+    if BlockNeed.of(spec).most(longest) > spec.block_count:
         raise InvalidRequest(
             f"Prompt and output may reach {longest} tokens, but the KV cache holds {spec.block_count} blocks of "
             f"{spec.block_size}: lower max_tokens, shorten the prompt or give the worker more KV memory.",

@@ -24,6 +24,9 @@ class Sequence:
     computed_count: int = 0
     """Tokens whose KV is in the cache."""
     block_table: list[int] = field(default_factory=list)
+    first_block: int = 0
+    """Blocks at the beginning of the table that were given back, because no layer sees them any more. The pool's
+    `no_block` stands for them."""
     block_hashes: list[bytes] = field(default_factory=list)
     """Of the full blocks of `token_ids`, as far as they were needed."""
     prompt_logprobs: list[TokenLogprob | None] = field(default_factory=list)
@@ -61,6 +64,11 @@ class Sequence:
     @property
     def output_token_ids(self) -> list[int]:
         return self.token_ids[self.prompt_count :]
+
+    @property
+    def held_blocks(self) -> list[int]:
+        """The blocks that it refers to."""
+        return self.block_table[self.first_block :]
 
     @property
     def remaining_count(self) -> int:

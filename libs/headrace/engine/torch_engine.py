@@ -17,6 +17,7 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.load_runner import Runner, load_runner
 from headrace.engine.loader.gguf_file import is_gguf
 from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.placement import choose_max_len
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.sequence import Sequence
@@ -79,6 +80,7 @@ class TorchEngine:
             device=model.device,
             precision=model.precision,
             parameter_count=model.parameter_count,
+            window=_window(model_config, config, max_len),
             adapters={name: adapter_fingerprint(folder) for name, folder in config.adapters.items()},
         )
         compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
@@ -221,8 +223,8 @@ class TorchEngine:
         """Forgets requests whose logits are not finite, with everything that they put into the KV cache."""
         broken = {id(sequence): sequence for sequence in logits.owners(_find_broken(logits.values))}
         for sequence in broken.values():
-            self._batcher.pool.forget(sequence.block_table)
-            self._runner.clear(sequence.block_table)
+            self._batcher.pool.forget(sequence.held_blocks)
+            self._runner.clear(sequence.held_blocks)
             self._fail(
                 sequence,
                 InternalError(
@@ -240,6 +242,12 @@ class TorchEngine:
                 refused = refusal(grammar, error)
                 refused.details["request_id"] = sequence.request_id
                 self._fail(sequence, refused)
+
+
+def _window(model: DecoderConfig, config: EngineConfig, max_len: int) -> int | None:
+    """See `EngineSpec.window`. A draft model reads the same blocks, and may see further."""
+    window = model.widest_window
+    return None if window is None or window >= max_len or config.draft_folder is not None else window
 
 
 def _confirmed(draft: tuple[int, ...], first: int, others: list[int]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Plans: budget, order, chunk borders, preemption; and books that hold under random operations."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from engine_running import request
@@ -20,9 +21,16 @@ BLOCK_SIZE = 4
 
 
 def make_batcher(
-    block_count: int = 64, budget: int = 32, running: int = 8, *, prefix_cache: bool = True, speculates: bool = False
+    block_count: int = 64,
+    budget: int = 32,
+    running: int = 8,
+    *,
+    prefix_cache: bool = True,
+    speculates: bool = False,
+    **facts: object,
 ) -> Batcher:
     spec = EngineSpec("test", 100, 200, running, budget, BLOCK_SIZE, block_count, frozenset({0}), "cpu", "none", 0)
+    spec = replace(spec, **facts)
     return Batcher(spec, prefix_cache=prefix_cache, drafter=Speculator() if speculates else None)
 
 
@@ -156,8 +164,9 @@ class AnyMatcher:
 class RandomLife:
     """A batcher to which anything may happen at any time, and what its clients are owed."""
 
-    def __init__(self, seed: int, batcher: Batcher) -> None:
+    def __init__(self, seed: int, batcher: Batcher, window: int | None = None) -> None:
         self.batcher = batcher
+        self.window = window
         self.sleep_count = 0
         self._rng = random.Random(seed)
         self._owed: dict[str, int] = {}
@@ -174,6 +183,7 @@ class RandomLife:
         plan = self.batcher.plan()
         self.batcher.check_invariants()
         assert plan.token_count <= 24
+        self.check_blocks(plan)
         if self._rng.random() < 0.01:
             self.cancel()
         self.finish(plan)
@@ -223,6 +233,19 @@ class RandomLife:
             if delta.finish_reason is not None:
                 del self._owed[delta.request_id]
 
+    def check_blocks(self, plan: StepPlan) -> None:
+        """Every token has a block that nobody else writes to, and all that it sees is still there."""
+        written: set[int] = set()
+        for chunk in plan.chunks:
+            table, first = chunk.sequence.block_table, 0
+            if self.window is not None:
+                first = max(0, chunk.start + 1 - self.window) // BLOCK_SIZE
+            assert self.batcher.pool.no_block not in table[first:]
+            own = set(table[chunk.start // BLOCK_SIZE : (chunk.computed_end - 1) // BLOCK_SIZE + 1])
+            assert len(own) == (chunk.computed_end - 1) // BLOCK_SIZE + 1 - chunk.start // BLOCK_SIZE
+            assert not own & written
+            written |= own
+
     def end(self) -> None:
         """No operations any more: everyone comes to an end."""
         while self._held:
@@ -235,14 +258,49 @@ class RandomLife:
         assert self.batcher.pool.used_count == 0
 
 
-def test_books_hold_for_100_000_random_steps() -> None:
+@pytest.mark.parametrize(("window", "block_count"), [(None, 13), (6, 8)])
+def test_books_hold_for_100_000_random_steps(window: int | None, block_count: int) -> None:
     """One long life: arrivals, some of which wait for a grammar; cancellations, preemptions, sleep, and guesses of
     which some are right. Then everyone finishes."""
-    life = RandomLife(1, make_batcher(block_count=13, budget=24, running=6, speculates=True))
-    for _ in range(100_000):
+    batcher = make_batcher(block_count=block_count, budget=24, running=6, speculates=True, window=window)
+    life = RandomLife(1, batcher, window)
+    for _ in range(50_000):
         life.step()
     life.end()
     stats = life.batcher.stats()
     assert stats.preemption_count > 100
     assert stats.accepted_token_count > 1000
-    assert life.sleep_count > 100
+    assert stats.prefix_hit_token_count > 1000
+    assert life.sleep_count > 50
+
+
+def test_blocks_before_the_window_are_given_back_and_still_found() -> None:
+    """40 tokens with a window of 6 hold three blocks at most. The prefix cache keeps the others until they are reused,
+    and a hit needs only those in the window."""
+    batcher = make_batcher(block_count=8, budget=8, window=6)
+    batcher.add(request("long", range(1, 31), max_tokens=10))
+    while batcher.has_work():
+        batcher.record(plan := batcher.plan(), answer(plan))
+        assert batcher.stats().used_block_count <= 4
+        batcher.check_invariants()
+    kept = batcher.pool.find_seen(batcher.block_hashes(tuple(range(1, 31)), ""), lambda count: max(0, count - 2))
+    assert kept[:5] == [batcher.pool.no_block] * 5
+    assert len(kept) == 7
+    batcher.add(request("again", range(1, 31), max_tokens=1))
+    (delta,) = batcher.record(plan := batcher.plan(), answer(plan))
+    assert summary(plan) == [("again", 28, 30)]
+    assert delta.cached_token_count == 28
+
+
+def test_a_stream_with_a_window_needs_little_room() -> None:
+    prompt = range(1, 31)
+    with pytest.raises(InvalidRequest, match="KV cache"):
+        make_batcher(block_count=5, budget=8).add(request("r", prompt, max_tokens=150))
+    batcher = make_batcher(block_count=5, budget=8, window=6)
+    batcher.add(request("r", prompt, max_tokens=150))
+    count = 0
+    while batcher.has_work():
+        plan = batcher.plan()
+        count += sum(len(delta.token_ids) for delta in batcher.record(plan, answer(plan)))
+    assert count == 150
+    assert batcher.stats().preemption_count == 0

@@ -37,6 +37,7 @@ LONGROPE = {
 """For 12 of the 16 elements of a head."""
 
 FAMILIES: dict[str, dict[str, object]] = {
+    "llama": {"model_type": "llama"},
     "qwen2": {"model_type": "qwen2"},
     "qwen2_distilled": {"model_type": "qwen2", "tie_word_embeddings": False, "sliding_window": WINDOW},
     "qwen2_windows": {

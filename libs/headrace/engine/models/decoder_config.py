@@ -72,6 +72,12 @@ class DecoderConfig:
     experts: ExpertConfig | None = None
 
     @property
+    def widest_window(self) -> int | None:
+        """Tokens that a query sees at most, itself included. None: some layer sees all."""
+        windows = [window for window in self.windows if window is not None]
+        return max(windows) if len(windows) == len(self.windows) else None
+
+    @property
     def usual_len(self) -> int:
         """The longest context that needs no decision. Longrope turns keys by other factors beyond it."""
         if isinstance(self.rope_scaling, LongRopeScaling):
