@@ -1,6 +1,5 @@
 """`headrace doctor`: checks whether this machine can run the platform, and how well."""
 
-import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -133,20 +132,20 @@ def _engine() -> Iterator[Finding]:
         yield Finding("Engine", "problem", "torch is not installed: pip install 'headrace[worker]'")
         return
     yield Finding("Engine", "ok", f"torch {importlib.metadata.version('torch')}")
-    yield _kernels()
+    yield from _kernels()
 
 
-def _kernels() -> Finding:
-    """Whether weights of 4 and 8 bits are multiplied packed, or unpacked when they are loaded."""
-    spec = importlib.util.find_spec("headrace.engine.kernels.cpu")
-    folder = Path(spec.origin).parent if spec is not None and spec.origin else Path()
-    try:
-        library = ctypes.CDLL(str(folder / "_kernels.so"))
-    except OSError:
-        reason = "no C++ compiler when Headrace was installed; 4- and 8-bit weights are unpacked when they are loaded"
-        return Finding("Kernels", "note", reason)
-    instructions = "AVX2" if library.headrace_has_avx2() else "portable code"
-    return Finding("Kernels", "ok", f"4- and 8-bit weights stay packed ({instructions}); all else is torch's")
+def _kernels() -> Iterator[Finding]:
+    """What runs models on the CPU, and why nothing faster."""
+    from headrace.engine.kernels.cpu.self_test import candidates
+
+    chosen = next((each for each in candidates() if not each.reason), None)
+    if chosen is None:
+        yield Finding("Kernels", "note", f"none: {candidates()[-1].reason}; models run through torch, slower")
+        return
+    refused = [f"not {each.instructions.name}: {each.reason}" for each in candidates() if each.reason]
+    text = "; ".join([f"{chosen.instructions.name}, tried against torch", *refused])
+    yield Finding("Kernels", "ok", text)
 
 
 def _nats() -> Iterator[Finding]:

@@ -40,8 +40,8 @@ class EngineConfig:
     max_model_len: int | None = None
     """Longest prompt plus output, in tokens. Unset: as the checkpoint says, which is also the most."""
     thread_count: int | None = None
-    """Threads of torch's one pool, which is shared by the whole process. Unset: one less than the cores, because a
-    thread that waits for a core that another process holds makes all others wait too."""
+    """Threads of the kernels, or of torch where they cannot run a model. They are shared by the whole process. Unset:
+    as many as there are cores, or one less for torch, whose threads all wait for one that another process holds up."""
     prefix_cache: bool = True
     speculation: Literal["off", "on"] = "off"
     """Whether tokens are guessed from what the grammar forces, from repetitions in the text, and by the draft model.

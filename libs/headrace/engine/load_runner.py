@@ -11,8 +11,8 @@ import torch
 from headrace.engine.adapters.adapter_set import AdapterSet
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fused_runner import FusedRunner
-from headrace.engine.kernels.cpu.context import shared_context
 from headrace.engine.kernels.cpu.kv_arena import KvArena, block_bytes
+from headrace.engine.kernels.cpu.shared_context import shared_context
 from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
@@ -75,10 +75,11 @@ def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     fits, reason = can_run_fused(model, config)
     if fits:
         return _load_fused(source, model, config, max_len)
-    if config.kv_precision in ("int8", "fp8"):
+    computed = str(dtype).removeprefix("torch.")
+    if config.kv_precision not in ("auto", computed):
         raise ConfigError(
-            f"kv_precision is {config.kv_precision!r}, which only the fused kernels have, and they cannot run this "
-            f"model: {reason}; use float32 or bfloat16."
+            f"kv_precision is {config.kv_precision!r}, but only the fused kernels hold keys and values in another type "
+            f"than they compute with, and they cannot run this model: {reason}; use auto, which is {computed} here."
         )
     _log.info("the model runs through torch", extra={"reason": reason})
     return _load_torch(source, model, config, max_len, device, dtype)
@@ -108,6 +109,8 @@ def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     block_count = choose_block_count(config, max_len, block_bytes(storage, model.layer_count, *shape), device)
     heads, head_size, block_size = shape
     arena = KvArena(model.layer_count, block_count, block_size, heads, head_size, storage)
+    # torch is left with sampling: more threads of its own would only spin beside those of the kernels.
+    torch.set_num_threads(1)
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
     precision = describe_precision(config, model, torch.float32)
     return LoadedModel(FusedRunner(decoder, arena, context), block_count, weights.parameter_count, "cpu", precision)
@@ -130,6 +133,7 @@ def _fused_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> 
 def _load_torch(
     source: Path, model: DecoderConfig, config: EngineConfig, max_len: int, device: torch.device, dtype: torch.dtype
 ) -> LoadedModel:
+    torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
     with torch.inference_mode():
         weights = open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or ""))
         decoder = Decoder(model, max_len, weights, dtype, device)

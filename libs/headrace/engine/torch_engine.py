@@ -1,6 +1,5 @@
 """The engine that runs a real model with torch. Knows no architecture: the runner's model does."""
 
-import os
 import time
 from collections import deque
 from itertools import islice
@@ -64,7 +63,6 @@ class TorchEngine:
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "TorchEngine":
         """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-        torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
         model_config = read_model_config(folder)
         max_len = choose_max_len(config, model_config)
         model = load_runner(folder, model_config, config, max_len)

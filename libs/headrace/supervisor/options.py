@@ -24,6 +24,8 @@ class PlatformOptions:
     engine: str = "torch"
     device: str = "cpu"
     precision: str = "auto"
+    kv_precision: str = "auto"
+    exact: bool = False
     strict: bool = False
     log_level: str = "info"
     otlp_endpoint: str = ""
@@ -32,6 +34,7 @@ class PlatformOptions:
 
     @property
     def thread_count(self) -> int:
-        """Threads per worker: the cores, shared out, less one for the other services."""
+        """Threads per worker: the cores, shared out. 0 leaves it to the only worker, which knows best."""
+        worker_count = self.replicas * len(self.models)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return max(1, (cores - 1) // (self.replicas * len(self.models)))
+        return 0 if worker_count == 1 else max(1, cores // worker_count)

@@ -177,10 +177,16 @@ class Platform:
         if model.draft is not None:
             arguments += ["--draft-folder", str(model.draft)]
         arguments += ["--device", self._options.device, "--precision", self._options.precision]
+        arguments += ["--kv-precision", self._options.kv_precision, "--exact" if self._options.exact else "--no-exact"]
         if model.adapters:
             adapters = ",".join(f"{adapter}={folder}" for adapter, folder in model.adapters.items())
             arguments += ["--adapters", adapters]
         return [*arguments, "--thread-count", str(self._options.thread_count)]
+
+    def _environment(self, kind: str) -> dict[str, str]:
+        """torch's pool is made when torch is imported, before a worker reads its settings."""
+        threads = self._options.thread_count
+        return {"OMP_NUM_THREADS": str(threads)} if kind == "worker" and threads else {}
 
     def _service(self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "") -> ProcessSpec:
         common = ["--service-id", name, "--listen-address", address, "--nats-url", self.nats_url]
@@ -197,7 +203,7 @@ class Platform:
             log_path=self._fresh_log(name),
             is_ready=lambda: asyncio.ensure_future(is_serving(channel, PROBE_TIMEOUT)),
             address=lambda: address,
-            environment={"OMP_NUM_THREADS": str(self._options.thread_count)} if kind == "worker" else {},
+            environment=self._environment(kind),
             model=model,
             stop_seconds=GATEWAY_STOP_SECONDS if kind == "gateway" else 2.0,
         )

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headrace.engine.kernels.cpu.context import shared_context
 from headrace.engine.kernels.cpu.packed_weight import pack
+from headrace.engine.kernels.cpu.shared_context import shared_context
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weight
 
 ROW_TILE = 4

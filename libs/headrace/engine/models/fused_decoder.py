@@ -5,7 +5,8 @@ from torch import Tensor
 
 from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.kv_arena import KvArena
-from headrace.engine.kernels.cpu.library import address, load_kernels
+from headrace.engine.kernels.cpu.library import address
+from headrace.engine.kernels.cpu.self_test import candidates, choose_instructions
 from headrace.engine.kernels.cpu.storage import storage_of
 from headrace.engine.kernels.cpu.structures import Layer, Model, Step
 from headrace.engine.layers.rope_scaling import RopeScaling
@@ -18,8 +19,8 @@ LANES = 16
 
 def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
     """Whether the kernels can run a model, and why not."""
-    if load_kernels() is None:
-        return False, "the kernels are not compiled"
+    if choose_instructions() is None:
+        return False, candidates()[-1].reason
     if config.experts is not None:
         return False, "it has experts"
     if config.post_norms or config.norm_offset or config.activation != "silu":

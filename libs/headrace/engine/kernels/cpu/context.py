@@ -1,7 +1,6 @@
 """The threads and the working memory of the kernels."""
 
 import ctypes
-import functools
 
 import torch
 from torch import Tensor
@@ -46,9 +45,3 @@ class KernelContext:
         if self._library.headrace_product(self._handle, weight.matrix(exact=exact), *pointers, len(inputs)):
             raise MemoryError("no memory for the product")
         return outputs
-
-
-@functools.cache
-def shared_context(thread_count: int) -> KernelContext:
-    """One for all models of a process: threads of their own would only fight for the same cores."""
-    return KernelContext(thread_count)
