@@ -35,6 +35,8 @@ def up(
     engine: Literal["torch", "sim"] = "torch",
     device: str = "cpu",
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto",
+    kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto",
+    exact: bool = False,
     draft: tuple[str, ...] = (),
     lora: tuple[str, ...] = (),
     strict: bool = False,
@@ -56,6 +58,8 @@ def up(
         engine: torch, or sim, which plays a model without weights.
         device: Torch device of the workers, such as cpu or cuda:0.
         precision: How weights are held; int8 and int4 round plain weights while they are loaded.
+        kv_precision: How keys and values are held; int8 and fp8 take a quarter of the memory of float32.
+        exact: Multiply quantised weights by inputs as they are, instead of rounding those to 8 bits: slower.
         draft: A small model of the same family that guesses ahead for a model: NAME=SOURCE, or SOURCE if there is
             one model. The text stays the same, bit for bit.
         lora: A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there
@@ -79,6 +83,8 @@ def up(
         engine=engine,
         device=device,
         precision=precision,
+        kv_precision=kv_precision,
+        exact=exact,
         strict=strict,
         log_level=log_level,
         otlp_endpoint=otlp_endpoint,

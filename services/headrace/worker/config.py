@@ -25,6 +25,10 @@ class WorkerSettings(ServiceSettings):
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto"
     """How weights are held. `auto`: as the checkpoint has them if it is quantised, else float32 on the CPU and the
     checkpoint's own type elsewhere. int8 and int4 round plain weights while they are loaded."""
+    exact: bool = False
+    """Whether quantised weights are multiplied by inputs as they are. Otherwise inputs are rounded to 8 bits for it."""
+    kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
+    """How keys and values are held. `auto`: as the model computes. int8 and fp8 have one scale per token and head."""
     thread_count: int = Field(default=0, ge=0)
     """Threads for tensor arithmetic. 0 takes all cores but one."""
     max_model_length: int = Field(default=0, ge=0)

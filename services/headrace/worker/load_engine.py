@@ -41,6 +41,8 @@ def _torch_engine(settings: WorkerSettings) -> Engine:
         EngineConfig(
             device=settings.device,
             precision=None if settings.precision == "auto" else settings.precision,
+            exact=settings.exact,
+            kv_precision=settings.kv_precision,
             thread_count=settings.thread_count or None,
             max_model_len=settings.max_model_length or None,
             max_running_count=settings.max_running_count,
