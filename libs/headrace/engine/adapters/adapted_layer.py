@@ -7,7 +7,7 @@ from torch import Tensor
 
 from headrace.engine.adapters.adapter import Product
 from headrace.engine.adapters.step_adapters import StepAdapters, updates_of
-from headrace.engine.layers.adapted_linear import AdaptedLinear, JoinedLinear, RowUpdates
+from headrace.engine.layers.adapted_linear import AdaptedLinear, JoinedLinear, RowUpdate
 from headrace.engine.layers.gated_mlp import FusedGatedMlp, GatedMlp, PlainGatedMlp, silu
 from headrace.engine.layers.linear import Linear
 from headrace.engine.layers.routed_mlp import RoutedMlp
@@ -61,5 +61,5 @@ def _split_fused(mlp: FusedGatedMlp, index: int, step: StepAdapters) -> RoutedMl
     return RoutedMlp(tuple((rows, block) for rows, block in routes if len(rows)))
 
 
-def _adapt_linear(linear: Linear, updates: tuple[RowUpdates, ...]) -> Linear:
+def _adapt_linear(linear: Linear, updates: tuple[RowUpdate, ...]) -> Linear:
     return AdaptedLinear(linear, updates) if updates else linear

@@ -8,7 +8,7 @@ from headrace.engine.layers.low_rank import LowRankUpdate
 Product = Literal["qkv", "output", "gate_up", "down"]
 """The products of a decoder's layer."""
 
-LayerUpdates = dict[Product, tuple[LowRankUpdate, ...]]
+LayerUpdates = dict[Product, LowRankUpdate]
 """What an adapter adds to each product of one layer."""
 
 

@@ -1,6 +1,8 @@
 """Reads an adapter from the folder that PEFT saved it to."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -24,14 +26,39 @@ def read_adapter(name: str, folder: Path, model: DecoderConfig, dtype: torch.dty
     config = read_lora_config(folder / CONFIG_FILE)
     file = AdapterFile(folder)
     targets = _find_targets(folder, file, config, target_modules(model))
-    layers: list[defaultdict[Product, tuple[LowRankUpdate, ...]]] = [
-        defaultdict(tuple) for _ in range(model.layer_count)
-    ]
+    parts: defaultdict[tuple[int, Product], list[_Part]] = defaultdict(list)
     for module, target in targets.items():
-        first, second = _read_pair(file, config, module, target, dtype)
-        update = LowRankUpdate.build(target.columns, first.to(device), second.to(device))
-        layers[target.layer][target.product] += (update,)
-    return Adapter(name, tuple(LayerUpdates(layer) for layer in layers))
+        parts[target.layer, target.product].append(_read_part(file, config, module, target, dtype))
+    layers = tuple(LayerUpdates() for _ in range(model.layer_count))
+    for (layer, product), found in parts.items():
+        layers[layer][product] = _joined(found, device)
+    return Adapter(name, layers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The matrices of one module."""
+
+    target: TargetModule
+    first: Tensor
+    """A [rank, in]."""
+    second: Tensor
+    """scale * B [out, rank]."""
+
+
+def _joined(parts: Sequence[_Part], device: torch.device) -> LowRankUpdate:
+    """Modules that are computed as one product are adapted by one: A's one below the other, B's along a diagonal.
+
+    A call more costs more than the zeros between.
+    """
+    first = torch.cat([part.first for part in parts])
+    second = first.new_zeros(parts[0].target.product_size, len(first))
+    start = 0
+    for part in parts:
+        end = start + len(part.first)
+        second[part.target.columns, start:end] = part.second
+        start = end
+    return LowRankUpdate.build(first.to(device), second.to(device))
 
 
 def _find_targets(
@@ -55,14 +82,11 @@ def _find_targets(
     return {module: known[module] for module in modules}
 
 
-def _read_pair(
-    file: AdapterFile, config: LoraConfig, module: str, target: TargetModule, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """A [rank, in] and scale * B [out, rank]."""
+def _read_part(file: AdapterFile, config: LoraConfig, module: str, target: TargetModule, dtype: torch.dtype) -> _Part:
     rank = config.rank_of(module)
     first = file.read(module, "A", (rank, target.in_size))
     second = file.read(module, "B", (target.out_size, rank)) * config.scale_of(module)
     first, second = first.to(dtype), second.to(dtype)
     if not bool(torch.isfinite(first).all() and torch.isfinite(second).all()):
         raise InvalidCheckpoint(f"{config.path}: the matrices of {module}, scaled, are too large for {dtype}.")
-    return first, second
+    return _Part(target, first, second)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from headrace.engine.adapters.adapter import Adapter, Product
-from headrace.engine.layers.adapted_linear import RowUpdates
+from headrace.engine.layers.adapted_linear import RowUpdate
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class StepAdapters:
     """int64: the tokens whose feed-forward blocks are the base model's, in all layers."""
 
 
-def updates_of(groups: tuple[AdapterRows, ...], layer: int, product: Product) -> tuple[RowUpdates, ...]:
+def updates_of(groups: tuple[AdapterRows, ...], layer: int, product: Product) -> tuple[RowUpdate, ...]:
     """What is added to one product of a layer."""
     found = [(group.rows, group.adapter.layers[layer].get(product)) for group in groups]
-    return tuple(RowUpdates(rows, updates) for rows, updates in found if updates)
+    return tuple(RowUpdate(rows, update) for rows, update in found if update is not None)

@@ -14,6 +14,8 @@ class TargetModule:
     layer: int
     product: Product
     columns: slice
+    product_size: int
+    """All columns of the product, of which some are this module's."""
     in_size: int
 
     @property
@@ -47,5 +49,5 @@ def _side_by_side(
     """Modules that are computed as one product, in the order of its columns."""
     start = 0
     for name, size in sizes.items():
-        yield f"{prefix}.{name}", TargetModule(layer, product, slice(start, start + size), in_size)
+        yield f"{prefix}.{name}", TargetModule(layer, product, slice(start, start + size), sum(sizes.values()), in_size)
         start += size

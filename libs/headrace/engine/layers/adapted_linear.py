@@ -10,12 +10,12 @@ from headrace.engine.layers.low_rank import LowRankUpdate
 
 
 @dataclass(frozen=True, slots=True)
-class RowUpdates:
+class RowUpdate:
     """What is added to some rows."""
 
     rows: Tensor
     """int64 [rows of one adapter], each once."""
-    updates: tuple[LowRankUpdate, ...]
+    update: LowRankUpdate
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class AdaptedLinear:
     """The product of all rows with the shared weight, then the low-rank products of those that have an adapter."""
 
     linear: Linear
-    row_updates: tuple[RowUpdates, ...]
+    row_updates: tuple[RowUpdate, ...]
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._update(self.linear(inputs), inputs)
@@ -33,9 +33,7 @@ class AdaptedLinear:
 
     def _update(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         for group in self.row_updates:
-            chosen = inputs.index_select(0, group.rows)
-            for update in group.updates:
-                outputs[:, update.columns].index_add_(0, group.rows, update(chosen))
+            outputs.index_add_(0, group.rows, group.update(inputs.index_select(0, group.rows)))
         return outputs
 
 

@@ -9,20 +9,18 @@ from headrace.engine.layers.linear import Linear, build_linear
 
 @dataclass(frozen=True, slots=True)
 class LowRankUpdate:
-    """scale * (x A^T) B^T, for some columns of the product. A row's result does not depend on the other rows."""
+    """scale * (x A^T) B^T. A row's result does not depend on the other rows."""
 
-    columns: slice
-    """Where it belongs in the product: adapters treat as several modules what is computed as one."""
     shrink: Linear
     """in to rank."""
     expand: Linear
-    """rank to columns, scaled."""
+    """rank to out, scaled."""
 
     @classmethod
-    def build(cls, columns: slice, first: Tensor, second: Tensor) -> "LowRankUpdate":
-        """`first` is A [rank, in] and `second` is scale * B [columns, rank]."""
-        return cls(columns, build_linear(first), build_linear(second))
+    def build(cls, first: Tensor, second: Tensor) -> "LowRankUpdate":
+        """`first` is A [rank, in] and `second` is scale * B [out, rank]."""
+        return cls(build_linear(first), build_linear(second))
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, in] to [rows, columns]."""
+        """[rows, in] to [rows, out]."""
         return self.expand(self.shrink(inputs))
