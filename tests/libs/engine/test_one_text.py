@@ -2,8 +2,10 @@
 order of arrival, all at once. Log-probabilities are compared too, to the last bit."""
 
 import json
+from collections.abc import Mapping
 from itertools import combinations, product
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from covering_array import cover_pairs, pairs
@@ -36,11 +38,11 @@ TINY_FACTORS: dict[str, tuple[object, ...]] = {
     "chunk": (32, 512),
     "block_size": (16, 32),
     "speculation": ("off", "ngram"),
-    "pool": ("small", "large"),
+    "pool": ("tiny", "large"),
     "order": ("together", "one by one"),
 }
-POOL_TOKENS = {"small": 256, "large": 8192}
-"""The small one has room for the longest request and hardly anything else."""
+POOL_TOKENS = {"few windows": 128, "tiny": 160, "small": 256, "large": 8192}
+"""The smaller ones have room for their longest request and hardly anything else."""
 USUAL = {"prefix_cache": False, "chunk": 512, "block_size": 16, "speculation": "off", "pool": "large"}
 Found = tuple[list[int], list[object]]
 """Tokens and their log-probabilities."""
@@ -55,7 +57,7 @@ def demo_requests() -> list[EngineRequest]:
     json_prompt = model.encode("Describe a KV cache as JSON: ", True)
     schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"]}
     grammar = Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema | {"additionalProperties": False}))
-    usual = {"max_tokens": 56, "logprob_count": 1, "ignore_eos": True}
+    usual = {"max_tokens": 48, "logprob_count": 1, "ignore_eos": True}
     return [
         request("greedy", chat, temperature=0.0, **usual),
         request("copy", copy, temperature=0.0, **usual),
@@ -73,15 +75,18 @@ def tiny_requests() -> list[EngineRequest]:
         {"seed": 3, "top_p": 0.9},
         {"temperature": 0.0, "repetition_penalty": 1.2, "frequency_penalty": 0.3},
         {"seed": 4, "top_k": 30, "min_p": 0.02},
+        {"temperature": 0.0, "presence_penalty": 0.3},
     )
-    prompts = make_prompts((3, 70, 40, 150))
+    prompts = make_prompts((5, 9, 14, 29, 110))
     return [
-        request(str(index), prompt, max_tokens=14, logprob_count=1, **sampling)
+        request(str(index), prompt, max_tokens=24, logprob_count=1, **sampling)
         for index, (prompt, sampling) in enumerate(zip(prompts, samplings, strict=True))
     ]
 
 
-def load(folder: Path, kernels: str, row: dict[str, object]) -> TorchEngine:
+def load(
+    folder: Path, kernels: str, row: dict[str, object], settings: Mapping[str, object] = MappingProxyType({})
+) -> TorchEngine:
     block_size = row["block_size"]
     assert isinstance(block_size, int)
     return TorchEngine.load(
@@ -94,15 +99,18 @@ def load(folder: Path, kernels: str, row: dict[str, object]) -> TorchEngine:
             block_count=POOL_TOKENS[str(row["pool"])] // block_size,
             thread_count=1,
             **SPECULATION[str(row["speculation"])],
+            **settings,
         ),
     )
 
 
-def alone(folder: Path, kernels: str, requests: list[EngineRequest]) -> dict[str, Found]:
+def alone(
+    folder: Path, kernels: str, requests: list[EngineRequest], settings: Mapping[str, object] = MappingProxyType({})
+) -> dict[str, Found]:
     """What each request gives with the engine to itself and nothing switched on."""
     found: dict[str, Found] = {}
     for each in requests:
-        engine = load(folder, kernels, USUAL)
+        engine = load(folder, kernels, USUAL, settings)
         found |= run_in_order(engine, [each], "together")
         engine.close()
     return found
@@ -158,13 +166,17 @@ def test_fused_and_torch_kernels_agree_on_greedy_text(expected: dict[str, dict[s
         assert expected["auto"][name][0] == expected["torch"][name][0], name
 
 
-@pytest.mark.parametrize("family", ["llama", "mistral"])
+@pytest.mark.parametrize(("family", "pool"), [("llama", "tiny"), ("mistral", "few windows")])
 @pytest.mark.parametrize("kernels", KERNELS)
-def test_a_tiny_model_has_one_text_in_all_circumstances(kernels: str, family: str, tmp_path: Path) -> None:
-    """Mistral's layers have windows, shorter than the text."""
+def test_a_tiny_model_has_one_text_in_all_circumstances(kernels: str, family: str, pool: str, tmp_path: Path) -> None:
+    """All of them, or where layers have windows shorter than the text, every pair."""
     make_family(tmp_path, family)
     expected = alone(tmp_path, kernels, tiny_requests())
-    for values in product(*TINY_FACTORS.values()):
-        row = dict(zip(TINY_FACTORS, values, strict=True))
+    preemption_count = 0
+    factors = TINY_FACTORS | {"pool": (pool, "large")}
+    everything = [dict(zip(factors, values, strict=True)) for values in product(*factors.values())]
+    for row in everything if family == "llama" else cover_pairs(factors, seed=1):
         engine = load(tmp_path, kernels, row)
         assert run_in_order(engine, tiny_requests(), str(row["order"])) == expected, row
+        preemption_count += engine.stats().preemption_count
+    assert preemption_count > 0

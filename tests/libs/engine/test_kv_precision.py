@@ -1,0 +1,143 @@
+"""Keys and values in 16 and 8 bits: rounded as they are said to be, close to fp32, and the same bits in any company."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from covering_array import cover_pairs
+from engine_running import finish, request, run
+from test_one_text import TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
+from tiny_models import make_family, make_prompts
+from torch import Tensor
+
+from headrace.demo_model import CHECKPOINT
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.kernels.cpu.kv_arena import KvLayerArena
+from headrace.engine.kernels.cpu.library import load_kernels
+from headrace.engine.request import TokenLogprob
+from headrace.engine.torch_engine import TorchEngine
+from headrace.errors.tree import ConfigError
+from headrace.tokenizer.text_model import TextModel
+
+pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+
+PRECISIONS = ("bfloat16", "int8", "fp8")
+BLOCK_SIZE = 16
+TEXT = (
+    "Continuous batching adds new requests to the running batch at every step and removes finished ones at once. "
+    "A KV cache holds the keys and values of all tokens, so that each of them is computed only once. "
+    "Speculation guesses several tokens at once and lets the large model confirm them in one step. "
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("llama")
+    make_family(folder, "llama")
+    return folder
+
+
+def first_layer(folder: Path, precision: str) -> tuple[KvLayerArena, int]:
+    """What the first layer keeps of a random text, which does not depend on how it is kept; and the text's length."""
+    (prompt,) = make_prompts((100,), seed=5)
+    config = EngineConfig(kv_precision=precision, block_count=8, block_size=BLOCK_SIZE, thread_count=1)
+    engine = TorchEngine.load(folder, config)
+    run(engine, request("r", prompt, max_tokens=1))
+    return engine._runner._arena.layers[0], len(prompt)
+
+
+def rows(layer: KvLayerArena, length: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Keys and values [kv heads, tokens, head] as they lie in memory, and their scales [kv heads, tokens, 1]."""
+    heads, _, size, _ = layer.keys.shape
+    keys = layer.keys.transpose(2, 3).reshape(heads, -1, size)[:, :length]
+    values = layer.values.reshape(heads, -1, size)[:, :length]
+    if layer.key_scales is None or layer.value_scales is None:
+        return keys, values, None, None
+    scales = (each.reshape(heads, -1, 1)[:, :length] for each in (layer.key_scales, layer.value_scales))
+    return keys, values, *scales
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_element_is_rounded_as_torch_rounds(folder: Path, precision: str) -> None:
+    """int8: the nearest of 255 multiples of the scale. fp8: e4m3, the largest element of a head being 448."""
+    exact = rows(*first_layer(folder, "float32"))[:2]
+    *found, key_scales, value_scales = rows(*first_layer(folder, precision))
+    for states, kept, scales in zip(exact, found, (key_scales, value_scales), strict=True):
+        if scales is None:
+            assert torch.equal(kept, states.bfloat16())
+            continue
+        most = states.abs().amax(dim=-1, keepdim=True)
+        assert torch.equal(scales, most / (127 if precision == "int8" else 448))
+        if precision == "int8":
+            assert torch.equal(kept, (states / scales).round().to(torch.int8))
+            assert ((kept * scales - states).abs() <= scales * 0.50001).all()
+        else:
+            numbers = kept.view(torch.float8_e4m3fn)
+            assert torch.equal(kept, (states / scales).to(torch.float8_e4m3fn).view(torch.uint8))
+            bound = (states.abs() / 16).maximum(scales * 2**-10) * 1.00001
+            assert ((numbers.float() * scales - states).abs() <= bound).all()
+
+
+@pytest.mark.parametrize(
+    ("precision", "divergence", "agreement"), [("bfloat16", 1e-4, 0.99), ("int8", 1e-3, 0.98), ("fp8", 1e-2, 0.93)]
+)
+def test_the_bundled_model_hardly_notices(precision: str, divergence: float, agreement: float) -> None:
+    exact, rounded = scores("float32"), scores(precision)
+    same = [a.top[0][0] == b.top[0][0] for a, b in zip(exact, rounded, strict=True)]
+    assert sum(same) / len(same) >= agreement
+    found = sum(_divergence(a, b) for a, b in zip(exact, rounded, strict=True)) / len(exact)
+    assert 0 < found < divergence
+
+
+def scores(precision: str) -> list[TokenLogprob]:
+    """Of every token of the text but the first: the 20 strongest."""
+    engine = TorchEngine.load(CHECKPOINT, EngineConfig(kv_precision=precision, block_count=64, thread_count=1))
+    prompt = TextModel("m", CHECKPOINT).encode(TEXT, True)
+    engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=20))
+    (delta,) = finish(engine)["r"]
+    assert delta.prompt_logprobs is not None
+    return [each for each in delta.prompt_logprobs if each is not None]
+
+
+def _divergence(exact: TokenLogprob, rounded: TokenLogprob) -> float:
+    """Kullback-Leibler divergence over the tokens that both know, and the rest as one more."""
+    other = dict(rounded.top)
+    common = [(value, other[token_id]) for token_id, value in exact.top if token_id in other]
+    p, q = (torch.tensor(values, dtype=torch.float64).exp() for values in zip(*common, strict=True))
+    p, q = (torch.cat([each, (1 - each.sum()).clamp(min=1e-9)[None]]) for each in (p, q))
+    return float((p * (p / q).log()).sum())
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, precision: str) -> None:
+    settings = {"kv_precision": precision}
+    expected = alone(folder, "auto", tiny_requests(), settings)
+    assert expected != alone(folder, "auto", tiny_requests())
+    preemption_count = 0
+    for row in cover_pairs(TINY_FACTORS, seed=1):
+        engine = load(folder, "auto", row, settings)
+        assert run_in_order(engine, tiny_requests(), str(row["order"])) == expected, row
+        preemption_count += engine.stats().preemption_count
+    assert preemption_count > 0
+
+
+def test_auto_is_exact(folder: Path) -> None:
+    found = [alone(folder, "auto", tiny_requests(), {"kv_precision": each}) for each in ("auto", "float32")]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(("family", "reason"), [("gemma2", "norms after its blocks"), ("mixtral", "experts")])
+def test_models_that_the_kernels_cannot_run_refuse_with_the_reason(
+    tmp_path: Path, precision: str, family: str, reason: str
+) -> None:
+    make_family(tmp_path, family)
+    with pytest.raises(ConfigError, match=f"kv_precision is '{precision}'.*{reason}"):
+        load(tmp_path, "auto", USUAL, {"kv_precision": precision})
+
+
+def test_torch_keeps_what_it_computes_with(folder: Path) -> None:
+    load(folder, "torch", USUAL, {"kv_precision": "float32"})
+    load(folder, "torch", USUAL, {"kv_precision": "bfloat16", "precision": "bfloat16"})
+    with pytest.raises(ConfigError, match="the settings ask for torch"):
+        load(folder, "torch", USUAL, {"kv_precision": "bfloat16"})
