@@ -1,0 +1,121 @@
+"""Headrace against llama.cpp and OpenVINO GenAI: one shape, int4 weights, the same workload, interleaved rounds.
+
+    python -m tests.benchmarks.peers [--shape tinyllama-1.1b] [--rounds 5] [--peers llama.cpp openvino]
+
+`--shape` takes a name or the path of a config.json. Peers are set up in `--folder` when they are first wanted. Prints
+medians and ratios to the best peer, with the read bandwidth of the same minutes; ends with one JSON line.
+"""
+
+import argparse
+import json
+import os
+import platform as machine
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from tests.benchmarks.peers import llama_cpp
+from tests.benchmarks.peers.environment import llama_cpp_tools, openvino_python
+from tests.benchmarks.peers.gguf_checkpoint import write_gguf
+from tests.benchmarks.peers.probe import read_bandwidth
+from tests.benchmarks.peers.shapes import read_shape, write_checkpoint
+
+from headrace.cli.output import console, print_json
+
+Measure = Callable[[], dict[str, float]]
+LESS_IS_BETTER = ("seconds to load", "peak memory, MiB")
+US = "headrace"
+
+
+def run_json(command: list[str], folder: Path | None = None) -> dict[str, float]:
+    """The JSON of the last line that a command prints."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, cwd=folder)
+    if done.returncode:
+        raise RuntimeError(f"{command} failed:\n{done.stderr[-2000:]}")
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def make_peers(arguments: argparse.Namespace) -> Mapping[str, Measure]:
+    """What measures each engine. Writes the checkpoints first."""
+    config, folder = read_shape(arguments.shape), arguments.folder
+    name = Path(arguments.shape).stem
+    checkpoint, gguf_file = folder / name, folder / f"{name}.gguf"
+    threads = str(arguments.threads)
+    if not (checkpoint / "config.json").exists():
+        write_checkpoint(checkpoint, config)
+    if not gguf_file.exists():
+        write_gguf(gguf_file, config)
+    ours = [sys.executable, "-m", "tests.benchmarks.peers.headrace_engine", str(checkpoint), threads]
+    peers: dict[str, Measure] = {US: lambda: run_json([*ours, str(folder / "packed")])}
+    if "llama.cpp" in arguments.peers:
+        tool = llama_cpp_tools(folder) / "llama-batched-bench"
+        peers["llama.cpp"] = lambda: llama_cpp.measure(tool, gguf_file, arguments.threads)
+    if "openvino" in arguments.peers:
+        command = [str(openvino_python(folder)), "openvino_engine.py", str(gguf_file), threads]
+        peers["openvino"] = lambda: run_json(command, Path(__file__).parent)
+    return peers
+
+
+def measure(peers: Mapping[str, Measure], arguments: argparse.Namespace) -> dict[str, Any]:
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in peers}
+    bandwidths = []
+    for round_index in range(arguments.rounds):
+        for name, run in peers.items():
+            bandwidths.append(read_bandwidth(arguments.threads))
+            rows[name].append(run())
+            console.print(f"[dim]round {round_index + 1}: {name}", highlight=False)
+    medians = {
+        name: {task: round(statistics.median(row[task] for row in found), 2) for task in found[0]}
+        for name, found in rows.items()
+    }
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": f"{machine.machine()}, {os.cpu_count()} cores",
+        "shape": arguments.shape,
+        "threads": arguments.threads,
+        "rounds": arguments.rounds,
+        "read_bandwidth_gb_per_second": [round(value, 1) for value in sorted(bandwidths)],
+        "medians": medians,
+        "all": rows,
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    medians = result["medians"]
+    others = [name for name in medians if name != US]
+    bandwidths = result["read_bandwidth_gb_per_second"]
+    title = (
+        f"{result['shape']}, int4, {result['threads']} threads, read bandwidth {bandwidths[0]}–{bandwidths[-1]} GB/s"
+    )
+    table = Table(box=None, header_style="dim", title=title)
+    for column in ("", *medians, "to the best peer"):
+        table.add_column(column, justify="right")
+    for task, value in medians[US].items():
+        best = (min if task in LESS_IS_BETTER else max)([medians[name][task] for name in others], default=value)
+        cells = (f"{medians[name][task]:.1f}" for name in medians)
+        table.add_row(task, *cells, f"{value / best:.2f}")
+    console.print(table)
+
+
+def main() -> None:
+    """Sets up, measures, prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", default="tinyllama-1.1b")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--peers", nargs="*", default=["llama.cpp", "openvino"])
+    parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "headrace-peers")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    result = measure(make_peers(arguments), arguments)
+    show(result)
+    print_json(result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Measures our engine, in a process of its own:  python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS
+
+Prints one JSON line: the rate of each task of the workload, seconds to load, and peak memory.
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from tests.benchmarks.peers.workload import DECODES, PREFILL, PREFILL_TOKENS, prompt
+
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.torch_engine import TorchEngine
+
+
+def run(engine: TorchEngine, count: int, prompt_tokens: int, outputs: int) -> tuple[float, float]:
+    """Seconds until all have their first token, and from there to the end."""
+    for index in range(count):
+        sampling = SamplingParams(max_tokens=outputs, temperature=0, ignore_eos=True)
+        engine.add(EngineRequest(str(index), tuple(prompt(index, prompt_tokens)), sampling))
+    begin = time.monotonic()
+    first: dict[str, float] = {}
+    while engine.has_work():
+        for delta in engine.step():
+            first.setdefault(delta.request_id, time.monotonic())
+    return max(first.values()) - begin, time.monotonic() - max(first.values())
+
+
+def main() -> None:
+    folder, threads, cache = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    started = time.monotonic()
+    config = EngineConfig(
+        precision="int4",
+        thread_count=threads,
+        block_count=1024,
+        max_running_count=16,
+        prefix_cache=False,
+        packed_cache=cache,
+    )
+    engine = TorchEngine.load(folder, config)
+    found = {"seconds to load": time.monotonic() - started}
+    run(engine, 1, 16, 2)
+    found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
+    for task in DECODES:
+        _, seconds = run(engine, task.count, task.prompt_tokens, task.output_tokens)
+        found[task.name] = task.count * (task.output_tokens - 1) / seconds
+    found["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

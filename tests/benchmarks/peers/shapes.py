@@ -1,0 +1,113 @@
+"""Models by their shape. Speed does not depend on what the weights are, so they are random."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+LLAMA: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "rms_norm_eps": 1e-5,
+    "hidden_act": "silu",
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "tinyllama-1.1b": LLAMA
+    | {
+        "hidden_size": 2048,
+        "intermediate_size": 5632,
+        "num_hidden_layers": 22,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "vocab_size": 32000,
+        "max_position_embeddings": 2048,
+    },
+    "llama-3.2-1b": LLAMA
+    | {
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": True,
+    },
+    "smollm2-135m": LLAMA
+    | {
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "vocab_size": 49152,
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": True,
+    },
+    "qwen3-0.6b": LLAMA
+    | {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "max_position_embeddings": 40960,
+        "tie_word_embeddings": True,
+    },
+}
+
+
+def read_shape(name: str) -> dict[str, Any]:
+    """The config of a shape in the list above, or of a config.json."""
+    if name in SHAPES:
+        return SHAPES[name]
+    return dict(json.loads(Path(name).read_text(encoding="utf-8")))
+
+
+def projection_sizes(config: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """[out, in] of the matrices of one layer."""
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    head = config.get("head_dim") or hidden // config["num_attention_heads"]
+    query, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
+    sizes = {"self_attn.q_proj": (query, hidden), "self_attn.k_proj": (kv, hidden), "self_attn.v_proj": (kv, hidden)}
+    sizes |= {"self_attn.o_proj": (hidden, query), "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden)}
+    return sizes | {"mlp.down_proj": (hidden, inner)}
+
+
+def write_checkpoint(folder: Path, config: dict[str, Any]) -> None:
+    """A checkpoint of that shape in bf16, one shard per layer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
+    hidden = config["hidden_size"]
+    head = config.get("head_dim") or hidden // config["num_attention_heads"]
+    weight_map: dict[str, str] = {}
+
+    def save(name: str, tensors: dict[str, torch.Tensor]) -> None:
+        save_file(tensors, folder / name)
+        weight_map.update(dict.fromkeys(tensors, name))
+
+    def random(*shape: int) -> torch.Tensor:
+        return (torch.randn(*shape) * 0.02).bfloat16()
+
+    for index in range(config["num_hidden_layers"]):
+        prefix = f"model.layers.{index}"
+        tensors = {f"{prefix}.{name}.weight": random(*size) for name, size in projection_sizes(config).items()}
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            tensors[f"{prefix}.{norm}.weight"] = torch.ones(hidden, dtype=torch.bfloat16)
+        if "Qwen3" in config["architectures"][0]:
+            tensors |= {f"{prefix}.self_attn.{x}_norm.weight": torch.ones(head).bfloat16() for x in "qk"}
+        save(f"layer-{index}.safetensors", tensors)
+    top = {"model.embed_tokens.weight": random(config["vocab_size"], hidden)}
+    top["model.norm.weight"] = torch.ones(hidden, dtype=torch.bfloat16)
+    if not config.get("tie_word_embeddings"):
+        top["lm_head.weight"] = random(config["vocab_size"], hidden)
+    save("top.safetensors", top)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))

@@ -1,0 +1,27 @@
+"""What every engine is given to do, and under which names it reports how fast it was (tokens per second)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """Sequences that generate side by side."""
+
+    count: int
+    prompt_tokens: int
+    output_tokens: int = 32
+
+    @property
+    def name(self) -> str:
+        context = f", {self.prompt_tokens} tokens before" if self.prompt_tokens > 100 else ""
+        return f"decode, batch {self.count}{context}"
+
+
+PREFILL_TOKENS = 512
+PREFILL = f"prefill, {PREFILL_TOKENS} tokens"
+DECODES = (Decode(1, 16), Decode(4, 16), Decode(16, 16), Decode(1, 1500), Decode(8, 1500, 16))
+
+
+def prompt(index: int, token_count: int) -> list[int]:
+    """Different for each sequence, so that nothing can be shared."""
+    return [(index * 31 + position * 7) % 1000 + 300 for position in range(token_count)]
