@@ -71,14 +71,18 @@ def _write_facts(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
 
 
 def _write_vocabulary(writer: gguf.GGUFWriter, size: int) -> None:
-    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    tokens += [f"▁w{index}" for index in range(len(tokens), size)]
-    kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL, *[gguf.TokenType.BYTE] * 256]
-    kinds += [gguf.TokenType.NORMAL] * (size - len(kinds))
-    writer.add_tokenizer_model("llama")
+    """Byte-level BPE, as GPT-2 has it: the bytes, pairs that were merged, and made-up words."""
+    letters = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in letters]
+    bytes_ = [chr(byte) for byte in letters] + [chr(256 + index) for index in range(len(others))]
+    tokens = ["<unk>", "<s>", "</s>", *bytes_, "ab", "cd"]
+    tokens += [f"w{index}" for index in range(len(tokens), size)]
+    control = gguf.TokenType.CONTROL
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("llama-bpe")
     writer.add_token_list(tokens)
-    writer.add_token_scores([-float(index) for index in range(size)])
-    writer.add_token_types(kinds)
+    writer.add_token_types([control] * 3 + [gguf.TokenType.NORMAL] * (size - 3))
+    writer.add_token_merges(["a b", "c d"])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
