@@ -37,6 +37,7 @@ def up(
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto",
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto",
     exact: bool = False,
+    long_context: Literal["stop", "evict"] = "stop",
     draft: tuple[str, ...] = (),
     lora: tuple[str, ...] = (),
     strict: bool = False,
@@ -60,6 +61,8 @@ def up(
         precision: How weights are held; int8 and int4 round plain weights while they are loaded.
         kv_precision: How keys and values are held; int8 and fp8 take a quarter of the memory of float32.
         exact: Multiply quantised weights by inputs as they are, instead of rounding those to 8 bits: slower.
+        long_context: What happens at the context's end: stop, or evict, which goes on with the text's first tokens and
+            the last ones, so that an output may be longer than the context.
         draft: A small model of the same family that guesses ahead for a model: NAME=SOURCE, or SOURCE if there is
             one model. The text stays the same, bit for bit.
         lora: A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there
@@ -85,6 +88,7 @@ def up(
         precision=precision,
         kv_precision=kv_precision,
         exact=exact,
+        long_context=long_context,
         strict=strict,
         log_level=log_level,
         otlp_endpoint=otlp_endpoint,

@@ -69,6 +69,7 @@ class Batcher:
             seed=random.SystemRandom().getrandbits(64) if sampling.seed is None else sampling.seed,
             stop_token_ids=sampling.stop_token_ids | self._eos_token_ids(sampling),
             max_model_len=self._spec.max_model_len,
+            evicts=self._spec.long_context == "evict" and sampling.max_tokens > 0,
         )
         self._arrival_count += 1
         self._sequences[sequence.request_id] = sequence
@@ -198,8 +199,8 @@ class Batcher:
     def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
         """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
         start = sequence.computed_count
-        end = min(sequence.token_count, start + min(budget, self._need.longest_chunk))
-        if end < sequence.token_count:
+        end = min(sequence.context_count, start + min(budget, self._need.longest_chunk))
+        if end < sequence.context_count:
             end -= end % self._spec.block_size
         return Chunk(sequence, start, end) if end > start else None
 
@@ -223,7 +224,7 @@ class Batcher:
         sequence = chunk.sequence
         wanted = sequence.request.sampling.max_tokens - sequence.output_count - 1
         blocks = len(sequence.block_table) + max(0, self.pool.free_count - self._watermark)
-        context = min(sequence.max_model_len, blocks * self._spec.block_size) - chunk.end
+        context = min(sequence.max_model_len - 1, blocks * self._spec.block_size) - chunk.end
         return min(MAX_GUESSES, wanted, context)
 
     def _grow(self, sequence: Sequence, token_count: int) -> bool:
@@ -258,7 +259,7 @@ class Batcher:
             cached = self._find_cached(sequence)
             sequence.computed_count = len(cached) * self._spec.block_size
             found = [block for block in cached if block != self.pool.no_block]
-            missing = self._need.most(sequence.token_count, sequence.computed_count) - len(found)
+            missing = self._need.most(sequence.context_count, sequence.computed_count) - len(found)
             room = self.pool.free_count - self.pool.count_free(found) - promised
             if self._running and missing + self._watermark > room:
                 sequence.computed_count = 0
@@ -274,7 +275,7 @@ class Batcher:
 
     def _lacking(self, sequence: Sequence) -> int:
         """Blocks that a running sequence's tokens will need besides those that it has."""
-        most = self._need.most(sequence.token_count, sequence.computed_count)
+        most = self._need.most(sequence.context_count, sequence.computed_count)
         return max(0, most - len(sequence.held_blocks))
 
     def _find_cached(self, sequence: Sequence) -> list[int]:
@@ -282,8 +283,8 @@ class Batcher:
         its logits are needed."""
         if not self.pool.prefix_cache or sequence.wants_prompt_logprobs:
             return []
-        self._extend_hashes(sequence, sequence.token_count)
-        hashes = sequence.block_hashes[: (sequence.token_count - 1) // self._spec.block_size]
+        self._extend_hashes(sequence, sequence.context_count)
+        hashes = sequence.block_hashes[: (sequence.context_count - 1) // self._spec.block_size]
         if self._need.window is None:
             return self.pool.find(hashes)
         return self.pool.find_seen(hashes, lambda count: self._need.first_seen(count * self._spec.block_size))
@@ -309,7 +310,10 @@ class Batcher:
         self._publish(sequence, chunk)
         if sequence.finish_reason is not None:
             return [self._end(sequence, token_ids, logprobs)]
-        self._give_back(sequence)
+        if sequence.must_evict:
+            self._evict(sequence)
+        else:
+            self._give_back(sequence)
         return [sequence.deliver(token_ids, logprobs)] if token_ids else []
 
     def _accept(self, chunk: Chunk, sample: Sample) -> tuple[int, ...]:
@@ -346,10 +350,15 @@ class Batcher:
             sequence.block_table[first:end] = [self.pool.no_block] * (end - first)
             sequence.first_block = end
 
+    def _evict(self, sequence: Sequence) -> None:
+        """Has a running sequence begin again with what it keeps of its text."""
+        self._free(sequence)
+        sequence.evict()
+
     def _extend_hashes(self, sequence: Sequence, token_count: int) -> None:
         if token_count // self._spec.block_size > len(sequence.block_hashes):
             sequence.block_hashes = hash_blocks(
-                sequence.token_ids[:token_count],
+                sequence.context_ids(0, token_count),
                 self._spec.block_size,
                 sequence.request.cache_salt,
                 sequence.request.adapter,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
 
@@ -33,6 +33,8 @@ class EngineSpec:
     known."""
     window: int | None = None
     """Tokens that a query sees at most, itself included, where every layer has a window. None: some layer sees all."""
+    long_context: Literal["stop", "evict"] = "stop"
+    """What happens when a request reaches `max_model_len`: it ends, or goes on with part of its text."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """Names of the adapters that a request may choose, each with a digest of its files."""
 

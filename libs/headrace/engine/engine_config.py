@@ -39,6 +39,9 @@ class EngineConfig:
     """Token budget of one step."""
     max_model_len: int | None = None
     """Longest prompt plus output, in tokens. Unset: as the checkpoint says, which is also the most."""
+    long_context: Literal["stop", "evict"] = "stop"
+    """What happens when prompt and output reach `max_model_len`: the request ends, or goes on with its first tokens and
+    the last ones, so that `max_tokens` may exceed the context. See `eviction`."""
     thread_count: int | None = None
     """Threads of the kernels, or of torch where they cannot run a model. They are shared by the whole process. Unset:
     as many as there are cores, or one less for torch, whose threads all wait for one that another process holds up."""

@@ -45,13 +45,15 @@ def _check_length(request: EngineRequest, spec: EngineSpec) -> None:
     prompt_count = len(request.prompt_token_ids)
     token_count = prompt_count + len(request.output_token_ids)
     room = 0 if request.output_token_ids or request.sampling.max_tokens == 0 else 1
-    if token_count + room > spec.max_model_len:
+    read_count = prompt_count if spec.long_context == "evict" else token_count
+    if read_count + room > spec.max_model_len:
         raise InvalidRequest(
             f"The prompt has {prompt_count} tokens, which leaves no room for output in the model's context of "
             f"{spec.max_model_len}: shorten the prompt.",
             param="prompt",
         )
-    longest = max(token_count, min(prompt_count + request.sampling.max_tokens, spec.max_model_len) - 1)
+    wanted = prompt_count + request.sampling.max_tokens
+    longest = max(min(token_count, spec.max_model_len), min(wanted, spec.max_model_len) - 1)
     if BlockNeed.of(spec).most(longest) > spec.block_count:
         raise InvalidRequest(
             f"Prompt and output may reach {longest} tokens, but the KV cache holds {spec.block_count} blocks of "

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import dataclass, field
 
+from headrace.engine.eviction import SINK_COUNT, dropped_count
 from headrace.engine.request import Delta, EngineRequest, FinishReason, TokenLogprob
 from headrace.engine.structured.token_matcher import TokenMatcher
 
@@ -37,12 +38,17 @@ class Sequence:
     """It has run before."""
     delivered: bool = False
     """A delta of it was delivered before."""
+    evicts: bool = False
+    """At the context's end it goes on with part of its text: see `context_window`."""
+    dropped_count: int = 0
+    """Tokens that are no longer in its context. They follow the sinks."""
     matcher: TokenMatcher | None = None
     """Follows its grammar, as soon as that is compiled."""
 
     def __post_init__(self) -> None:
         self.token_ids = [*self.request.prompt_token_ids, *self.request.output_token_ids]
-        if self.request.sampling.prompt_logprob_count is not None:
+        self.dropped_count = self._due_drop_count
+        if self.request.sampling.prompt_logprob_count is not None and not self.dropped_count:
             self.prompt_logprobs = [None]
 
     @property
@@ -52,6 +58,33 @@ class Sequence:
     @property
     def token_count(self) -> int:
         return len(self.token_ids)
+
+    @property
+    def context_count(self) -> int:
+        """Tokens that the model reads: all, or once the context was full, the sinks and the last ones."""
+        return self.token_count - self.dropped_count
+
+    def context_ids(self, start: int, end: int) -> list[int]:
+        """Tokens `start` to `end` of the context."""
+        dropped = self.dropped_count
+        if not dropped:
+            return self.token_ids[start:end]
+        sinks = self.token_ids[start : min(end, SINK_COUNT)]
+        return sinks + self.token_ids[max(start, SINK_COUNT) + dropped : max(end, SINK_COUNT) + dropped]
+
+    @property
+    def must_evict(self) -> bool:
+        """Its context is full, so that the next token follows from less of the text."""
+        return self._due_drop_count > self.dropped_count
+
+    def evict(self) -> None:
+        """Drops what is due. Nothing of the new context is computed: all positions but those of the sinks change."""
+        self.dropped_count = self._due_drop_count
+        self.block_hashes = []
+
+    @property
+    def _due_drop_count(self) -> int:
+        return dropped_count(self.token_count, self.max_model_len) if self.evicts else 0
 
     @property
     def prompt_count(self) -> int:
@@ -73,7 +106,7 @@ class Sequence:
     @property
     def remaining_count(self) -> int:
         """Tokens still to be computed. 1 means that it is decoding."""
-        return self.token_count - self.computed_count
+        return self.context_count - self.computed_count
 
     @property
     def scores_only(self) -> bool:
@@ -83,7 +116,9 @@ class Sequence:
     @property
     def wants_prompt_logprobs(self) -> bool:
         """Log-probabilities of prompt tokens are asked for and not all there yet."""
-        return self.request.sampling.prompt_logprob_count is not None and len(self.prompt_logprobs) < self.prompt_count
+        if self.request.sampling.prompt_logprob_count is None or self.dropped_count:
+            return False
+        return len(self.prompt_logprobs) < self.prompt_count
 
     @property
     def awaits_grammar(self) -> bool:
@@ -102,7 +137,8 @@ class Sequence:
             return FinishReason.LENGTH if done else None
         if self.output_count and self.token_ids[-1] in self.stop_token_ids:
             return FinishReason.STOP
-        if self.output_count >= self.request.sampling.max_tokens or self.token_count >= self.max_model_len:
+        is_full = self.token_count >= self.max_model_len and not self.evicts
+        if is_full or self.output_count >= self.request.sampling.max_tokens:
             return FinishReason.LENGTH
         return None
 

@@ -4,6 +4,7 @@ import struct
 import time
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Literal
 
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
@@ -20,6 +21,8 @@ class SimConfig:
     vocab_size: int = 32_000
     max_model_len: int = 4096
     """Longest prompt plus output, in tokens."""
+    long_context: Literal["stop", "evict"] = "stop"
+    """What happens when a request reaches that length."""
     block_size: int = 16
     """Tokens per KV block."""
     block_count: int = 4096
@@ -50,6 +53,7 @@ class SimEngine:
             max_running_count=config.max_running_count,
             max_step_token_count=config.max_step_token_count,
             block_size=config.block_size,
+            long_context=config.long_context,
             block_count=config.block_count,
             eos_token_ids=frozenset({config.eos_token_id}),
             device="cpu",

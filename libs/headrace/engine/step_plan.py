@@ -13,7 +13,7 @@ class Chunk:
 
     sequence: Sequence
     start: int
-    """Index of the first token in `sequence.token_ids`."""
+    """Index of the first token in the sequence's context."""
     end: int
     """One past the last."""
     draft: tuple[int, ...] = ()
@@ -30,7 +30,7 @@ class Chunk:
 
     @property
     def token_ids(self) -> list[int]:
-        return [*self.sequence.token_ids[self.start : self.end], *self.draft]
+        return [*self.sequence.context_ids(self.start, self.end), *self.draft]
 
     @property
     def sampled_sequences(self) -> list[Sequence]:
@@ -42,7 +42,7 @@ class Chunk:
     @property
     def samples(self) -> bool:
         """A new token follows from the last one of the chunk."""
-        return self.end == self.sequence.token_count and not self.sequence.scores_only
+        return self.end == self.sequence.context_count and not self.sequence.scores_only
 
     @property
     def scored_prompt_range(self) -> range:

@@ -4,6 +4,7 @@ import time
 from collections import deque
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from headrace.engine.adapters.adapter_fingerprint import adapter_fingerprint
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
+from headrace.engine.eviction import LEAST_CONTEXT
 from headrace.engine.load_runner import Runner, load_runner
 from headrace.engine.loader.gguf_file import is_gguf
 from headrace.engine.loader.model_config import read_model_config
@@ -27,7 +29,7 @@ from headrace.engine.step_plan import Sample, StepPlan
 from headrace.engine.structured.grammar_compiler import GrammarCompiler
 from headrace.engine.structured.grammar_queue import GrammarQueue
 from headrace.engine.structured.grammar_source import refusal
-from headrace.errors.tree import HeadraceError, InternalError
+from headrace.errors.tree import ConfigError, HeadraceError, InternalError
 
 GRAMMAR_PATIENCE = 0.01
 """Seconds that a step without other work waits for a grammar. Cancellations wait as long."""
@@ -78,6 +80,7 @@ class TorchEngine:
             device=model.device,
             precision=model.precision,
             parameter_count=model.parameter_count,
+            long_context=_long_context(config, max_len),
             window=_window(model_config, config, max_len),
             adapters={name: adapter_fingerprint(folder) for name, folder in config.adapters.items()},
         )
@@ -240,6 +243,14 @@ class TorchEngine:
                 refused = refusal(grammar, error)
                 refused.details["request_id"] = sequence.request_id
                 self._fail(sequence, refused)
+
+
+def _long_context(config: EngineConfig, max_len: int) -> Literal["stop", "evict"]:
+    if config.long_context == "evict" and max_len < LEAST_CONTEXT:
+        raise ConfigError(
+            f"long_context is 'evict', but the context has {max_len} tokens: it must have {LEAST_CONTEXT}."
+        )
+    return config.long_context
 
 
 def _window(model: DecoderConfig, config: EngineConfig, max_len: int) -> int | None:

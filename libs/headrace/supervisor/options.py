@@ -26,6 +26,7 @@ class PlatformOptions:
     precision: str = "auto"
     kv_precision: str = "auto"
     exact: bool = False
+    long_context: str = "stop"
     strict: bool = False
     log_level: str = "info"
     otlp_endpoint: str = ""

@@ -178,6 +178,7 @@ class Platform:
             arguments += ["--draft-folder", str(model.draft)]
         arguments += ["--device", self._options.device, "--precision", self._options.precision]
         arguments += ["--kv-precision", self._options.kv_precision, "--exact" if self._options.exact else "--no-exact"]
+        arguments += ["--long-context", self._options.long_context]
         if model.adapters:
             adapters = ",".join(f"{adapter}={folder}" for adapter, folder in model.adapters.items())
             arguments += ["--adapters", adapters]

@@ -386,6 +386,7 @@ class ModelInfo(_message.Message):
     FINGERPRINT_FIELD_NUMBER: _builtins.int
     ADAPTERS_FIELD_NUMBER: _builtins.int
     PARENT_FIELD_NUMBER: _builtins.int
+    EVICTS_CONTEXT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The name that clients use."""
     architecture: _builtins.str
@@ -406,6 +407,8 @@ class ModelInfo(_message.Message):
     """Another one where weights, or anything else that decides what it makes, differ. Empty: not known."""
     parent: _builtins.str
     """The model that this one is with an adapter. Empty: it is a model of its own."""
+    evicts_context: _builtins.bool
+    """Outputs may go on past `max_model_length`: the model then reads the first tokens and the last ones."""
     @_builtins.property
     def adapters(self) -> _containers.RepeatedCompositeFieldContainer[Global___AdapterInfo]:
         """The adapters that can be added to it."""
@@ -424,10 +427,11 @@ class ModelInfo(_message.Message):
         fingerprint: _builtins.str = ...,
         adapters: _abc.Iterable[Global___AdapterInfo] | None = ...,
         parent: _builtins.str = ...,
+        evicts_context: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapters", b"adapters", "architecture", b"architecture", "block_size", b"block_size", "embedding_size", b"embedding_size", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "parent", b"parent", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapters", b"adapters", "architecture", b"architecture", "block_size", b"block_size", "embedding_size", b"embedding_size", "evicts_context", b"evicts_context", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "parent", b"parent", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

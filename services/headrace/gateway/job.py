@@ -53,7 +53,7 @@ class Job:
         wanted = self.options.max_token_count
         for prompt in self.prompts:
             _check_prompt(prompt, self.model)
-            if wanted is not None and len(prompt) + wanted > limit:
+            if wanted is not None and len(prompt) + wanted > limit and not self.model.evicts_context:
                 raise InvalidRequest(
                     f"this model's context is {limit} tokens; the prompt has {len(prompt)} and max_tokens is {wanted}: "
                     "shorten one of them",

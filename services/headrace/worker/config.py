@@ -33,6 +33,9 @@ class WorkerSettings(ServiceSettings):
     """Threads for tensor arithmetic. 0 takes all cores but one."""
     max_model_length: int = Field(default=0, ge=0)
     """Longest prompt plus output, in tokens. 0 takes what the model was made for."""
+    long_context: Literal["stop", "evict"] = "stop"
+    """What happens when prompt and output reach that length: the request ends, or it goes on with its first tokens and
+    the last ones, so that `max_tokens` may exceed the context."""
     max_running_count: int = Field(default=64, ge=1)
     """Most sequences in the running batch."""
     max_step_token_count: int = Field(default=512, ge=16)

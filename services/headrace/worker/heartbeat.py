@@ -99,5 +99,6 @@ def _model_info(runtime: Runtime, model: str) -> ModelInfo:
         precision=spec.precision,
         embedding_size=spec.embedding_size or 0,
         fingerprint=spec.fingerprint,
+        evicts_context=spec.long_context == "evict",
         adapters=[AdapterInfo(name=name, fingerprint=digest) for name, digest in spec.adapters.items()],
     )

@@ -17,6 +17,7 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
         SimConfig(
             vocab_size=settings.sim_vocabulary_size,
             max_model_len=settings.max_model_length or defaults.max_model_len,
+            long_context=settings.long_context,
             block_size=settings.block_size,
             block_count=settings.block_count or defaults.block_count,
             max_running_count=settings.max_running_count,
@@ -45,6 +46,7 @@ def _torch_engine(settings: WorkerSettings) -> Engine:
             kv_precision=settings.kv_precision,
             thread_count=settings.thread_count or None,
             max_model_len=settings.max_model_length or None,
+            long_context=settings.long_context,
             max_running_count=settings.max_running_count,
             max_step_token_count=settings.max_step_token_count,
             block_size=settings.block_size,

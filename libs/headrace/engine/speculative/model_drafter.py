@@ -62,7 +62,7 @@ class ModelDrafter:
 
     def room(self, sequence: Sequence) -> int:
         """Guesses that fit the draft model's own context."""
-        return max(0, self._max_len - sequence.token_count)
+        return max(0, self._max_len - sequence.context_count)
 
     @torch.inference_mode()
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
@@ -82,7 +82,7 @@ class ModelDrafter:
             self._measure((time.perf_counter() - started) / round_count)
         for sequence in ready:
             progress = self._progress[sequence]
-            progress.start, progress.guesses = sequence.token_count, guesses[sequence]
+            progress.start, progress.guesses = sequence.context_count, guesses[sequence]
         return guesses
 
     def forget(self, sequence: Sequence) -> None:
@@ -106,7 +106,7 @@ class ModelDrafter:
             self._confirm(sequence, progress)
         self._mark(sequence, progress)
         start = progress.computed_count
-        if sequence.token_count - start <= self._max_step:
+        if sequence.context_count - start <= self._max_step:
             return True
         chunk = Chunk(sequence, start, start + self._max_step)
         self._runner.run(StepPlan((chunk,)))
@@ -116,7 +116,7 @@ class ModelDrafter:
     def _shared_count(self, sequence: Sequence) -> int:
         """Tokens at the beginning whose blocks the draft model has filled for another sequence."""
         count = 0
-        full = (sequence.token_count - 1) // self._block_size
+        full = (sequence.context_count - 1) // self._block_size
         for block, block_hash in zip(sequence.block_table[:full], sequence.block_hashes, strict=False):
             if self._contents.get(block) != block_hash:
                 break
@@ -128,7 +128,8 @@ class ModelDrafter:
         """Counts what was read while guessing, as far as the guesses were right. The last guess was never read."""
         if progress.guesses:
             progress.computed_count = progress.start
-            for guess, token_id in zip(progress.guesses[:-1], sequence.token_ids[progress.start :], strict=False):
+            chosen = sequence.context_ids(progress.start, sequence.context_count)
+            for guess, token_id in zip(progress.guesses[:-1], chosen, strict=False):
                 if guess != token_id:
                     break
                 progress.computed_count += 1
@@ -144,7 +145,7 @@ class ModelDrafter:
             self._contents.pop(block, None)
 
     def _unread(self, sequence: Sequence) -> Chunk:
-        return Chunk(sequence, self._progress[sequence].computed_count, sequence.token_count)
+        return Chunk(sequence, self._progress[sequence].computed_count, sequence.context_count)
 
     def _sample(self, chunks: Mapping[Sequence, Chunk]) -> dict[Sequence, int]:
         """The next token of each chunk, by the draw that the large model will use there."""
@@ -161,4 +162,4 @@ class ModelDrafter:
 
 
 def _last_token(text: Sequence) -> Chunk:
-    return Chunk(text, text.token_count - 1, text.token_count)
+    return Chunk(text, text.context_count - 1, text.context_count)

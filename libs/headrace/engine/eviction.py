@@ -1,0 +1,22 @@
+"""What a stream that goes on past the context's end forgets (StreamingLLM: Xiao et al., 2023).
+
+It keeps its first tokens, which attention needs as sinks, and the last ones. What is kept is computed anew at positions
+without a gap, for half a context of tokens at a time: so what the model reads is a function of the text alone, whatever
+happened to the request before.
+"""
+
+SINK_COUNT = 16
+"""Tokens at the beginning that are always kept."""
+LEAST_CONTEXT = 4 * SINK_COUNT
+"""Tokens of the shortest context in which this makes sense."""
+
+
+def dropped_count(token_count: int, max_model_len: int) -> int:
+    """How many of a text's tokens the model no longer reads. They follow the sinks.
+
+    The first time when the text fills the context, and again each time that what is kept and what came since fill it.
+    """
+    if token_count < max_model_len:
+        return 0
+    portion = max_model_len - SINK_COUNT - (max_model_len - SINK_COUNT) // 2
+    return ((token_count - max_model_len) // portion + 1) * portion

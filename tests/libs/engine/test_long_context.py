@@ -1,0 +1,158 @@
+"""Streams that go on past the context's end: what the model reads is a function of the text, and so is what follows."""
+
+import json
+from pathlib import Path
+
+import pytest
+from covering_array import cover_pairs
+from engine_running import finish, request, run, tokens
+from test_one_text import FACTORS, TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
+from tiny_models import make_family, make_prompts
+
+from headrace.demo_model import CHECKPOINT
+from headrace.engine.eviction import LEAST_CONTEXT, SINK_COUNT, dropped_count
+from headrace.engine.request import EngineRequest, FinishReason
+from headrace.engine.structured.grammar import Grammar, GrammarKind
+from headrace.errors.tree import ConfigError, InvalidRequest
+from headrace.tokenizer.text_model import TextModel
+
+CONTEXT = 120
+EVICT = {"long_context": "evict", "max_model_len": CONTEXT}
+
+
+@pytest.fixture(scope="module", params=["llama", "mistral"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    make_family(folder, request.param)
+    return folder
+
+
+def long_requests() -> list[EngineRequest]:
+    return [
+        request(each.request_id, each.prompt_token_ids, max_tokens=220, logprob_count=1, **sampling)
+        for each, sampling in zip(
+            tiny_requests(),
+            (
+                {"temperature": 0.0},
+                {"seed": 3, "top_p": 0.9},
+                {"temperature": 0.0, "repetition_penalty": 1.2, "frequency_penalty": 0.3},
+                {"seed": 4, "top_k": 30, "min_tokens": 200},
+                {"seed": 5, "presence_penalty": 0.3},
+            ),
+            strict=True,
+        )
+    ]
+
+
+@pytest.mark.parametrize("max_model_len", [LEAST_CONTEXT, 65, 120, 2048])
+def test_what_is_read_always_fits_and_keeps_half_of_the_context(max_model_len: int) -> None:
+    points = 0
+    for token_count in range(1, 5 * max_model_len):
+        dropped, before = dropped_count(token_count, max_model_len), dropped_count(token_count - 1, max_model_len)
+        read = token_count - dropped
+        assert read < max_model_len
+        assert dropped == 0 or read >= SINK_COUNT + (max_model_len - SINK_COUNT) // 2
+        assert dropped >= before
+        points += dropped > before
+    assert points < 5 * max_model_len // (max_model_len // 3)
+
+
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_each_token_follows_from_the_sinks_and_the_last_tokens(folder: Path, kernels: str) -> None:
+    """Asked for one token after just that text, a fresh engine chooses the same with the same log-probability."""
+    (prompt,) = make_prompts((30,))
+    each = request("r", prompt, max_tokens=330, temperature=0.0, logprob_count=3)
+    found, logprobs = alone(folder, kernels, [each], EVICT)["r"]
+    assert len(found) == 330
+    plain = load(folder, kernels, USUAL)
+    for index in (0, 88, 89, 90, 91, 141, 142, 143, 200, 329):
+        text = (*prompt, *found[:index])
+        dropped = dropped_count(len(text), CONTEXT)
+        context = text[:SINK_COUNT] + text[SINK_COUNT + dropped :]
+        plain.add(request("one", context, max_tokens=1, temperature=0.0, logprob_count=3))
+        (delta,) = finish(plain)["one"]
+        assert (delta.token_ids, delta.logprobs) == ((found[index],), (logprobs[index],)), index
+
+
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_circumstances_change_nothing(folder: Path, kernels: str) -> None:
+    requests = long_requests()
+    expected = alone(folder, kernels, requests, EVICT)
+    assert {len(found) for found, _ in expected.values()} == {220}
+    preemption_count = 0
+    for row in cover_pairs(TINY_FACTORS, seed=3):
+        engine = load(folder, kernels, row, EVICT)
+        assert run_in_order(engine, requests, str(row["order"])) == expected, row
+        assert engine.stats().used_block_count == 0
+        preemption_count += engine.stats().preemption_count
+    assert preemption_count > 0
+
+
+def test_guesses_of_a_draft_model_change_nothing() -> None:
+    model = TextModel("m", CHECKPOINT)
+    prompt = model.encode("Continuous batching adds new requests. Continuous batching adds new", True)
+    usual = {"max_tokens": 260, "ignore_eos": True, "logprob_count": 1}
+    requests = [request("greedy", prompt, temperature=0.0, **usual), request("sampled", prompt, seed=1, **usual)]
+    expected = alone(CHECKPOINT, "auto", requests, EVICT)
+    for speculation in FACTORS["speculation"]:
+        engine = load(CHECKPOINT, "auto", USUAL | {"speculation": speculation}, EVICT)
+        assert run_in_order(engine, requests, "together") == expected
+        assert (engine.stats().accepted_token_count > 10) == (speculation != "off")
+        engine.close()
+
+
+def test_another_worker_goes_on_from_any_token(folder: Path) -> None:
+    (each,) = (each for each in long_requests() if each.request_id == "4")
+    whole = run(load(folder, "auto", USUAL, EVICT), each)["4"]
+    for cut in (1, 8, 9, 10, 11, 61, 62, 63, 200, 219):
+        engine = load(folder, "auto", USUAL, EVICT)
+        resumed = EngineRequest("4", each.prompt_token_ids, each.sampling, tuple(whole[:cut]))
+        engine.add(resumed)
+        stream = finish(engine)["4"]
+        assert stream[0].first_index == cut
+        assert tokens(stream) == whole[cut:], cut
+
+
+def test_stop_ids_and_grammars_see_the_whole_output(folder: Path) -> None:
+    (prompt,) = make_prompts((30,))
+    plain = run(load(folder, "auto", USUAL, EVICT), request("r", prompt, max_tokens=300, seed=1))["r"]
+    stop = next(token_id for token_id in plain[150:] if token_id not in plain[:150])
+    engine = load(folder, "auto", USUAL, EVICT)
+    engine.add(request("r", prompt, max_tokens=300, seed=1, stop_token_ids=frozenset({stop})))
+    stream = finish(engine)["r"]
+    assert tokens(stream) == plain[: plain.index(stop) + 1]
+    assert stream[-1].finish_reason is FinishReason.STOP
+
+
+def test_a_json_document_longer_than_the_context_is_valid() -> None:
+    model = TextModel("m", CHECKPOINT)
+    schema = {"type": "array", "items": {"enum": ["alpha", "beta", "gamma"]}, "minItems": 60, "maxItems": 60}
+    grammar = Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema))
+    each = request("r", model.encode("A list: ", True), max_tokens=1000, grammar=grammar, temperature=0.0)
+    found, _ = alone(CHECKPOINT, "auto", [each], EVICT)["r"]
+    assert len(found) > CONTEXT
+    assert len(json.loads(model._tokenizer.decode(found))) == 60
+
+
+def test_only_the_output_may_exceed_the_context(folder: Path) -> None:
+    (prompt,) = make_prompts((CONTEXT,))
+    engine = load(folder, "auto", USUAL, EVICT)
+    with pytest.raises(InvalidRequest, match="context"):
+        engine.add(request("r", prompt, max_tokens=1))
+    assert len(run(engine, request("r", prompt[:-1], max_tokens=200))["r"]) == 200
+    stops = load(folder, "auto", USUAL, {"max_model_len": CONTEXT})
+    assert len(run(stops, request("r", prompt[:-1], max_tokens=200))["r"]) == 1
+
+
+def test_a_prompt_is_scored_as_ever(folder: Path) -> None:
+    (prompt,) = make_prompts((CONTEXT,))
+    engine = load(folder, "auto", USUAL, EVICT)
+    engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=0))
+    (delta,) = finish(engine)["r"]
+    assert delta.prompt_logprobs is not None
+    assert len(delta.prompt_logprobs) == CONTEXT
+
+
+def test_a_context_with_room_for_little_more_than_the_sinks_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="long_context"):
+        load(folder, "auto", USUAL, {"long_context": "evict", "max_model_len": LEAST_CONTEXT - 1})
