@@ -13,6 +13,7 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fused_runner import FusedRunner
 from headrace.engine.kernels.cpu.kv_arena import KvArena, block_bytes
 from headrace.engine.kernels.cpu.shared_context import shared_context
+from headrace.engine.loader.weight_record import WeightRecord
 from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
@@ -66,6 +67,8 @@ class LoadedModel:
     device: str
     precision: str
     """How the weights are held, for people."""
+    weight_bytes: int
+    """Memory that they take."""
 
 
 def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
@@ -113,7 +116,8 @@ def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     torch.set_num_threads(1)
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
     precision = describe_precision(config, model, torch.float32)
-    return LoadedModel(FusedRunner(decoder, arena, context), block_count, weights.parameter_count, "cpu", precision)
+    runner = FusedRunner(decoder, arena, context)
+    return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, weights.byte_count)
 
 
 @torch.inference_mode()
@@ -135,10 +139,11 @@ def _load_torch(
 ) -> LoadedModel:
     torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
     with torch.inference_mode():
-        weights = open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or ""))
+        weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or "")))
         decoder = Decoder(model, max_len, weights, dtype, device)
         adapters = AdapterSet.load(config.adapters, model, dtype, device) if config.adapters else None
         cache = build_cache(config, model, max_len, dtype, device)
     runner = ModelRunner(decoder, cache, model.head_count, model.kv_head_count, device, adapters)
     precision = describe_precision(config, model, dtype)
-    return LoadedModel(runner, cache.zero_block, decoder.parameter_count, str(device), precision)
+    counts = (cache.zero_block, decoder.parameter_count)
+    return LoadedModel(runner, *counts, str(device), precision, weights.byte_count)

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from headrace.engine.evaluation.weight_record import GRID_BYTES, WeightRecord
 from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.loader.weight_record import GRID_BYTES, WeightRecord
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.decoder_reader import DecoderReader
 from headrace.engine.placement import PRECISIONS, ROUNDED_BITS

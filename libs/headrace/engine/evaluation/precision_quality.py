@@ -1,11 +1,12 @@
-"""Measures what rounding a plain model's weights to each precision loses, against the model in fp32."""
+"""Measures what each precision loses against the plain model in fp32: by the rounding of weights, and of inputs too
+where a worker would round them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.engine.evaluation.quality import measure
 from headrace.engine.evaluation.quality_record import RecordedQuality
-from headrace.engine.evaluation.sequence_model import SequenceModel
+from headrace.engine.evaluation.served_model import ServedModel
 from headrace.engine.evaluation.text import evaluation_text
 from headrace.engine.evaluation.token_windows import cut_windows
 
@@ -20,7 +21,7 @@ def measure_precisions(
     Unsupported, or ConfigError."""
     windows = cut_windows(evaluation_text(), source, SEQUENCE_LENGTH, SEQUENCE_COUNT)
     length = len(windows[0])
-    reference = SequenceModel.load(source, length, REFERENCE)
+    reference = ServedModel.load(source, length, REFERENCE)
     found = {}
     done = 0
 
@@ -30,6 +31,6 @@ def measure_precisions(
         report(done / (len(windows) * len(precisions)))
 
     for precision in precisions:
-        model = reference if precision == REFERENCE else SequenceModel.load(source, length, precision)
+        model = reference if precision == REFERENCE else ServedModel.load(source, length, precision)
         found[precision] = RecordedQuality.of(precision, measure(model, windows, reference, advance))
     return found

@@ -4,12 +4,20 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from headrace.engine.evaluation.sequence_model import SequenceModel
 from headrace.errors.tree import ConfigError
+
+
+class LanguageModel(Protocol):
+    """What can be measured."""
+
+    def logits(self, token_ids: tuple[int, ...]) -> Tensor:
+        """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +36,9 @@ class Quality:
 
 
 def measure(
-    model: SequenceModel,
+    model: LanguageModel,
     sequences: Sequence[tuple[int, ...]],
-    reference: SequenceModel | None = None,
+    reference: LanguageModel | None = None,
     report: Callable[[], None] = lambda: None,
 ) -> Quality:
     """Runs both over all sequences. Calls `report` after each. Raises ConfigError where vocabularies differ."""
@@ -61,7 +69,7 @@ def _chosen(logprobs: Tensor, sequence: tuple[int, ...]) -> Tensor:
     return logprobs.gather(1, torch.tensor(sequence[1:], device=logprobs.device)[:, None])
 
 
-def _comparable(reference: SequenceModel, ours: Tensor, sequence: tuple[int, ...]) -> Tensor:
+def _comparable(reference: LanguageModel, ours: Tensor, sequence: tuple[int, ...]) -> Tensor:
     theirs = reference.logits(sequence).to(ours.device)
     if theirs.shape != ours.shape:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""A model that scores whole sequences, one at a time: for calibration and evaluation, not for serving."""
+"""A model that scores whole sequences and whose layers can be reached: for calibration. ServedModel is for judging."""
 
 from pathlib import Path
 
@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.evaluation.weight_record import WeightRecord
+from headrace.engine.evaluation.whole_sequence import BLOCK_SIZE, run_whole
 from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.loader.weight_record import WeightRecord
 from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
@@ -20,15 +21,10 @@ from headrace.engine.placement import (
     choose_precision,
     describe_precision,
 )
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.sequence import Sequence
-from headrace.engine.step_plan import Chunk, StepPlan
-
-BLOCK_SIZE = 16
 
 
 class SequenceModel:
-    """The decoder that serves, over a KV cache for one sequence."""
+    """A Decoder in torch, over a KV cache for one sequence."""
 
     def __init__(self, config: DecoderConfig, decoder: Decoder, record: WeightRecord, runner: ModelRunner) -> None:
         self.config = config
@@ -65,7 +61,4 @@ class SequenceModel:
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
         """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
-        sampling = SamplingParams(max_tokens=0, prompt_logprob_count=0)
-        sequence = Sequence(EngineRequest("sequence", token_ids, sampling), 0, 0, frozenset(), len(token_ids))
-        sequence.block_table = list(range(-(-len(token_ids) // BLOCK_SIZE)))
-        return self._runner.run(StepPlan((Chunk(sequence, 0, len(token_ids)),))).values
+        return run_whole(self._runner, token_ids)

@@ -1,0 +1,44 @@
+"""A model that scores whole sequences exactly as a worker would run it, with whatever kernels it would run on."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.evaluation.whole_sequence import BLOCK_SIZE, run_whole
+from headrace.engine.load_runner import LoadedModel, load_runner
+from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.placement import choose_max_len
+
+
+class ServedModel:
+    """A runner with room for one sequence."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self.precision = model.precision
+        """How the weights are held, for people."""
+        self.weight_bytes = model.weight_bytes
+        """Memory that they take."""
+        self._runner = model.runner
+
+    @classmethod
+    def load(cls, source: Path, sequence_length: int, precision: str | None, *, exact: bool = False) -> "ServedModel":
+        """For sequences up to `sequence_length` tokens. `precision` and `exact` are those of `EngineConfig`.
+
+        Raises InvalidCheckpoint, Unsupported or ConfigError.
+        """
+        settings = EngineConfig(
+            precision=precision,
+            exact=exact,
+            block_size=BLOCK_SIZE,
+            block_count=-(-sequence_length // BLOCK_SIZE),
+            max_model_len=sequence_length,
+        )
+        model_config = read_model_config(source)
+        return cls(load_runner(source, model_config, settings, choose_max_len(settings, model_config)))
+
+    @torch.inference_mode()
+    def logits(self, token_ids: tuple[int, ...]) -> Tensor:
+        """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
+        return run_whole(self._runner, token_ids)

@@ -1,0 +1,26 @@
+"""Runs one sequence from beginning to end in a single step, for the logits of all its tokens."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.sequence import Sequence
+from headrace.engine.step_logits import StepLogits
+from headrace.engine.step_plan import Chunk, StepPlan
+
+BLOCK_SIZE = 16
+
+
+class PlanRunner(Protocol):
+    """What has a KV cache with blocks of `BLOCK_SIZE` tokens, numbered from 0."""
+
+    def run(self, plan: StepPlan) -> StepLogits: ...
+
+
+def run_whole(runner: PlanRunner, token_ids: tuple[int, ...]) -> Tensor:
+    """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
+    sampling = SamplingParams(max_tokens=0, prompt_logprob_count=0)
+    sequence = Sequence(EngineRequest("sequence", token_ids, sampling), 0, 0, frozenset(), len(token_ids))
+    sequence.block_table = list(range(-(-len(token_ids) // BLOCK_SIZE)))
+    return runner.run(StepPlan((Chunk(sequence, 0, len(token_ids)),))).values

@@ -1,0 +1,61 @@
+"""What is judged is what serves: the same log-probabilities, the same memory; and what rounding the inputs costs."""
+
+import math
+
+import pytest
+import torch
+from engine_running import finish, request
+
+from headrace.demo_model import CHECKPOINT
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.evaluation.footprint import list_footprints
+from headrace.engine.evaluation.quality import measure
+from headrace.engine.evaluation.sequence_model import SequenceModel
+from headrace.engine.evaluation.served_model import ServedModel
+from headrace.engine.evaluation.text import evaluation_text
+from headrace.engine.evaluation.token_windows import cut_windows
+from headrace.engine.kernels.cpu.library import load_kernels
+from headrace.engine.torch_engine import TorchEngine
+
+LENGTH = 256
+needs_kernels = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_it_is_the_model_that_serves(exact: bool) -> None:
+    (window,) = cut_windows(evaluation_text(), CHECKPOINT, 48, 1)
+    logits = ServedModel.load(CHECKPOINT, 48, "int4", exact=exact).logits(window)
+    engine = TorchEngine.load(CHECKPOINT, EngineConfig(precision="int4", exact=exact, block_count=8))
+    engine.add(request("scored", window, max_tokens=0, prompt_logprob_count=0))
+    (delta,) = finish(engine)["scored"]
+    assert delta.prompt_logprobs is not None
+    served = [entry.logprob for entry in delta.prompt_logprobs if entry is not None]
+    assert served == torch.log_softmax(logits, -1)[range(47), list(window[1:])].tolist()
+
+
+@needs_kernels
+@pytest.mark.parametrize("precision", ["int4", "int8"])
+def test_quantised_inputs_cost_less_than_half_a_percent_of_perplexity(precision: str) -> None:
+    windows = cut_windows(evaluation_text(), CHECKPOINT, LENGTH)
+    served, exact = (ServedModel.load(CHECKPOINT, LENGTH, precision, exact=exact) for exact in (False, True))
+    found, expected = (measure(model, windows).perplexity for model in (served, exact))
+    assert found != expected
+    assert math.isclose(found, expected, rel_tol=0.005)
+
+
+@needs_kernels
+def test_exact_kernels_and_torch_agree() -> None:
+    windows = cut_windows(evaluation_text(), CHECKPOINT, LENGTH, 4)
+    model = ServedModel.load(CHECKPOINT, LENGTH, "int4", exact=True)
+    quality = measure(model, windows, SequenceModel.load(CHECKPOINT, LENGTH, "int4"))
+    assert quality.kl_divergence is not None
+    assert quality.kl_divergence < 1e-5
+
+
+@needs_kernels
+def test_the_memory_is_what_the_kernels_hold() -> None:
+    """Plain weights stay in the 16 bits of their file: half of what arithmetic in fp32 would hold."""
+    foretold = {footprint.precision: footprint.weight_bytes for footprint in list_footprints(CHECKPOINT, "cpu")}
+    held = ServedModel.load(CHECKPOINT, 16, "float32").weight_bytes
+    assert held < 0.8 * foretold["float32"]
+    assert ServedModel.load(CHECKPOINT, 16, "int4").weight_bytes < 0.5 * held
