@@ -1,0 +1,98 @@
+"""A real platform whose streams go on past the context's end, with keys and values in 8 bits."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from headrace.demo_model import CHECKPOINT
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.torch_engine import TorchEngine
+from headrace.testing.running_platform import RunningPlatform, running_platform
+
+CONTEXT = 160
+STREAM_TOKENS = 900
+"""Nearly six contexts, and long enough that a busy machine gets to the kill while the stream still runs."""
+PROMPT = list(range(10, 60))
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "settings.toml").write_text(f"[worker]\nmax_model_length = {CONTEXT}\n")
+    arguments = ["--replicas", "2", "--long-context", "evict", "--kv-precision", "int8", "--exact"]
+    arguments += ["--config", str(folder / "settings.toml")]
+    with running_platform(folder / "state", arguments) as platform:
+        yield platform
+
+
+def stream(platform: RunningPlatform, kill_after: int | None = None) -> list[int]:
+    """The tokens of a stream that is longer than the context, whose worker is killed on the way."""
+    body = {"model": "headrace-demo", "prompt": PROMPT, "max_tokens": STREAM_TOKENS, "temperature": 0}
+    body |= {"ignore_eos": True, "stream": True, "return_token_ids": True}
+    found: list[int] = []
+    reasons: list[str] = []
+    with httpx2.stream("POST", f"{platform.http}/v1/completions", json=body, timeout=60) as response:
+        for line in response.iter_lines():
+            if not line.startswith("data: {"):
+                continue
+            event = json.loads(line[6:])
+            assert "error" not in event, event
+            found += event["choices"][0].get("token_ids", ())
+            reasons += filter(None, [event["choices"][0]["finish_reason"]])
+            if kill_after is not None and len(found) >= kill_after:
+                platform.kill(busy_worker(platform))
+                kill_after = None
+    assert reasons == ["length"]
+    return found
+
+
+def busy_worker(platform: RunningPlatform) -> str:
+    text = httpx2.get(f"{platform.http}/metrics", timeout=10).text
+    busy = [line for line in text.splitlines() if line.startswith("headrace_worker_open_requests{")]
+    (line,) = [line for line in busy if line.endswith(" 1.0")]
+    return line.split('worker="')[1].split('"')[0]
+
+
+def test_a_stream_passes_the_context_and_survives_its_worker(platform: RunningPlatform) -> None:
+    config = EngineConfig(
+        long_context="evict", kv_precision="int8", max_model_len=CONTEXT, block_count=64, thread_count=1, exact=True
+    )
+    engine = TorchEngine.load(CHECKPOINT, config)
+    engine.add(EngineRequest("r", tuple(PROMPT), SamplingParams(STREAM_TOKENS, temperature=0.0, ignore_eos=True)))
+    expected: list[int] = []
+    while engine.has_work():
+        expected += (token_id for delta in engine.step() for token_id in delta.token_ids)
+    engine.close()
+    assert len(expected) == STREAM_TOKENS
+    assert stream(platform) == expected
+    moved = platform.metrics()["headrace_resubmissions_total"]
+    assert stream(platform, kill_after=2 * CONTEXT) == expected
+    assert platform.metrics()["headrace_resubmissions_total"] == moved + 1
+    platform.wait_until_idle()
+
+
+def test_a_prompt_may_not_exceed_the_context(platform: RunningPlatform) -> None:
+    body = {"model": "headrace-demo", "prompt": [10] * CONTEXT, "max_tokens": 1}
+    response = httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=30)
+    assert response.status_code == 400
+    assert "context" in response.json()["error"]["message"]
+
+
+def test_without_max_tokens_the_output_ends_with_the_context(platform: RunningPlatform) -> None:
+    body = {"model": "headrace-demo", "messages": [{"role": "user", "content": "Count."}], "ignore_eos": True}
+    usage = httpx2.post(f"{platform.http}/v1/chat/completions", json=body, timeout=30).json()["usage"]
+    assert usage["total_tokens"] == CONTEXT
+
+
+def test_a_kv_precision_that_cannot_be_is_named_at_the_start(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(tmp_path / "state")]
+    command += ["--http-port", "0", "--grpc-port", "0", "--kv-precision", "int8", "--precision", "bfloat16"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert "kv_precision is 'int8'" in ended.stdout + ended.stderr
