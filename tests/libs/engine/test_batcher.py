@@ -18,6 +18,7 @@ from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.errors.tree import InvalidRequest
 
 BLOCK_SIZE = 4
+SHORT_CONTEXT = {"long_context": "evict", "max_model_len": 24}
 
 
 def make_batcher(
@@ -258,13 +259,18 @@ class RandomLife:
         assert self.batcher.pool.used_count == 0
 
 
-@pytest.mark.parametrize(("window", "block_count"), [(None, 13), (6, 8)])
-def test_books_hold_for_100_000_random_steps(window: int | None, block_count: int) -> None:
+@pytest.mark.parametrize(
+    ("window", "block_count", "step_count", "facts"),
+    [(None, 13, 100_000, {}), (6, 8, 50_000, {}), (None, 9, 50_000, SHORT_CONTEXT), (6, 8, 50_000, SHORT_CONTEXT)],
+)
+def test_books_hold_for_100_000_random_steps(
+    window: int | None, block_count: int, step_count: int, facts: dict[str, object]
+) -> None:
     """One long life: arrivals, some of which wait for a grammar; cancellations, preemptions, sleep, and guesses of
-    which some are right. Then everyone finishes."""
-    batcher = make_batcher(block_count=block_count, budget=24, running=6, speculates=True, window=window)
+    which some are right; with windows, and streams past the context's end. Then everyone finishes."""
+    batcher = make_batcher(block_count=block_count, budget=24, running=6, speculates=True, window=window, **facts)
     life = RandomLife(1, batcher, window)
-    for _ in range(50_000):
+    for _ in range(step_count):
         life.step()
     life.end()
     stats = life.batcher.stats()
