@@ -114,7 +114,8 @@ def test_company_chunks_cache_and_preemption_change_nothing(name: str, tmp_path:
                 assert tokens(found) == tokens(wanted), (settings, round_)
                 assert [d.logprobs for d in found] == [d.logprobs for d in wanted], (settings, round_)
         if "block_count" in settings:
-            assert engine.stats().preemption_count > 0
+            # With a window in every layer, all of them fit this pool. `test_one_text` has a smaller one.
+            assert engine.stats().preemption_count > 0 or engine.spec.window is not None
         else:
             assert engine.stats().prefix_hit_token_count > 0
 
