@@ -1,6 +1,7 @@
 """The REST bridge on the bundled model, through the OpenAI SDK and by hand."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -236,5 +237,7 @@ def test_metrics_of_the_contract(http: httpx2.Client) -> None:
     gauges = ("requests_running", "requests_waiting", "requests_open", "kv_blocks_used", "kv_blocks_total")
     for name in gauges:
         assert f'headrace_{name}{{model="{MODEL}"}}' in text
+    for name in ("memory_weights_bytes", "memory_kv_bytes", "memory_resident_bytes", "draft_tokens_total"):
+        assert float(re.findall(rf'headrace_{name}{{model="{MODEL}",worker="worker-0"}} (.+)', text)[0]) >= 0
     for name in ("time_to_first_token_seconds", "inter_token_latency_seconds", "request_duration_seconds"):
         assert f'headrace_{name}_bucket{{le="+Inf",model="{MODEL}"}}' in text

@@ -12,10 +12,12 @@ from headrace.engine.embedding_request_check import check_embedding_request
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fingerprint import fingerprint_of
+from headrace.engine.held_memory import HeldMemory
 from headrace.engine.layers.pooling import Pooling, normalized
 from headrace.engine.loader.headless_weights import HeadlessWeights
 from headrace.engine.loader.model_config import read_json, read_model_config
 from headrace.engine.loader.sentence_transformer import SentenceSettings, read_sentence_settings
+from headrace.engine.loader.weight_record import WeightRecord
 from headrace.engine.loader.weights import Weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
@@ -59,8 +61,9 @@ class DecoderEmbeddingEngine:
         dtype = choose_precision(config, model_config, device)
         max_len = choose_max_len(config, model_config)
         with torch.inference_mode():
-            weights = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
-            model = Decoder(model_config, max_len, HeadlessWeights(weights), dtype, device, has_head=False)
+            files = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
+            weights = WeightRecord(HeadlessWeights(files))
+            model = Decoder(model_config, max_len, weights, dtype, device, has_head=False)
             cache = build_cache(config, model_config, max_len, dtype, device)
         spec = EngineSpec(
             architecture=model_config.architecture,
@@ -75,6 +78,7 @@ class DecoderEmbeddingEngine:
             precision=describe_precision(config, model_config, dtype),
             parameter_count=model.parameter_count,
             embedding_size=model_config.hidden_size,
+            memory=HeldMemory(weights.byte_count, cache.byte_count),
         )
         runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)
         engine = cls(spec, runner, normalizes=settings.normalizes, prefix_cache=config.prefix_cache)

@@ -11,6 +11,7 @@ from headrace.engine.embedding_request_check import check_embedding_request
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fingerprint import fingerprint_of
+from headrace.engine.held_memory import HeldMemory
 from headrace.engine.layers.pooling import Pooling, normalized
 from headrace.engine.loader.encoder_settings import read_encoder_config
 from headrace.engine.loader.sentence_transformer import SentenceSettings, read_sentence_settings
@@ -74,6 +75,7 @@ class EncoderEngine:
             precision=describe_precision(config, model_config, dtype),
             parameter_count=encoder.parameter_count,
             embedding_size=model_config.hidden_size,
+            memory=HeldMemory(encoder.byte_count),
         )
         engine = cls(spec, encoder, settings)
         engine._spec = replace(spec, fingerprint=fingerprint_of(engine))

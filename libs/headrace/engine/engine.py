@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from headrace.engine.held_memory import HeldMemory
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
 
 
@@ -37,6 +38,8 @@ class EngineSpec:
     """What happens when a request reaches `max_model_len`: it ends, or goes on with part of its text."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """Names of the adapters that a request may choose, each with a digest of its files."""
+    memory: HeldMemory = field(default_factory=HeldMemory)
+    """Of the model, and of the draft model if there is one."""
 
 
 class Engine(Protocol):

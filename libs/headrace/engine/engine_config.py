@@ -31,8 +31,8 @@ class EngineConfig:
     block_count: int | None = None
     """KV blocks. Unset: as many as `max_running_count` requests of full length need, within `kv_cache_bytes`."""
     kv_cache_bytes: int | None = None
-    """Upper bound for the KV cache where `block_count` is unset. Unset: 1 GiB on the CPU,
-    most of the free memory on a GPU."""
+    """Upper bound for the KV cache where `block_count` is unset. Unset: a quarter of the free memory on the CPU,
+    most of it on a GPU."""
     max_running_count: int = 64
     """Most sequences in one step."""
     max_step_token_count: int = 512

@@ -11,6 +11,7 @@ import torch
 from headrace.engine.adapters.adapter_set import AdapterSet
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fused_runner import FusedRunner
+from headrace.engine.held_memory import HeldMemory
 from headrace.engine.kernels.cpu.kv_arena import KvArena, block_bytes
 from headrace.engine.kernels.cpu.shared_context import shared_context
 from headrace.engine.loader.weight_record import WeightRecord
@@ -67,8 +68,7 @@ class LoadedModel:
     device: str
     precision: str
     """How the weights are held, for people."""
-    weight_bytes: int
-    """Memory that they take."""
+    memory: HeldMemory
 
 
 def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
@@ -108,8 +108,8 @@ def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     decoder = FusedDecoder(model, max_len, weights, exact=config.exact)
     storage = choose_kv_storage(config)
     shape = (model.kv_head_count, model.head_size, config.block_size)
-    device = torch.device("cpu")
-    block_count = choose_block_count(config, max_len, block_bytes(storage, model.layer_count, *shape), device)
+    bytes_per_block = block_bytes(storage, model.layer_count, *shape)
+    block_count = choose_block_count(config, max_len, bytes_per_block, torch.device("cpu"))
     heads, head_size, block_size = shape
     arena = KvArena(model.layer_count, block_count, block_size, heads, head_size, storage)
     # torch is left with sampling: more threads of its own would only spin beside those of the kernels.
@@ -117,7 +117,8 @@ def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
     precision = describe_precision(config, model, torch.float32)
     runner = FusedRunner(decoder, arena, context)
-    return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, weights.byte_count)
+    memory = HeldMemory(weights.byte_count, block_count * bytes_per_block)
+    return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
 
 
 @torch.inference_mode()
@@ -145,5 +146,5 @@ def _load_torch(
         cache = build_cache(config, model, max_len, dtype, device)
     runner = ModelRunner(decoder, cache, model.head_count, model.kv_head_count, device, adapters)
     precision = describe_precision(config, model, dtype)
-    counts = (cache.zero_block, decoder.parameter_count)
-    return LoadedModel(runner, *counts, str(device), precision, weights.byte_count)
+    memory = HeldMemory(weights.byte_count, cache.byte_count)
+    return LoadedModel(runner, cache.zero_block, decoder.parameter_count, str(device), precision, memory)

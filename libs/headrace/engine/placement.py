@@ -7,6 +7,7 @@ import torch
 from headrace.engine.attention.gather import KEY_TILE
 from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.engine_config import EngineConfig
+from headrace.engine.host_memory import available_bytes
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.quantization.scheme import QuantizationScheme
@@ -15,9 +16,11 @@ from headrace.errors.tree import ConfigError
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 ROUNDED_BITS = {"int8": 8, "int4": 4}
 """Precisions to which plain weights are rounded while they are loaded."""
-CPU_KV_BYTES = 1 << 30
 GPU_KV_SHARE = 0.8
-"""Of the memory that is free once the weights are loaded."""
+CPU_KV_SHARE = 0.25
+"""Of the memory that is free once the weights are loaded. On the CPU other workers want some too."""
+UNKNOWN_KV_BYTES = 1 << 30
+"""On a system that does not say what is free."""
 
 
 class CheckpointFacts(Protocol):
@@ -104,4 +107,7 @@ def choose_kv_storage(config: EngineConfig) -> Storage:
 def _kv_cache_bytes(config: EngineConfig, device: torch.device) -> int:
     if config.kv_cache_bytes is not None:
         return config.kv_cache_bytes
-    return int(torch.cuda.mem_get_info(device)[0] * GPU_KV_SHARE) if device.type == "cuda" else CPU_KV_BYTES
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] * GPU_KV_SHARE)
+    free = available_bytes()
+    return UNKNOWN_KV_BYTES if free is None else int(free * CPU_KV_SHARE)

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -15,6 +16,7 @@ from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.eviction import LEAST_CONTEXT
+from headrace.engine.held_memory import HeldMemory
 from headrace.engine.load_runner import Runner, load_runner
 from headrace.engine.loader.gguf_file import is_gguf
 from headrace.engine.loader.model_config import read_model_config
@@ -86,6 +88,7 @@ class TorchEngine:
         )
         compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
         speculator = load_speculator(folder, config, spec)
+        spec = replace(spec, memory=model.memory + (HeldMemory() if speculator is None else speculator.memory))
         return cls(spec, model.runner, compiler, speculator, prefix_cache=config.prefix_cache)
 
     @property

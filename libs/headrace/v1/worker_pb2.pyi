@@ -412,6 +412,11 @@ class WorkerStatus(_message.Message):
     USED_BLOCK_COUNT_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
     OPEN_REQUEST_COUNT_FIELD_NUMBER: _builtins.int
+    WEIGHT_BYTE_COUNT_FIELD_NUMBER: _builtins.int
+    KV_BYTE_COUNT_FIELD_NUMBER: _builtins.int
+    RESIDENT_BYTE_COUNT_FIELD_NUMBER: _builtins.int
+    DRAFT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    ACCEPTED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
@@ -436,6 +441,16 @@ class WorkerStatus(_message.Message):
     """Whether it takes no new requests because it is about to stop."""
     open_request_count: _builtins.int
     """Requests for which it still holds any state."""
+    weight_byte_count: _builtins.int
+    """Bytes that the weights take, those of a draft model included."""
+    kv_byte_count: _builtins.int
+    """Bytes of the whole KV cache, used or not."""
+    resident_byte_count: _builtins.int
+    """Bytes of main memory that the process holds."""
+    draft_token_count: _builtins.int
+    """Tokens guessed since the start."""
+    accepted_token_count: _builtins.int
+    """Guesses that were right."""
     @_builtins.property
     def model_info(self) -> _generation_pb2.ModelInfo:
         """The model that it serves."""
@@ -456,10 +471,15 @@ class WorkerStatus(_message.Message):
         used_block_count: _builtins.int = ...,
         draining: _builtins.bool = ...,
         open_request_count: _builtins.int = ...,
+        weight_byte_count: _builtins.int = ...,
+        kv_byte_count: _builtins.int = ...,
+        resident_byte_count: _builtins.int = ...,
+        draft_token_count: _builtins.int = ...,
+        accepted_token_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_info", b"model_info"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "block_count", b"block_count", "credit_count", b"credit_count", "draining", b"draining", "epoch", b"epoch", "model_info", b"model_info", "open_request_count", b"open_request_count", "running_count", b"running_count", "step_count", b"step_count", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "block_count", b"block_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "epoch", b"epoch", "kv_byte_count", b"kv_byte_count", "model_info", b"model_info", "open_request_count", b"open_request_count", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "step_count", b"step_count", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from headrace.gateway.fleet import Fleet
@@ -13,6 +13,15 @@ from headrace.gateway.ledger import Ledger
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent
 
 STALE_SECONDS = 3.0
+PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str], ...] = (
+    (GaugeMetricFamily, "headrace_worker_open_requests", "Sequences that one worker holds", "open_request_count"),
+    (GaugeMetricFamily, "headrace_memory_weights_bytes", "Memory of the weights", "weight_byte_count"),
+    (GaugeMetricFamily, "headrace_memory_kv_bytes", "Memory of the KV cache, used or not", "kv_byte_count"),
+    (GaugeMetricFamily, "headrace_memory_resident_bytes", "Main memory of the process", "resident_byte_count"),
+    (CounterMetricFamily, "headrace_draft_tokens", "Tokens that were guessed", "draft_token_count"),
+    (CounterMetricFamily, "headrace_accepted_tokens", "Guesses that were right", "accepted_token_count"),
+)
+"""Kind, name and meaning of each metric with a value for each worker, and the field of the status that has it."""
 
 
 class PlatformMetrics(Collector):
@@ -56,18 +65,17 @@ class PlatformMetrics(Collector):
             for model in {*models, *values}:
                 family.add_metric([model], values.get(model, 0.0))
             yield family
-        yield self._open_by_worker()
+        yield from self._by_worker()
         task_count = len(asyncio.all_tasks(self._loop))
         yield GaugeMetricFamily("headrace_event_loop_tasks", "Tasks of the gateway", value=task_count)
 
-    def _open_by_worker(self) -> Metric:
-        family = GaugeMetricFamily(
-            "headrace_worker_open_requests", "Sequences that one worker holds", labels=["model", "worker"]
-        )
-        for status in self._fleet.statuses:
-            if self._fleet.is_attached(status.worker_id):
-                family.add_metric([status.model_info.model, status.worker_id], status.open_request_count)
-        return family
+    def _by_worker(self) -> Iterator[Metric]:
+        statuses = [status for status in self._fleet.statuses if self._fleet.is_attached(status.worker_id)]
+        for kind, name, text, field in PER_WORKER:
+            family = kind(name, text, labels=["model", "worker"])
+            for status in statuses:
+                family.add_metric([status.model_info.model, status.worker_id], getattr(status, field))
+            yield family
 
     def _waiting(self) -> defaultdict[str, float]:
         fresh = time.monotonic() - self._queues_heard < STALE_SECONDS

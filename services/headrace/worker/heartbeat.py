@@ -6,6 +6,7 @@ import itertools
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
+from headrace.engine.host_memory import resident_bytes
 from headrace.engine.request import BlockEvents
 from headrace.v1.events_pb2 import BlocksChanged, WorkerHeartbeatSent
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
@@ -45,7 +46,7 @@ class Heartbeat:
 
     def status(self) -> WorkerStatus:
         """The load now, with a version newer than any before."""
-        stats = self._runtime.stats
+        stats, memory = self._runtime.stats, self._runtime.spec.memory
         return WorkerStatus(
             worker_id=self._worker_id,
             epoch=self._epoch,
@@ -60,6 +61,11 @@ class Heartbeat:
             used_block_count=stats.used_block_count,
             draining=self._runtime.draining,
             open_request_count=len(self._runtime.sessions),
+            weight_byte_count=memory.weight_bytes,
+            kv_byte_count=memory.kv_bytes,
+            resident_byte_count=resident_bytes(),
+            draft_token_count=stats.draft_token_count,
+            accepted_token_count=stats.accepted_token_count,
         )
 
     async def beat(self) -> None:

@@ -1,5 +1,7 @@
 """Where the keys and values of all blocks live."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -68,6 +70,11 @@ class KvCache:
         self.allocate()
         self._first_blocks = torch.arange(2 * kv_head_count).view(2, 1, kv_head_count, 1) * stride
         self._first_tokens = torch.arange(2 * kv_head_count) * stride * block_size
+
+    @property
+    def byte_count(self) -> int:
+        """Memory of all layers."""
+        return self._layer_count * math.prod(self._shape) * self.dtype.itemsize
 
     def allocate(self) -> None:
         """Takes memory for all layers, full of zeros."""

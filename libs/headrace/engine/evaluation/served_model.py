@@ -18,7 +18,7 @@ class ServedModel:
     def __init__(self, model: LoadedModel) -> None:
         self.precision = model.precision
         """How the weights are held, for people."""
-        self.weight_bytes = model.weight_bytes
+        self.weight_bytes = model.memory.weight_bytes
         """Memory that they take."""
         self._runner = model.runner
 

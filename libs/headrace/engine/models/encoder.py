@@ -27,6 +27,7 @@ class Encoder:
         self._bias = reader.relative_bias()
         self._layers = [reader.layer(index) for index in range(config.layer_count)]
         self.parameter_count = reader.parameter_count
+        self.byte_count = reader.byte_count
 
     def __call__(self, inputs: Sequence[tuple[int, ...]]) -> list[Tensor]:
         """The final hidden states [tokens, hidden] of each input, which has at least one token."""

@@ -11,6 +11,7 @@ from headrace.engine.layers.gated_mlp import gelu_tanh
 from headrace.engine.layers.layer_norm import LayerNorm
 from headrace.engine.layers.linear import Linear, build_linear
 from headrace.engine.layers.relative_bias import RelativeBias
+from headrace.engine.loader.weight_record import WeightRecord
 from headrace.engine.loader.weights import Weights
 from headrace.engine.models.encoder_config import EncoderActivation, EncoderConfig
 from headrace.engine.models.encoder_layer import EncoderAttention, EncoderLayer
@@ -29,12 +30,18 @@ class EncoderReader:
     def __init__(self, config: EncoderConfig, weights: Weights, dtype: torch.dtype, device: torch.device) -> None:
         self._config = config
         self._names = config.names
-        self._weights = weights
+        self._files = weights
+        self._weights = WeightRecord(weights)
         self._dtype = dtype
         self._device = device
         with_head = f"{config.names.root}.{config.names.word_embeddings}.weight" in weights
         self._prefix = f"{config.names.root}." if with_head else ""
         self.parameter_count = 0
+
+    @property
+    def byte_count(self) -> int:
+        """Memory of what was read."""
+        return self._weights.byte_count
 
     def word_embeddings(self) -> Tensor:
         return self._read(f"{self._names.word_embeddings}.weight", self._config.vocab_size, self._config.hidden_size)
@@ -84,7 +91,7 @@ class EncoderReader:
 
     def _norm(self, name: str) -> LayerNorm:
         """The first checkpoints of BERT have TensorFlow's names."""
-        gain, shift = ("gamma", "beta") if f"{self._prefix}{name}.gamma" in self._weights else ("weight", "bias")
+        gain, shift = ("gamma", "beta") if f"{self._prefix}{name}.gamma" in self._files else ("weight", "bias")
         size = self._config.hidden_size
         return LayerNorm(
             self._read(f"{name}.{gain}", size), self._read(f"{name}.{shift}", size), self._config.norm_epsilon

@@ -20,13 +20,14 @@ def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec) -> Spe
     if config.draft_folder is None:
         return Speculator()
     check_same_vocabulary(folder, config.draft_folder)
-    return Speculator(_load_drafter(config.draft_folder, config, spec))
+    return _load_with_model(config.draft_folder, config, spec)
 
 
-def _load_drafter(folder: Path, config: EngineConfig, spec: EngineSpec) -> ModelDrafter:
+def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Speculator:
     """With as many blocks as the large model, under the same numbers. It guesses without adapters: what is confirmed is
     the large model's choice."""
     model_config = read_model_config(folder)
     max_len = min(model_config.usual_len, spec.max_model_len)
     model = load_runner(folder, model_config, replace(config, block_count=spec.block_count, adapters={}), max_len)
-    return ModelDrafter(model.runner, spec.vocab_size, max_len, spec.block_size, spec.max_step_token_count)
+    drafter = ModelDrafter(model.runner, spec.vocab_size, max_len, spec.block_size, spec.max_step_token_count)
+    return Speculator(drafter, model.memory)

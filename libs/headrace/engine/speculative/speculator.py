@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from headrace.engine.held_memory import HeldMemory
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.drafter import Guesses
 from headrace.engine.speculative.guess_length import GuessLength
@@ -33,9 +34,10 @@ class _Guesser:
 class Speculator:
     """A Drafter that expects a gain from each guess that it makes, by measured acceptance and measured step times."""
 
-    def __init__(self, model: ModelDrafter | None = None) -> None:
-        """`model` guesses where neither grammar nor text does."""
+    def __init__(self, model: ModelDrafter | None = None, memory: HeldMemory | None = None) -> None:
+        """`model` guesses where neither grammar nor text does, and holds `memory`."""
         self._model = model
+        self.memory = memory or HeldMemory()
         self._step_cost = StepCost()
         self._guessers: dict[Sequence, _Guesser] = {}
 

@@ -1,0 +1,78 @@
+"""Memory that this process could still take: what the machine has left, within the limits of its control groups."""
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The files of a control group's memory."""
+
+    folder: Path
+    limit: str
+    usage: str
+    cache: str
+    """In `memory.stat`: what is given up when somebody needs it."""
+
+    def room(self) -> int | None:
+        """Bytes below its limit. None where it has none."""
+        limit, usage = (_first_word(self.folder / name) for name in (self.limit, self.usage))
+        if not limit.isdigit() or not usage.isdigit():
+            return None
+        reclaimable = _table(self.folder / "memory.stat").get(self.cache, 0)
+        return max(0, int(limit) - int(usage) + reclaimable)
+
+
+def available_bytes(root: Path = Path("/")) -> int | None:
+    """Bytes that are free or would be given up, for this process. None on a system that does not say."""
+    machine = _table(root / "proc/meminfo").get("MemAvailable:")
+    rooms = [group.room() for group in _groups(root)]
+    found = [room for room in (None if machine is None else machine * KIB, *rooms) if room is not None]
+    return min(found, default=None)
+
+
+def resident_bytes(root: Path = Path("/")) -> int:
+    """Memory that this process holds, in bytes. 0 on a system that does not say."""
+    pages = _read(root / "proc/self/statm").split()
+    return int(pages[1]) * mmap.PAGESIZE if pages else 0
+
+
+def _groups(root: Path) -> Iterator[_Group]:
+    """The control groups of this process with all around them, of version 2 and of version 1. A group that a container
+    does not see under its name is the one at the top."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, name = line.split(":", 2)
+        if not controllers:
+            for folder in _up(root / "sys/fs/cgroup", name):
+                yield _Group(folder, "memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            for folder in _up(root / "sys/fs/cgroup/memory", name):
+                yield _Group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def _up(top: Path, name: str) -> Iterator[Path]:
+    folder = top / name.lstrip("/")
+    yield folder
+    yield from (parent for parent in folder.parents if parent.is_relative_to(top))
+
+
+def _table(path: Path) -> dict[str, int]:
+    """Lines of a name and a number."""
+    rows = [line.split() for line in _read(path).splitlines()]
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+
+
+def _first_word(path: Path) -> str:
+    return (_read(path).split() or [""])[0]
+
+
+def _read(path: Path) -> str:
+    """Nothing where there is no such file, or it may not be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,42 @@
+"""What workers say of themselves is on /metrics, one line for each."""
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.fleet import Fleet
+from headrace.gateway.ledger import Ledger
+from headrace.gateway.platform_metrics import PlatformMetrics
+from headrace.rpc.channel import open_channel
+from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.worker_pb2 import WorkerStatus
+
+pytestmark = pytest.mark.anyio
+
+
+def status(worker_id: str, scale: int) -> WorkerStatus:
+    return WorkerStatus(
+        worker_id=worker_id,
+        model_info=ModelInfo(model="m"),
+        weight_byte_count=100 * scale,
+        kv_byte_count=200 * scale,
+        resident_byte_count=300 * scale,
+        draft_token_count=40 * scale,
+        accepted_token_count=30 * scale,
+    )
+
+
+async def test_memory_and_speculation_of_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(GatewaySettings(), open_channel)
+    monkeypatch.setattr(Fleet, "statuses", [status("worker-0", 1), status("worker-1", 2), status("lost", 3)])
+    monkeypatch.setattr(fleet, "is_attached", lambda worker_id: worker_id != "lost")
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(PlatformMetrics(fleet, Ledger(1)))
+    lines = generate_latest(registry).decode().splitlines()
+    names = ("memory_weights_bytes", "memory_kv_bytes", "memory_resident_bytes", "draft_tokens_total")
+    for name, value in zip((*names, "accepted_tokens_total"), (100, 200, 300, 40, 30), strict=True):
+        found = [line for line in lines if line.startswith(f"headrace_{name}{{")]
+        assert found == [
+            f'headrace_{name}{{model="m",worker="worker-0"}} {value:.1f}',
+            f'headrace_{name}{{model="m",worker="worker-1"}} {2 * value:.1f}',
+        ]
