@@ -120,7 +120,7 @@ class Batcher:
         sequence loses its blocks and waits for recomputation; then nobody is admitted in this step.
         """
         draft = PlanDraft(budget_left=self._spec.max_step_token_count)
-        for sequence in sorted(self._running, key=lambda running: (running.remaining_count > 1, running.arrival)):
+        for sequence in sorted(self._running, key=lambda running: running.remaining_count > 1):
             if sequence not in draft.preempted:
                 self._continue(sequence, draft)
         if not draft.preempted:
@@ -137,8 +137,11 @@ class Batcher:
         deltas = [self._end(sequence) for sequence in self._ended]
         self._ended = []
         for chunk in plan.chunks:
-            if self._sequences.get(chunk.sequence.request_id) is chunk.sequence:
-                deltas += self._record_chunk(chunk, samples[chunk.sequence.request_id])
+            request_id = chunk.sequence.request_id
+            if self._sequences.get(request_id) is chunk.sequence:
+                delta = self._record_chunk(chunk, samples[request_id])
+                if delta is not None:
+                    deltas.append(delta)
         return deltas
 
     def stats(self) -> EngineStats:
@@ -198,17 +201,19 @@ class Batcher:
 
     def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
         """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
-        start = sequence.computed_count
-        end = min(sequence.context_count, start + min(budget, self._need.longest_chunk))
-        if end < sequence.context_count:
+        start, remaining = sequence.computed_count, sequence.remaining_count
+        end = start + min(remaining, budget, self._need.longest_chunk)
+        if end < start + remaining:
             end -= end % self._spec.block_size
         return Chunk(sequence, start, end) if end > start else None
 
     def _guess(self, draft: PlanDraft) -> None:
         """Adds guesses to decodes, where they fit. They never push anyone out, and large batches do without them:
         there the model has enough to do."""
+        if self._drafter is None or len(self._running) > MAX_SPECULATING:
+            return
         decodes = [chunk for chunk in draft.chunks.values() if chunk.token_count == 1 and chunk.samples]
-        if self._drafter is None or not decodes or len(self._running) > MAX_SPECULATING:
+        if not decodes:
             return
         limits: dict[Sequence, int] = {}
         for chunk in decodes:
@@ -230,10 +235,11 @@ class Batcher:
     def _grow(self, sequence: Sequence, token_count: int) -> bool:
         """Extends the block table to hold `token_count` tokens, if there are blocks."""
         missing = self._need.count(token_count) - len(sequence.block_table)
+        if missing <= 0:
+            return True
         if missing > self.pool.free_count:
             return False
-        if missing > 0:
-            sequence.block_table += self.pool.allocate(missing)
+        sequence.block_table += self.pool.allocate(missing)
         return True
 
     def _preempt_youngest(self) -> Sequence:
@@ -253,6 +259,8 @@ class Batcher:
 
     def _admit(self, draft: PlanDraft) -> None:
         """Starts waiting sequences in order of arrival, as long as there is budget and room for all their tokens."""
+        if not self._waiting:
+            return
         promised = sum(self._lacking(sequence) for sequence in self._running)
         while self._waiting and len(self._running) < self._spec.max_running_count:
             sequence = self._waiting[0]
@@ -300,46 +308,53 @@ class Batcher:
             sequence.admitted = True
             sequence.cached_token_count = min(sequence.computed_count, sequence.prompt_count)
 
-    def _record_chunk(self, chunk: Chunk, sample: Sample) -> list[Delta]:
+    def _record_chunk(self, chunk: Chunk, sample: Sample) -> Delta | None:
+        """What the sequence gained, if anything."""
         sequence = chunk.sequence
-        self._prompt_token_count += max(0, min(chunk.end, sequence.prompt_count) - chunk.start)
+        if chunk.start < sequence.prompt_count:
+            self._prompt_token_count += min(chunk.end, sequence.prompt_count) - chunk.start
         sequence.prompt_logprobs += sample.prompt_logprobs
         token_ids = self._accept(chunk, sample)
         logprobs = sample.logprobs[: len(token_ids)]
         sequence.computed_count = chunk.end + max(0, len(token_ids) - 1)
         self._publish(sequence, chunk)
         if sequence.finish_reason is not None:
-            return [self._end(sequence, token_ids, logprobs)]
+            return self._end(sequence, token_ids, logprobs)
         if sequence.must_evict:
             self._evict(sequence)
-        else:
+        elif self._need.window is not None:
             self._give_back(sequence)
-        return [sequence.deliver(token_ids, logprobs)] if token_ids else []
+        return sequence.deliver(token_ids, logprobs, None) if token_ids else None
 
     def _accept(self, chunk: Chunk, sample: Sample) -> tuple[int, ...]:
         """Appends the new tokens, up to the one that ends the sequence."""
         sequence = chunk.sequence
         if not chunk.samples or sample.token_id is None:
             return ()
-        before = sequence.token_count
-        for token_id in (sample.token_id, *sample.further_ids):
-            sequence.token_ids.append(token_id)
+        sequence.token_ids.append(sample.token_id)
+        accepted = [sample.token_id]
+        for token_id in sample.further_ids:
             if sequence.finish_reason is not None:
                 break
+            sequence.token_ids.append(token_id)
+            accepted.append(token_id)
         if chunk.draft and self._drafter is not None:
             self._drafter.observe(sequence, len(sample.further_ids))
         self._draft_token_count += len(chunk.draft)
         self._accepted_token_count += len(sample.further_ids)
-        self._output_token_count += sequence.token_count - before
-        return tuple(sequence.token_ids[before:])
+        self._output_token_count += len(accepted)
+        return tuple(accepted)
 
     def _publish(self, sequence: Sequence, chunk: Chunk) -> None:
         """Makes the blocks that the chunk completed findable. Only now: their content exists."""
         if not self.pool.prefix_cache:
             return
         block_size = self._spec.block_size
+        first, end = chunk.start // block_size, sequence.computed_count // block_size
+        if first == end:
+            return
         self._extend_hashes(sequence, sequence.computed_count)
-        for index in range(chunk.start // block_size, sequence.computed_count // block_size):
+        for index in range(first, end):
             self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
 
     def _give_back(self, sequence: Sequence) -> None:
@@ -369,6 +384,6 @@ class Batcher:
         self, sequence: Sequence, token_ids: tuple[int, ...] = (), logprobs: tuple[TokenLogprob, ...] = ()
     ) -> Delta:
         """Forgets a finished sequence and returns its last delta."""
-        delta = sequence.deliver(token_ids, logprobs)
+        delta = sequence.deliver(token_ids, logprobs, sequence.finish_reason)
         self.cancel(sequence.request_id)
         return delta

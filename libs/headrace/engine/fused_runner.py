@@ -1,5 +1,7 @@
 """Runs plans through a FusedDecoder. Owns the KV cache."""
 
+from array import array
+
 import torch
 from torch import Tensor
 
@@ -19,22 +21,20 @@ class FusedRunner:
         self._decoder = decoder
         self._arena = arena
         self._context = context
+        self._buffer = torch.empty(0, decoder.vocab_size)
         decoder.bind(arena)
 
     def run(self, plan: StepPlan) -> StepLogits:
-        """Computes all chunks, writes their KV and returns the logits that the plan wants."""
+        """Computes all chunks, writes their KV and returns the logits that the plan wants, until the next call."""
         wanted = LogitRows.of(plan.chunks)
-        token_ids: list[int] = []
-        spans: list[int] = []
-        tables: list[int] = []
+        token_ids, tables, spans, rows = array("q"), array("q"), array("q"), array("q", wanted.rows)
         for chunk in plan.chunks:
-            spans += (len(token_ids), chunk.token_count, chunk.start, len(tables))
-            token_ids += chunk.token_ids
-            tables += chunk.sequence.block_table
-        inputs = [_tensor(values) for values in (token_ids, tables, spans, wanted.rows)]
-        logits = torch.empty(len(wanted.rows), self._decoder.vocab_size)
-        pointers = (*(address(values) for values in inputs), address(logits), None)
-        step = Step(*pointers, len(token_ids), len(plan.chunks), len(wanted.rows))
+            spans.extend((len(token_ids), chunk.token_count, chunk.start, len(tables)))
+            token_ids.extend(chunk.token_ids)
+            tables.extend(chunk.sequence.block_table)
+        logits = self._logits(len(rows))
+        inputs = (values.buffer_info()[0] for values in (token_ids, tables, spans, rows))
+        step = Step(*inputs, address(logits), None, len(token_ids), len(plan.chunks), len(rows))
         self._decoder.run(step, self._context)
         return wanted.filled(logits)
 
@@ -51,6 +51,8 @@ class FusedRunner:
         self._arena.allocate()
         self._decoder.bind(self._arena)
 
-
-def _tensor(values: list[int]) -> Tensor:
-    return torch.tensor(values, dtype=torch.int64)
+    def _logits(self, row_count: int) -> Tensor:
+        """[rows, vocabulary], the same memory every time: fresh pages would cost more than the step's own work."""
+        if row_count > len(self._buffer):
+            self._buffer = torch.empty(row_count, self._decoder.vocab_size)
+        return self._buffer[:row_count]

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from headrace.engine.structured.grammar import Grammar
 
+MIN_TEMPERATURE = 1e-5
+"""Below it, dividing logits could overflow, and only the most likely token is left anyway."""
+
 
 class FinishReason(enum.Enum):
     """Why a request ended."""
@@ -54,6 +57,17 @@ class SamplingParams:
     """The same for every prompt token but the first. Unset reports none."""
     grammar: Grammar | None = None
     """What the output must look like. It may end only where the grammar does. Unset leaves it free."""
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature < MIN_TEMPERATURE
+
+    @property
+    def takes_likeliest(self) -> bool:
+        """Each token is the most likely one by the model's own logits, and nothing more is asked."""
+        penalties = (self.repetition_penalty - 1, self.presence_penalty, self.frequency_penalty)
+        changes = any(penalties) or self.logit_bias or self.min_tokens or self.grammar is not None
+        return self.is_greedy and not changes and self.logprob_count is None
 
 
 @dataclass(frozen=True, slots=True)

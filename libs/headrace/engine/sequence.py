@@ -44,16 +44,19 @@ class Sequence:
     """Tokens that are no longer in its context. They follow the sinks."""
     matcher: TokenMatcher | None = None
     """Follows its grammar, as soon as that is compiled."""
+    request_id: str = field(init=False)
+    prompt_count: int = field(init=False)
+    takes_likeliest: bool = field(init=False)
+    """See `SamplingParams.takes_likeliest`."""
 
     def __post_init__(self) -> None:
+        self.request_id = self.request.request_id
+        self.prompt_count = len(self.request.prompt_token_ids)
+        self.takes_likeliest = self.request.sampling.takes_likeliest
         self.token_ids = [*self.request.prompt_token_ids, *self.request.output_token_ids]
         self.dropped_count = self._due_drop_count
         if self.request.sampling.prompt_logprob_count is not None and not self.dropped_count:
             self.prompt_logprobs = [None]
-
-    @property
-    def request_id(self) -> str:
-        return self.request.request_id
 
     @property
     def token_count(self) -> int:
@@ -62,7 +65,7 @@ class Sequence:
     @property
     def context_count(self) -> int:
         """Tokens that the model reads: all, or once the context was full, the sinks and the last ones."""
-        return self.token_count - self.dropped_count
+        return len(self.token_ids) - self.dropped_count
 
     def context_ids(self, start: int, end: int) -> list[int]:
         """Tokens `start` to `end` of the context."""
@@ -75,7 +78,7 @@ class Sequence:
     @property
     def must_evict(self) -> bool:
         """Its context is full, so that the next token follows from less of the text."""
-        return self._due_drop_count > self.dropped_count
+        return self.evicts and self._due_drop_count > self.dropped_count
 
     def evict(self) -> None:
         """Drops what is due. Nothing of the new context is computed: all positions but those of the sinks change."""
@@ -87,12 +90,8 @@ class Sequence:
         return dropped_count(self.token_count, self.max_model_len) if self.evicts else 0
 
     @property
-    def prompt_count(self) -> int:
-        return len(self.request.prompt_token_ids)
-
-    @property
     def output_count(self) -> int:
-        return self.token_count - self.prompt_count
+        return len(self.token_ids) - self.prompt_count
 
     @property
     def output_token_ids(self) -> list[int]:
@@ -106,7 +105,7 @@ class Sequence:
     @property
     def remaining_count(self) -> int:
         """Tokens still to be computed. 1 means that it is decoding."""
-        return self.context_count - self.computed_count
+        return len(self.token_ids) - self.dropped_count - self.computed_count
 
     @property
     def scores_only(self) -> bool:
@@ -132,13 +131,14 @@ class Sequence:
     @property
     def finish_reason(self) -> FinishReason | None:
         """Why no further token is to be generated, if so."""
-        if self.scores_only:
+        max_tokens, output_count = self.request.sampling.max_tokens, self.output_count
+        if not max_tokens:
             done = self.remaining_count == 0 and not self.wants_prompt_logprobs
             return FinishReason.LENGTH if done else None
-        if self.output_count and self.token_ids[-1] in self.stop_token_ids:
+        if output_count and self.token_ids[-1] in self.stop_token_ids:
             return FinishReason.STOP
-        is_full = self.token_count >= self.max_model_len and not self.evicts
-        if is_full or self.output_count >= self.request.sampling.max_tokens:
+        is_full = len(self.token_ids) >= self.max_model_len and not self.evicts
+        if is_full or output_count >= max_tokens:
             return FinishReason.LENGTH
         return None
 
@@ -149,7 +149,9 @@ class Sequence:
         other.matcher = self.matcher and self.matcher.fork(self.output_token_ids)
         return other
 
-    def deliver(self, token_ids: tuple[int, ...], logprobs: tuple[TokenLogprob, ...]) -> Delta:
+    def deliver(
+        self, token_ids: tuple[int, ...], logprobs: tuple[TokenLogprob, ...], finish_reason: FinishReason | None
+    ) -> Delta:
         """The delta for `token_ids`, which are already the last of the output."""
         first = not self.delivered
         self.delivered = True
@@ -159,6 +161,6 @@ class Sequence:
             token_ids=token_ids,
             logprobs=logprobs,
             prompt_logprobs=tuple(self.prompt_logprobs) if first and self.prompt_logprobs else None,
-            finish_reason=self.finish_reason,
+            finish_reason=finish_reason,
             cached_token_count=self.cached_token_count if first else 0,
         )

@@ -38,19 +38,22 @@ class LogitRows:
 
     @classmethod
     def of(cls, chunks: Chunks[Chunk]) -> "LogitRows":
-        sampling: list[int] = []
-        scoring: list[int] = []
+        sampled: list[int] = []
+        scored: list[int] = []
+        sampling: list[Chunk] = []
+        scoring: list[Chunk] = []
         first = 0
         for chunk in chunks:
+            end = first + chunk.token_count
             if chunk.samples:
-                sampling += range(first + chunk.end - chunk.start - 1, first + chunk.token_count)
-            scoring += [first + index - 1 - chunk.start for index in chunk.scored_prompt_range]
-            first += chunk.token_count
-        return cls(
-            sampling + scoring,
-            tuple(chunk for chunk in chunks if chunk.samples for _ in range(1 + len(chunk.draft))),
-            tuple(chunk for chunk in chunks if chunk.scored_prompt_range),
-        )
+                row_count = 1 + len(chunk.draft)
+                sampled += range(end - row_count, end)
+                sampling += [chunk] * row_count
+            if indices := chunk.scored_prompt_range:
+                scored += [first + index - 1 - chunk.start for index in indices]
+                scoring.append(chunk)
+            first = end
+        return cls(sampled + scored, tuple(sampling), tuple(scoring))
 
     def filled(self, values: Tensor) -> StepLogits:
         return StepLogits(values, self.sampling, self.scoring)

@@ -1,5 +1,6 @@
 """What one step computes, and what came of it: the messages between batcher and model."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -7,7 +8,7 @@ from headrace.engine.request import TokenLogprob
 from headrace.engine.sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
     """Consecutive tokens of one sequence to run through the model."""
 
@@ -26,10 +27,12 @@ class Chunk:
 
     @property
     def token_count(self) -> int:
-        return self.computed_end - self.start
+        return self.end + len(self.draft) - self.start
 
     @property
     def token_ids(self) -> list[int]:
+        if not self.draft:
+            return self.sequence.context_ids(self.start, self.end)
         return [*self.sequence.context_ids(self.start, self.end), *self.draft]
 
     @property
@@ -37,6 +40,8 @@ class Chunk:
         """The sequence as it is at each token that is sampled from: after none, one, … all of the guesses."""
         if not self.samples:
             return []
+        if not self.draft:
+            return [self.sequence]
         return list(accumulate(self.draft, lambda text, guess: text.continued((guess,)), initial=self.sequence))
 
     @property
@@ -111,5 +116,5 @@ class Sample:
     """The tokens after it, as far as the chunk's guesses were right."""
     logprobs: tuple[TokenLogprob, ...] = ()
     """Of all these tokens, where asked for."""
-    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    prompt_logprobs: Iterable[TokenLogprob] = ()
     """For the chunk's `scored_prompt_range`."""

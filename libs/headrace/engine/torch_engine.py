@@ -1,9 +1,9 @@
 """The engine that runs a real model with torch. Knows no architecture: the runner's model does."""
 
+import math
 import time
 from collections import deque
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -180,24 +180,27 @@ class TorchEngine:
         if self._speculator is not None and plan.only_decodes:
             self._speculator.observe_step(plan.token_count, time.perf_counter() - started)
         samples = {chunk.sequence.request_id: Sample() for chunk in plan.chunks}
-        self._sample(logits, samples)
-        self._score(logits, samples)
-        self._drop_failed(logits)
-        self._drop_unmatched([chunk.sequence for chunk in logits.sampling])
+        if len(logits.values):
+            best, peaks = sampler.likeliest(logits.values)
+            self._sample(logits, best, samples)
+            self._score(logits, samples)
+            self._drop_failed(logits, [row for row, peak in enumerate(peaks) if not math.isfinite(peak)])
+            self._drop_unmatched([chunk.sequence for chunk in logits.sampling])
         return samples
 
-    def _sample(self, logits: StepLogits, samples: dict[str, Sample]) -> None:
-        chunks = list(dict.fromkeys(logits.sampling))
+    def _sample(self, logits: StepLogits, best: list[int], samples: dict[str, Sample]) -> None:
+        """`best` has the most likely token of each row."""
+        chunks = dict.fromkeys(logits.sampling)
         sequences = [sequence for chunk in chunks for sequence in chunk.sampled_sequences]
-        if not sequences:
-            return
         rows = logits.values[: len(sequences)]
-        token_ids = sampler.sample(rows, sequences)
-        chosen = iter(token_ids)
+        token_ids = sampler.sample(rows, sequences, best[: len(sequences)])
+        first = 0
         for chunk in chunks:
-            first, *others = islice(chosen, 1 + len(chunk.draft))
-            sample = samples[chunk.sequence.request_id]
-            sample.token_id, sample.further_ids = first, _confirmed(chunk.draft, first, others)
+            sample, end = samples[chunk.sequence.request_id], first + 1 + len(chunk.draft)
+            sample.token_id = token_ids[first]
+            if chunk.draft:
+                sample.further_ids = _confirmed(chunk.draft, token_ids[first:end])
+            first = end
         self._add_logprobs(rows, sequences, token_ids, samples)
 
     def _add_logprobs(
@@ -205,7 +208,9 @@ class TorchEngine:
     ) -> None:
         """For every sampled token of the requests that want them."""
         wanted = [
-            (i, count) for i, s in enumerate(sequences) if (count := s.request.sampling.logprob_count) is not None
+            (row, count)
+            for row, sequence in enumerate(sequences)
+            if not sequence.takes_likeliest and (count := sequence.request.sampling.logprob_count) is not None
         ]
         if wanted:
             indices, counts = [index for index, _ in wanted], [count for _, count in wanted]
@@ -223,9 +228,12 @@ class TorchEngine:
             prompt_ids = [chunk.sequence.token_ids[index] for index in indices]
             samples[chunk.sequence.request_id].prompt_logprobs = sampler.logprobs(rows, prompt_ids, [count] * len(rows))
 
-    def _drop_failed(self, logits: StepLogits) -> None:
-        """Forgets requests whose logits are not finite, with everything that they put into the KV cache."""
-        broken = {id(sequence): sequence for sequence in logits.owners(_find_broken(logits.values))}
+    def _drop_failed(self, logits: StepLogits, rows: list[int]) -> None:
+        """Forgets the requests whose logits, in `rows`, are not finite, with everything that they put into the KV
+        cache."""
+        if not rows:
+            return
+        broken = {id(sequence): sequence for sequence in logits.owners(rows)}
         for sequence in broken.values():
             self._batcher.pool.forget(sequence.held_blocks)
             self._runner.clear(sequence.held_blocks)
@@ -241,8 +249,10 @@ class TorchEngine:
     def _drop_unmatched(self, sequences: list[Sequence]) -> None:
         """Forgets requests that their matcher could not follow."""
         for sequence in sequences:
+            if sequence.matcher is None:
+                continue
             grammar = sequence.request.sampling.grammar
-            if grammar and sequence.matcher and (error := sequence.matcher.error):
+            if grammar and (error := sequence.matcher.error):
                 refused = refusal(grammar, error)
                 refused.details["request_id"] = sequence.request_id
                 self._fail(sequence, refused)
@@ -262,19 +272,11 @@ def _window(model: DecoderConfig, config: EngineConfig, max_len: int) -> int | N
     return None if window is None or window >= max_len or config.draft_folder is not None else window
 
 
-def _confirmed(draft: tuple[int, ...], first: int, others: list[int]) -> tuple[int, ...]:
-    """The tokens after `first` that hold: each was chosen after guesses that were all right."""
+def _confirmed(draft: tuple[int, ...], chosen: list[int]) -> tuple[int, ...]:
+    """The tokens after the first of `chosen` that hold: each was chosen after guesses that were all right."""
     right = 0
-    for guess, token_id in zip(draft, [first, *others], strict=False):
+    for guess, token_id in zip(draft, chosen, strict=False):
         if guess != token_id:
             break
         right += 1
-    return tuple(others[:right])
-
-
-def _find_broken(logits: Tensor) -> list[int]:
-    """Rows with a NaN or an infinity."""
-    if not len(logits) or bool(torch.isfinite(logits.amax(dim=-1)).all()):
-        return []
-    rows: list[int] = torch.isfinite(logits.amax(dim=-1)).logical_not().nonzero()[:, 0].tolist()
-    return rows
+    return tuple(chosen[1 : 1 + right])

@@ -41,4 +41,4 @@ class ServedModel:
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
         """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
-        return run_whole(self._runner, token_ids)
+        return run_whole(self._runner, token_ids).clone()
