@@ -99,9 +99,10 @@ class TokenLogprob:
     """(token id, log-probability), most likely first."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: one is made for each token, which would take three times as long.
+@dataclass(slots=True)
 class Delta:
-    """What one step added to one request."""
+    """What one step added to one request. Never changed."""
 
     request_id: str
     first_index: int

@@ -8,9 +8,10 @@ from headrace.engine.request import TokenLogprob
 from headrace.engine.sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not frozen, and equal to itself alone: one is made for each token, and nobody compares two.
+@dataclass(slots=True, eq=False)
 class Chunk:
-    """Consecutive tokens of one sequence to run through the model."""
+    """Consecutive tokens of one sequence to run through the model. Never changed."""
 
     sequence: Sequence
     start: int
@@ -47,7 +48,8 @@ class Chunk:
     @property
     def samples(self) -> bool:
         """A new token follows from the last one of the chunk."""
-        return self.end == self.sequence.context_count and not self.sequence.scores_only
+        sequence = self.sequence
+        return self.end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
 
     @property
     def scored_prompt_range(self) -> range:
