@@ -25,7 +25,8 @@ class EngineConfig:
     packed_cache: Path | None = None
     """Folder for the weights as the fused kernels want them, which makes the next start quicker. Unset: not kept."""
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
-    """How keys and values are held. int8 and fp8 have one scale per token and head. Unset: as activations are."""
+    """How keys and values are held. int8 and fp8 have one scale per token and head. `auto`: int8 beside quantised
+    weights, unless `exact`; else as activations are."""
     block_size: int = 16
     """Tokens per KV block."""
     block_count: int | None = None

@@ -106,7 +106,7 @@ def can_run_fused(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str
 def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
     weights = _fused_weights(source, model, config)
     decoder = FusedDecoder(model, max_len, weights, exact=config.exact)
-    storage = choose_kv_storage(config)
+    storage = choose_kv_storage(config, coded=weights.is_coded)
     shape = (model.kv_head_count, model.head_size, config.block_size)
     bytes_per_block = block_bytes(storage, model.layer_count, *shape)
     block_count = choose_block_count(config, max_len, bytes_per_block, torch.device("cpu"))

@@ -98,10 +98,12 @@ def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, dev
     return config.block_count or min(wanted, max(1, _kv_cache_bytes(config, device) // block_bytes))
 
 
-def choose_kv_storage(config: EngineConfig) -> Storage:
-    """How the fused kernels hold keys and values. fp32 unless asked otherwise: it is exact."""
-    names = {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}
-    return names.get(config.kv_precision, Storage.F32)
+def choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
+    """How the fused kernels hold keys and values. Where nothing is asked for: 8 bits if the weights are `coded` in no
+    more and nothing need be exact, else fp32, which loses nothing."""
+    if config.kv_precision == "auto":
+        return Storage.S8 if coded and not config.exact else Storage.F32
+    return {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}.get(config.kv_precision, Storage.F32)
 
 
 def _kv_cache_bytes(config: EngineConfig, device: torch.device) -> int:

@@ -28,6 +28,11 @@ class FusedWeights:
     parameter_count: int = 0
 
     @property
+    def is_coded(self) -> bool:
+        """The matrices of the layers are held in 8 bits or fewer."""
+        return any(matrix.is_coded for name, matrix in self.matrices.items() if name != "head")
+
+    @property
     def byte_count(self) -> int:
         """Memory held, in bytes."""
         tensors = [self.embedding, *self.vectors.values()]
@@ -62,9 +67,8 @@ def read_fused_weights(config: DecoderConfig, source: WeightSource, *, exact: bo
             f"{index}.gate_up": _pack_gate_up(reader.gate_up(index), config.intermediate_size),
             f"{index}.down": _pack(reader.down(index)),
         }
-    rounds = not exact and any(matrix.is_coded for matrix in weights.matrices.values())
     head = weights.embedding if config.tied_embeddings else reader.head().weight
-    weights.matrices["head"] = pack(_rounded(head, config.hidden_size) if rounds else head)
+    weights.matrices["head"] = pack(_rounded(head, config.hidden_size) if weights.is_coded and not exact else head)
     weights.parameter_count = reader.parameter_count
     return weights
 

@@ -84,6 +84,19 @@ struct Queries {
     int64_t last[kQueries];       // the last one
 };
 
+// Sixteen tokens in the cache.
+struct Tile {
+    const uint8_t *keys, *values;
+    const float *key_scales, *value_scales;
+};
+
+// What every thread needs room for.
+struct Scratch {
+    std::vector<float> scores;
+    std::vector<Tile> tiles;
+};
+
+// The keys and values of one sequence and KV head.
 struct Cache {
     const Model &model;
     const Layer &layer;
@@ -100,6 +113,10 @@ struct Cache {
         return layer.values + at * element_size(model.kv_storage);
     }
     int64_t scale_at(int64_t token) const { return block(token) * model.block_size + token % model.block_size; }
+    Tile tile(int64_t token) const {
+        const int64_t at = scale_at(token);
+        return {keys(token), values(token), layer.key_scales + at, layer.value_scales + at};
+    }
 };
 
 inline Floats visible(Floats scores, int64_t token, int64_t first, int64_t last) {
@@ -110,26 +127,26 @@ inline Floats visible(Floats scores, int64_t token, int64_t first, int64_t last)
     return load(v);
 }
 
-// Scores of tokens [begin, end), both multiples of 16: scores[query * stride + token - begin].
+// Scores of the tokens of `tiles`, the first of which is `begin`: scores[query * stride + token - begin].
 template <int kStorage, int kCount>
-inline void score(const Cache &cache, const Queries &queries, int64_t begin, int64_t end, float *scores, int64_t stride) {
-    const Model &model = cache.model;
+inline void score(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin, float *scores, int64_t stride) {
     const int64_t step = model.block_size * element_size(kStorage);
-    for (int64_t token = begin; token < end; token += kLanes) {
-        const uint8_t *keys = cache.keys(token);
+    for (size_t t = 0; t < tiles.size(); ++t) {
+        const int64_t token = begin + static_cast<int64_t>(t) * kLanes;
         Floats sums[kCount];
         for (int i = 0; i < kCount; ++i) sums[i] = spread(0.0f);
-        for (int64_t d = 0; d < model.head_size; ++d) {
-            const Floats column = load_kv<kStorage>(keys + d * step);
+        const uint8_t *keys = tiles[t].keys;
+        for (int64_t d = 0; d < model.head_size; ++d, keys += step) {
+            const Floats column = load_kv<kStorage>(keys);
             for (int i = 0; i < kCount; ++i) sums[i] = fma(spread(queries.q[i][d]), column, sums[i]);
         }
         Floats scale = spread(model.scale);
-        if constexpr (kStorage == kS8 || kStorage == kFp8) scale = scale * load(cache.layer.key_scales + cache.scale_at(token));
+        if constexpr (kStorage == kS8 || kStorage == kFp8) scale = scale * load(tiles[t].key_scales);
         for (int i = 0; i < kCount; ++i) {
             Floats scaled = sums[i] * scale;
             if (token < queries.first[i] || token + kLanes - 1 > queries.last[i])
                 scaled = visible(scaled, token, queries.first[i], queries.last[i]);
-            store(scores + i * stride + token - begin, scaled);
+            store(scores + i * stride + t * kLanes, scaled);
         }
     }
 }
@@ -148,48 +165,52 @@ inline float soften(float *scores, int64_t count) {
     return add_lanes(total);
 }
 
+// Weighted sums of the values of `count` tokens.
 template <int kStorage, int kCount>
-inline void weigh(const Cache &cache, const Queries &queries, int64_t begin, int64_t end, const float *weights,
+inline void weigh(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t count, const float *weights,
                   int64_t stride, const float *totals) {
-    const Model &model = cache.model;
     const int64_t row_bytes = model.head_size * element_size(kStorage);
     for (int64_t d = 0; d < model.head_size; d += kLanes) {
         Floats sums[kCount];
         for (int i = 0; i < kCount; ++i) sums[i] = spread(0.0f);
-        for (int64_t token = begin; token < end; token += kLanes) {
-            const uint8_t *values = cache.values(token) + d * element_size(kStorage);
-            const int64_t count = end - token < kLanes ? end - token : kLanes;
-            for (int64_t j = 0; j < count; ++j) {
-                const Floats value = load_kv<kStorage>(values + j * row_bytes);
-                for (int i = 0; i < kCount; ++i)
-                    sums[i] = fma(spread(weights[i * stride + token - begin + j]), value, sums[i]);
+        for (size_t t = 0; t < tiles.size(); ++t) {
+            const uint8_t *values = tiles[t].values + d * element_size(kStorage);
+            const int64_t first = static_cast<int64_t>(t) * kLanes, last = count - first < kLanes ? count : first + kLanes;
+            for (int64_t j = first; j < last; ++j, values += row_bytes) {
+                const Floats value = load_kv<kStorage>(values);
+                for (int i = 0; i < kCount; ++i) sums[i] = fma(spread(weights[i * stride + j]), value, sums[i]);
             }
         }
         for (int i = 0; i < kCount; ++i) store(queries.out[i] + d, sums[i] / spread(totals[i]));
     }
 }
 
-template <int kStorage, int kCount> void attend(const Cache &cache, const Queries &queries, std::vector<float> &scratch) {
+template <int kStorage, int kCount> void attend(const Cache &cache, const Queries &queries, Scratch &scratch) {
     int64_t begin = queries.first[0], end = queries.last[0] + 1;
     for (int i = 1; i < kCount; ++i) {
         begin = queries.first[i] < begin ? queries.first[i] : begin;
         end = queries.last[i] + 1 > end ? queries.last[i] + 1 : end;
     }
     begin = begin / kLanes * kLanes;
-    const int64_t stride = (end - begin + kLanes - 1) / kLanes * kLanes;
-    if (static_cast<int64_t>(scratch.size()) < kCount * stride) scratch.resize(kCount * stride);
-    score<kStorage, kCount>(cache, queries, begin, begin + stride, scratch.data(), stride);
+    scratch.tiles.clear();
+    for (int64_t token = begin; token < end; token += kLanes) scratch.tiles.push_back(cache.tile(token));
+    const int64_t stride = static_cast<int64_t>(scratch.tiles.size()) * kLanes;
+    if (static_cast<int64_t>(scratch.scores.size()) < kCount * stride) scratch.scores.resize(kCount * stride);
+    float *scores = scratch.scores.data();
+    score<kStorage, kCount>(cache.model, queries, scratch.tiles, begin, scores, stride);
     float totals[kCount];
     for (int i = 0; i < kCount; ++i) {
-        totals[i] = soften(scratch.data() + i * stride, stride);
+        totals[i] = soften(scores + i * stride, stride);
         if constexpr (kStorage == kS8 || kStorage == kFp8)
-            for (int64_t j = 0; j < end - begin; ++j)
-                scratch[i * stride + j] *= cache.layer.value_scales[cache.scale_at(begin + j)];
+            for (size_t t = 0; t < scratch.tiles.size(); ++t) {
+                float *weights = scores + i * stride + t * kLanes;
+                store(weights, load(weights) * load(scratch.tiles[t].value_scales));
+            }
     }
-    weigh<kStorage, kCount>(cache, queries, begin, end, scratch.data(), stride, totals);
+    weigh<kStorage, kCount>(cache.model, queries, scratch.tiles, end - begin, scores, stride, totals);
 }
 
-template <int kStorage> void attend(const Cache &cache, const Queries &queries, int count, std::vector<float> &scratch) {
+template <int kStorage> void attend(const Cache &cache, const Queries &queries, int count, Scratch &scratch) {
     switch (count) {
         case 1: return attend<kStorage, 1>(cache, queries, scratch);
         case 2: return attend<kStorage, 2>(cache, queries, scratch);
@@ -198,7 +219,7 @@ template <int kStorage> void attend(const Cache &cache, const Queries &queries, 
     }
 }
 
-inline void attend(const Cache &cache, const Queries &queries, int count, std::vector<float> &scratch) {
+inline void attend(const Cache &cache, const Queries &queries, int count, Scratch &scratch) {
     switch (cache.model.kv_storage) {
         case kF32: return attend<kF32>(cache, queries, count, scratch);
         case kBf16: return attend<kBf16>(cache, queries, count, scratch);

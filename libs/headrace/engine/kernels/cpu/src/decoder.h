@@ -38,7 +38,6 @@ class DecoderStep {
         qkv_ = space.qkv.take(rows_ * heads() * model.head_size);
         attended_ = space.attended.take(rows_ * model.head_count * model.head_size);
         active_ = space.active.take(rows_ * model.intermediate);
-        space.scores.resize(pool.thread_count());
     }
 
     void run() {
@@ -147,18 +146,19 @@ class DecoderStep {
     void attend_all(const Layer &layer) {
         int64_t tasks = 0;
         for (int64_t i = 0; i < step_.span_count; ++i) tasks += parts(step_.spans[i]) * model_.kv_head_count;
-        pool_.run(tasks, [&](int64_t task, int thread) {
+        pool_.run(tasks, [&](int64_t task, int) {
             const int64_t kv_head = task % model_.kv_head_count;
             int64_t part = task / model_.kv_head_count;
             const Span *span = step_.spans;
             while (part >= parts(*span)) part -= parts(*span++);
-            attend_part(layer, *span, kv_head, part * kQueryRows, space_.scores[thread]);
+            attend_part(layer, *span, kv_head, part * kQueryRows);
         });
     }
 
     static int64_t parts(const Span &span) { return (span.row_count + kQueryRows - 1) / kQueryRows; }
 
-    void attend_part(const Layer &layer, const Span &span, int64_t kv_head, int64_t first, std::vector<float> &scratch) {
+    void attend_part(const Layer &layer, const Span &span, int64_t kv_head, int64_t first) {
+        thread_local Scratch scratch;
         const int64_t share = model_.head_count / model_.kv_head_count, size = model_.head_size;
         const int64_t last = first + kQueryRows < span.row_count ? first + kQueryRows : span.row_count;
         const Cache cache{model_, layer, kv_head, step_.tables + span.table};

@@ -205,6 +205,19 @@ inline Floats load_f16(const uint16_t *p) { HEADRACE_EACH(Floats, half_to_float(
 
 inline Floats load_bf16(const uint16_t *p) { return as_floats(shift_left<16>(load_u16(p))); }
 
+// Keeps compilers from moving work across: doing one row of a tile after the other needs fewer registers than there are,
+// doing all products first needs more.
+#if defined(HEADRACE_AVX512)
+inline void pin(Floats &x) { asm volatile("" : "+v"(x.v)); }
+inline void pin(Ints &x) { asm volatile("" : "+v"(x.v)); }
+#elif defined(HEADRACE_AVX2)
+inline void pin(Floats &x) { asm volatile("" : "+x"(x.a), "+x"(x.b)); }
+inline void pin(Ints &x) { asm volatile("" : "+x"(x.a), "+x"(x.b)); }
+#else
+inline void pin(Floats &) {}
+inline void pin(Ints &) {}
+#endif
+
 // The tree that every sum over lanes goes through: neighbours eight apart, then four, two and one.
 inline float add_lanes(Floats x) {
     float v[kLanes];

@@ -56,16 +56,20 @@ inline void multiply_plain(const Matrix &w, const Inputs &x, int64_t panel, int6
     constexpr int64_t kStep = kPanel * (kStorage == kF32 ? 4 : 2);
     const uint8_t *p = w.panels + panel * panel_bytes(w);
     const float *rows = x.plain + row * w.in;
+    Floats sums[kPanels][kRows];
     for (int j = 0; j < kPanels; ++j)
-        for (int m = 0; m < kRows; ++m) y[j][m] = spread(0.0f);
+        for (int m = 0; m < kRows; ++m) sums[j][m] = spread(0.0f);
     for (int64_t k = 0; k < w.in; ++k) {
         Floats column[kPanels];
         for (int j = 0; j < kPanels; ++j) column[j] = load_weights<kStorage>(p + j * w.in * kStep + k * kStep);
         for (int m = 0; m < kRows; ++m) {
             const Floats a = spread(rows[m * w.in + k]);
-            for (int j = 0; j < kPanels; ++j) y[j][m] = fma(a, column[j], y[j][m]);
+            for (int j = 0; j < kPanels; ++j) sums[j][m] = fma(a, column[j], sums[j][m]);
+            if constexpr (kPanels == 1) pin(sums[0][m]);
         }
     }
+    for (int j = 0; j < kPanels; ++j)
+        for (int m = 0; m < kRows; ++m) y[j][m] = sums[j][m];
 }
 
 // --- Codes ---------------------------------------------------------------------------------------------------------
@@ -92,6 +96,7 @@ inline int32_t load_word(const void *p) {
 template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
     const __m512i low = _mm512_set1_epi8(15);
     for (int64_t k = 0; k < count; k += 8, p += 64) {
+        _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
         const __m512i bytes = _mm512_loadu_si512(p);
         const __m512i first = _mm512_and_si512(bytes, low);
         const __m512i second = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
@@ -105,6 +110,7 @@ template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64
 
 template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
     for (int64_t k = 0; k < count; k += 2, p += 32) {
+        _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
         const __m512i pairs = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
         for (int m = 0; m < kRows; ++m) {
             s[m].v = _mm512_dpwssd_epi32(s[m].v, pairs, _mm512_set1_epi32(load_word(a + m * stride + k)));
@@ -115,46 +121,49 @@ template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int6
 #elif defined(HEADRACE_AVX2)
 
 // Adds products of one nibble of 16 rows of W and four columns of kRows rows of x.
-template <int kRows>
-inline void add_products(__m256i a_codes, __m256i b_codes, const int8_t *x, int64_t stride, __m256i (&a)[kRows], __m256i (&b)[kRows]) {
+template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
     for (int m = 0; m < kRows; ++m) {
         const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
-        a[m] = _mm256_add_epi16(a[m], _mm256_maddubs_epi16(a_codes, four));
-        b[m] = _mm256_add_epi16(b[m], _mm256_maddubs_epi16(b_codes, four));
+        s[m].a = _mm256_add_epi16(s[m].a, _mm256_maddubs_epi16(codes.a, four));
+        s[m].b = _mm256_add_epi16(s[m].b, _mm256_maddubs_epi16(codes.b, four));
+        pin(s[m]);
     }
 }
 
 // Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: they are widened every 32 columns only.
 template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    const __m256i low = _mm256_set1_epi8(15);
+    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
     for (int64_t k = 0; k < count; k += 32) {
-        __m256i a[kRows], b[kRows];
-        for (int m = 0; m < kRows; ++m) a[m] = b[m] = _mm256_setzero_si256();
+        Ints narrow[kRows];
+        for (int m = 0; m < kRows; ++m) narrow[m] = spread(int32_t{0});
 #pragma GCC unroll 1
         for (int64_t step = k; step < k + 32; step += 8, p += 64) {
-            const __m256i *bytes = (const __m256i *)p;
             // Few rows wait for memory, which the processor does not fetch far enough ahead by itself.
             if constexpr (kRows <= 4) _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
-            add_products<kRows>(_mm256_and_si256(_mm256_loadu_si256(bytes), low), _mm256_and_si256(_mm256_loadu_si256(bytes + 1), low),
-                                x + step, stride, a, b);
-            add_products<kRows>(_mm256_and_si256(_mm256_srli_epi16(_mm256_loadu_si256(bytes), 4), low),
-                                _mm256_and_si256(_mm256_srli_epi16(_mm256_loadu_si256(bytes + 1), 4), low), x + step + 4, stride, a, b);
+            const Ints bytes = load_i32(p);
+            const Ints first{_mm256_and_si256(bytes.a, low), _mm256_and_si256(bytes.b, low)};
+            add_products<kRows>(first, x + step, stride, narrow);
+            const Ints shifted = shift_right<4>(load_i32(p));
+            add_products<kRows>({_mm256_and_si256(shifted.a, low), _mm256_and_si256(shifted.b, low)}, x + step + 4, stride, narrow);
         }
         for (int m = 0; m < kRows; ++m) {
-            s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(a[m], _mm256_set1_epi16(1)));
-            s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(b[m], _mm256_set1_epi16(1)));
+            s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(narrow[m].a, ones));
+            s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(narrow[m].b, ones));
         }
     }
 }
 
 template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
+#pragma GCC unroll 2
     for (int64_t k = 0; k < count; k += 2, p += 32) {
+        if constexpr (kRows <= 4) _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
         const __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
         const __m256i second = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p + 1));
         for (int m = 0; m < kRows; ++m) {
             const __m256i x = _mm256_set1_epi32(load_word(a + m * stride + k));
             s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(first, x));
             s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(second, x));
+            pin(s[m]);
         }
     }
 }
@@ -244,8 +253,8 @@ inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, in
 template <typename Kernel, typename Finish>
 inline void over_rows(int64_t first_row, int64_t last_row, const Kernel &kernel, const Finish &finish) {
     int64_t row = first_row;
-    if constexpr (Kernel::kMostRows == 8)
-        for (; row + 8 <= last_row; row += 8) kernel.template run<8>(row, finish);
+    if constexpr (Kernel::kMostRows == 6)
+        for (; row + 6 <= last_row; row += 6) kernel.template run<6>(row, finish);
     for (; row + 4 <= last_row; row += 4) kernel.template run<4>(row, finish);
     switch (last_row - row) {
         case 3: kernel.template run<3>(row, finish); break;
@@ -255,7 +264,7 @@ inline void over_rows(int64_t first_row, int64_t last_row, const Kernel &kernel,
 }
 
 template <int kStorage, bool kExact> struct PanelKernel {
-    static constexpr int kMostRows = 4;
+    static constexpr int kMostRows = kStorage <= kF16 ? 6 : 4;
 
     const Matrix &w;
     const Inputs &x;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
-#include <vector>
 
 namespace headrace {
 
@@ -37,7 +36,6 @@ struct Workspace {
     Buffer<float> hidden, normed, qkv, attended, active, scales, sums, ordered;
     Buffer<int8_t> codes8;
     Buffer<int16_t> codes16;
-    std::vector<std::vector<float>> scores;  // One for each thread
 };
 
 }  // namespace headrace
