@@ -13,6 +13,7 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fused_runner import FusedRunner
 from headrace.engine.held_memory import HeldMemory
 from headrace.engine.kernels.cpu.kv_arena import KvArena, block_bytes
+from headrace.engine.kernels.cpu.memory import give_back_freed
 from headrace.engine.kernels.cpu.shared_context import shared_context
 from headrace.engine.loader.weight_record import WeightRecord
 from headrace.engine.loader.weight_source import open_weights
@@ -132,6 +133,7 @@ def _fused_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> 
         weights = read_fused_weights(model, open_weights(source, model.quantization, bits), exact=config.exact)
         if path is not None:
             save_packed(path, weights)
+        give_back_freed()
     return weights
 
 
