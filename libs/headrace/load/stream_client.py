@@ -96,5 +96,5 @@ async def _read_events(reader: asyncio.StreamReader, record: StreamRecord) -> No
                 raise Unavailable(event.decode(errors="replace"))
             if b'"text":"' in event and b'"choices":[{' in event:
                 record.token_times.append(now)
-            elif b'"completion_tokens":' in event:
+            if b'"completion_tokens":' in event:
                 record.output_token_count = json.loads(event[6:])["usage"]["completion_tokens"]
