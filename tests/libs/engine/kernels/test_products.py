@@ -43,6 +43,7 @@ def test_plain_weights(dtype: torch.dtype, out_size: int, in_size: int, group: i
 @pytest.mark.parametrize("ordered", [True, False])
 def test_codes(bits: int, out_size: int, in_size: int, group: int, ordered: bool, exact: bool, bound: float) -> None:
     """Quantised inputs cost half a percent of the length of a random result, as one would expect of 8 bits."""
+    torch.manual_seed(0)
     matrix = random_matrix(bits, out_size, in_size, group, ordered)
     inputs = torch.randn(19, in_size)
     bias, residual = torch.randn(out_size), torch.randn(19, out_size)
