@@ -20,8 +20,10 @@ STREAM_TOKENS = 1000
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """Two workers with the bundled model."""
-    with running_platform(tmp_path_factory.mktemp("faults"), ["--replicas", "2"]) as platform:
+    """Two workers with the bundled model, held back to a pace at which a stream can still be caught."""
+    folder = tmp_path_factory.mktemp("faults")
+    (folder / "slow.toml").write_text('[worker]\nkernels = "torch"\nspeculation = "off"\n')
+    with running_platform(folder, ["--replicas", "2", "--config", str(folder / "slow.toml")]) as platform:
         yield platform
 
 

@@ -1,14 +1,37 @@
-"""Tells two models that make embeddings apart by what they make."""
+"""Tells two models apart by what they make of a fixed input."""
 
 import struct
 from hashlib import blake2b
 
-from headrace.engine.engine import Engine
+import torch
+
+from headrace.engine.engine import Engine, EngineSpec
+from headrace.engine.load_runner import Runner
 from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.sequence import Sequence
+from headrace.engine.step_plan import Chunk, StepPlan
 
 PROBE_LENGTH = 64
 PROBE_STRIDE = 7919
 """A prime, so that the probe's tokens come from all over the vocabulary."""
+
+
+TEXT_PROBE_LENGTH = 8
+
+
+@torch.inference_mode()
+def text_fingerprint_of(runner: Runner, spec: EngineSpec) -> str:
+    """Digest of the logits that follow a few fixed tokens, bit by bit: other weights, or another precision of weights,
+    products or KV make another one. The KV cache must be in nobody's use."""
+    length = min(TEXT_PROBE_LENGTH, spec.block_size, spec.max_model_len)
+    sequence = Sequence(
+        EngineRequest("fingerprint", _probe(length, spec), SamplingParams()), 0, 0, frozenset(), spec.max_model_len
+    )
+    sequence.block_table = [0]
+    logits = runner.run(StepPlan((Chunk(sequence, 0, length),))).values
+    digest = _digest(spec, logits.cpu().numpy().tobytes())
+    runner.clear([0])
+    return digest
 
 
 def fingerprint_of(engine: Engine) -> str:
@@ -19,11 +42,18 @@ def fingerprint_of(engine: Engine) -> str:
     """
     spec = engine.spec
     length = min(PROBE_LENGTH, spec.max_model_len)
-    probe = tuple(index * PROBE_STRIDE % spec.vocab_size for index in range(1, length + 1))
-    engine.add(EngineRequest("fingerprint", probe, SamplingParams()))
+    engine.add(EngineRequest("fingerprint", _probe(length, spec), SamplingParams()))
     vector: tuple[float, ...] = ()
     while engine.has_work():
         for delta in engine.step():
             vector = delta.embedding
+    return _digest(spec, struct.pack(f"<{len(vector)}f", *vector))
+
+
+def _probe(length: int, spec: EngineSpec) -> tuple[int, ...]:
+    return tuple(index * PROBE_STRIDE % spec.vocab_size for index in range(1, length + 1))
+
+
+def _digest(spec: EngineSpec, found: bytes) -> str:
     facts = f"{spec.architecture} {spec.vocab_size} {spec.parameter_count} ".encode()
-    return blake2b(facts + struct.pack(f"<{len(vector)}f", *vector), digest_size=16).hexdigest()
+    return blake2b(facts + found, digest_size=16).hexdigest()

@@ -16,6 +16,7 @@ from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.eviction import LEAST_CONTEXT
+from headrace.engine.fingerprint import text_fingerprint_of
 from headrace.engine.held_memory import HeldMemory
 from headrace.engine.load_runner import Runner, load_runner
 from headrace.engine.loader.gguf_file import is_gguf
@@ -88,7 +89,11 @@ class TorchEngine:
         )
         compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
         speculator = load_speculator(folder, config, spec)
-        spec = replace(spec, memory=model.memory + (HeldMemory() if speculator is None else speculator.memory))
+        spec = replace(
+            spec,
+            fingerprint=text_fingerprint_of(model.runner, spec),
+            memory=model.memory + (HeldMemory() if speculator is None else speculator.memory),
+        )
         return cls(spec, model.runner, compiler, speculator, prefix_cache=config.prefix_cache)
 
     @property

@@ -28,9 +28,14 @@ class WorkerSettings(ServiceSettings):
     exact: bool = False
     """Whether quantised weights are multiplied by inputs as they are. Otherwise inputs are rounded to 8 bits for it."""
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
-    """How keys and values are held. `auto`: as the model computes. int8 and fp8 have one scale per token and head."""
+    """How keys and values are held. int8 and fp8 have one scale per token and head. `auto`: int8 beside quantised
+    weights, unless `exact`; else as the model computes."""
+    kernels: Literal["auto", "torch"] = "auto"
+    """`torch` runs the model operation by operation even where the fused kernels could."""
+    packed_folder: Path | None = Path("~/.cache/headrace/packed")
+    """Where the weights of large models are kept as the kernels want them, which makes the next start quicker."""
     thread_count: int = Field(default=0, ge=0)
-    """Threads for tensor arithmetic. 0 takes all cores but one."""
+    """Threads for tensor arithmetic. 0 takes all cores, or all but one for models that run through torch."""
     max_model_length: int = Field(default=0, ge=0)
     """Longest prompt plus output, in tokens. 0 takes what the model was made for."""
     long_context: Literal["stop", "evict"] = "stop"

@@ -43,6 +43,8 @@ def _torch_engine(settings: WorkerSettings) -> Engine:
             device=settings.device,
             precision=None if settings.precision == "auto" else settings.precision,
             exact=settings.exact,
+            kernels=settings.kernels,
+            packed_cache=settings.packed_folder.expanduser() if settings.packed_folder else None,
             kv_precision=settings.kv_precision,
             thread_count=settings.thread_count or None,
             max_model_len=settings.max_model_length or None,

@@ -8,6 +8,8 @@ from engine_running import finish, request, run, tokens
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.batcher import MAX_SPECULATING
 from headrace.engine.engine_config import EngineConfig
+from headrace.engine.speculative.model_drafter import ModelDrafter
+from headrace.engine.speculative.step_cost import StepCost
 from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.engine.torch_engine import TorchEngine
 from headrace.tokenizer.text_model import TextModel
@@ -30,6 +32,13 @@ MODES: dict[str, dict[str, object]] = {
     "ngram": {"speculation": "on"},
     "draft": {"speculation": "on", "draft_folder": DRAFT},
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many guesses pay is measured. Here it is what is assumed before any measurement."""
+    monkeypatch.setattr(StepCost, "observe", lambda *_: None)
+    monkeypatch.setattr(ModelDrafter, "_measure", lambda *_: None)
 
 
 def engine(speculation: str, **config: object) -> TorchEngine:

@@ -1,0 +1,38 @@
+"""Answers are remembered under the fingerprint of what gave them."""
+
+from pathlib import Path
+
+import pytest
+from tiny_models import make_oracle
+
+from headrace.demo_model import CHECKPOINT, DRAFT
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.torch_engine import TorchEngine
+
+
+def fingerprint(folder: Path, **settings: object) -> str:
+    return TorchEngine.load(folder, EngineConfig(block_count=8, **settings)).spec.fingerprint  # type: ignore[arg-type]
+
+
+def test_it_is_the_same_at_every_start_and_for_any_number_of_threads() -> None:
+    first = fingerprint(CHECKPOINT)
+    assert first
+    assert fingerprint(CHECKPOINT) == fingerprint(CHECKPOINT, thread_count=1) == first
+
+
+def test_other_weights_and_precisions_have_others() -> None:
+    settings: list[dict[str, object]] = [
+        {},
+        {"precision": "int8"},
+        {"precision": "int4"},
+        {"precision": "int4", "exact": True},
+        {"precision": "int4", "kv_precision": "float32"},
+    ]
+    found = [fingerprint(CHECKPOINT, **each) for each in settings]
+    assert len({*found, fingerprint(DRAFT)}) == len(settings) + 1
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_short_context_is_enough(tmp_path: Path, length: int) -> None:
+    make_oracle(tmp_path, "grouped")
+    assert fingerprint(tmp_path, max_model_len=length)
