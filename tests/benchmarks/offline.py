@@ -22,86 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from tests.benchmarks.peers.shapes import SHAPES, write_checkpoint
 
 from headrace.cli.output import console, print_json
 
-LLAMA: dict[str, Any] = {"architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-5, "hidden_act": "silu"}
-SHAPES: dict[str, dict[str, Any]] = {
-    "tinyllama-1.1b": LLAMA
-    | {
-        "hidden_size": 2048,
-        "intermediate_size": 5632,
-        "num_hidden_layers": 22,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 4,
-        "vocab_size": 32000,
-        "max_position_embeddings": 2048,
-    },
-    "smollm2-135m": LLAMA
-    | {
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "vocab_size": 49152,
-        "max_position_embeddings": 8192,
-        "tie_word_embeddings": True,
-    },
-    "qwen3-0.6b": LLAMA
-    | {
-        "architectures": ["Qwen3ForCausalLM"],
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "vocab_size": 151936,
-        "max_position_embeddings": 40960,
-        "tie_word_embeddings": True,
-    },
-}
 BATCHES = (1, 4, 16)
 PREFILL_TOKENS = 512
-
-
-def write_checkpoint(folder: Path, shape: str) -> None:
-    """A checkpoint of that shape in bf16, one shard per layer."""
-    import torch
-    from safetensors.torch import save_file
-
-    config = SHAPES[shape]
-    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16", "eos_token_id": 2}))
-    hidden, inner = config["hidden_size"], config["intermediate_size"]
-    head = config.get("head_dim") or hidden // config["num_attention_heads"]
-    query, kv = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
-    sizes = {"self_attn.q_proj": (query, hidden), "self_attn.k_proj": (kv, hidden), "self_attn.v_proj": (kv, hidden)}
-    sizes |= {"self_attn.o_proj": (hidden, query), "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden)}
-    sizes |= {"mlp.down_proj": (hidden, inner)}
-    weight_map: dict[str, str] = {}
-
-    def save(name: str, tensors: dict[str, Any]) -> None:
-        save_file(tensors, folder / name)
-        weight_map.update(dict.fromkeys(tensors, name))
-
-    def random(*shape: int) -> Any:
-        return (torch.randn(*shape) * 0.02).bfloat16()
-
-    for index in range(config["num_hidden_layers"]):
-        prefix = f"model.layers.{index}"
-        tensors = {f"{prefix}.{name}.weight": random(*size) for name, size in sizes.items()}
-        for norm in ("input_layernorm", "post_attention_layernorm"):
-            tensors[f"{prefix}.{norm}.weight"] = torch.ones(hidden, dtype=torch.bfloat16)
-        if "Qwen3" in config["architectures"][0]:
-            tensors |= {f"{prefix}.self_attn.{x}_norm.weight": torch.ones(head).bfloat16() for x in "qk"}
-        save(f"layer-{index}.safetensors", tensors)
-    top = {"model.embed_tokens.weight": random(config["vocab_size"], hidden)}
-    top["model.norm.weight"] = torch.ones(hidden, dtype=torch.bfloat16)
-    if not config.get("tie_word_embeddings"):
-        top["lm_head.weight"] = random(config["vocab_size"], hidden)
-    save("top.safetensors", top)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
 
 
 def measure(folder: Path, precision: str, threads: int, output_tokens: int) -> dict[str, float]:
@@ -150,7 +76,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     """Interleaved rounds over all precisions."""
     rows: dict[str, list[dict[str, float]]] = {precision: [] for precision in arguments.precision}
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as name:
-        write_checkpoint(Path(name), arguments.shape)
+        write_checkpoint(Path(name), SHAPES[arguments.shape])
         for _ in range(arguments.rounds):
             for precision, found in rows.items():
                 found.append(measure_apart(Path(name), precision, arguments.threads, arguments.output_tokens))

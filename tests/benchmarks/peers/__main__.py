@@ -24,11 +24,12 @@ from tests.benchmarks.peers.environment import llama_cpp_tools, openvino_python
 from tests.benchmarks.peers.gguf_checkpoint import write_gguf
 from tests.benchmarks.peers.probe import read_bandwidth
 from tests.benchmarks.peers.shapes import read_shape, write_checkpoint
+from tests.benchmarks.peers.workload import MEMORY
 
 from headrace.cli.output import console, print_json
 
 Measure = Callable[[], dict[str, float]]
-LESS_IS_BETTER = ("seconds to load", "peak memory, MiB")
+LESS_IS_BETTER = ("seconds to load", MEMORY)
 US = "headrace"
 
 
@@ -43,20 +44,20 @@ def run_json(command: list[str], folder: Path | None = None) -> dict[str, float]
 def make_peers(arguments: argparse.Namespace) -> Mapping[str, Measure]:
     """What measures each engine. Writes the checkpoints first."""
     config, folder = read_shape(arguments.shape), arguments.folder
-    name = Path(arguments.shape).stem
+    name = arguments.shape.replace("/", "_")
     checkpoint, gguf_file = folder / name, folder / f"{name}.gguf"
-    threads = str(arguments.threads)
+    threads, most = str(arguments.threads), str(arguments.most_tokens)
     if not (checkpoint / "config.json").exists():
         write_checkpoint(checkpoint, config)
     if not gguf_file.exists():
         write_gguf(gguf_file, config)
     ours = [sys.executable, "-m", "tests.benchmarks.peers.headrace_engine", str(checkpoint), threads]
-    peers: dict[str, Measure] = {US: lambda: run_json([*ours, str(folder / "packed")])}
+    peers: dict[str, Measure] = {US: lambda: run_json([*ours, str(folder / "packed"), most])}
     if "llama.cpp" in arguments.peers:
         tool = llama_cpp_tools(folder) / "llama-batched-bench"
-        peers["llama.cpp"] = lambda: llama_cpp.measure(tool, gguf_file, arguments.threads)
+        peers["llama.cpp"] = lambda: llama_cpp.measure(tool, gguf_file, arguments.threads, arguments.most_tokens)
     if "openvino" in arguments.peers:
-        command = [str(openvino_python(folder)), "openvino_engine.py", str(gguf_file), threads]
+        command = [str(openvino_python(folder)), "openvino_engine.py", str(gguf_file), threads, most]
         peers["openvino"] = lambda: run_json(command, Path(__file__).parent)
     return peers
 
@@ -108,6 +109,7 @@ def main() -> None:
     parser.add_argument("--shape", default="tinyllama-1.1b")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--most-tokens", type=int, default=12000, help="leave out tasks with more prompt tokens in all")
     parser.add_argument("--peers", nargs="*", default=["llama.cpp", "openvino"])
     parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "headrace-peers")
     arguments = parser.parse_args()

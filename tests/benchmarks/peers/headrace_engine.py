@@ -1,15 +1,16 @@
-"""Measures our engine, in a process of its own:  python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS
+"""Measures our engine, in a process of its own:
 
-Prints one JSON line: the rate of each task of the workload, seconds to load, and peak memory.
+    python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS CACHE MOST_TOKENS
+
+Prints one JSON line: the rate of each task of the workload, seconds to load, and memory.
 """
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
 
-from tests.benchmarks.peers.workload import DECODES, PREFILL, PREFILL_TOKENS, prompt
+from tests.benchmarks.peers.workload import MEMORY, PREFILL, PREFILL_TOKENS, decodes, peak_memory, prompt
 
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import EngineRequest, SamplingParams
@@ -43,11 +44,12 @@ def main() -> None:
     engine = TorchEngine.load(folder, config)
     found = {"seconds to load": time.monotonic() - started}
     run(engine, 1, 16, 2)
+    memory = peak_memory()
     found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
-    for task in DECODES:
+    for task in decodes(int(sys.argv[-1])):
         _, seconds = run(engine, task.count, task.prompt_tokens, task.output_tokens)
         found[task.name] = task.count * (task.output_tokens - 1) / seconds
-    found["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    found[MEMORY] = memory
     print(json.dumps(found))
 
 

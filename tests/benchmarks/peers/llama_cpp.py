@@ -1,31 +1,43 @@
 """Measures llama.cpp by its own `llama-batched-bench`."""
 
 import json
-import resource
 import subprocess
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from tests.benchmarks.peers.workload import DECODES, PREFILL, PREFILL_TOKENS
+from tests.benchmarks.peers.workload import MEMORY, PREFILL, PREFILL_TOKENS, decodes, peak_memory
 
 
 def _bench(tool: Path, model: Path, threads: int, prompt: int, outputs: int, count: int) -> dict[str, float]:
+    """What it says of itself, and the largest memory that it had."""
     context = str((prompt + outputs) * count + 64)
     command = [str(tool), "-m", str(model), "-c", context, "-b", "2048", "-ub", "512", "-t", str(threads)]
     command += ["-tb", str(threads), "-npp", str(prompt), "-ntg", str(outputs), "-npl", str(count)]
     command += ["--output-format", "jsonl"]
-    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900).stdout
-    return dict(json.loads(next(line for line in output.splitlines() if line.startswith("{"))))
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
+        memory = 0.0
+        while process.poll() is None:
+            with suppress(OSError, StopIteration):
+                memory = max(memory, peak_memory(process.pid))
+            time.sleep(0.02)
+        output.seek(0)
+        lines = [line for line in output if line.startswith("{")]
+    if process.returncode or not lines:
+        raise RuntimeError(f"{command} failed with {process.returncode}")
+    return dict(json.loads(lines[0])) | {"peak_mib": memory}
 
 
-def measure(tool: Path, model: Path, threads: int) -> dict[str, float]:
-    """The rate of each task of the workload, and the largest memory."""
+def measure(tool: Path, model: Path, threads: int, most_tokens: int) -> dict[str, float]:
+    """The rate of each task of the workload, and the memory of one short request."""
     started = time.monotonic()
-    _bench(tool, model, threads, 1, 1, 1)
+    small = _bench(tool, model, threads, 16, 2, 1)
     found = {"seconds to load": time.monotonic() - started}
     found[PREFILL] = _bench(tool, model, threads, PREFILL_TOKENS, 1, 1)["speed_pp"]
-    for task in DECODES:
+    for task in decodes(most_tokens):
         row = _bench(tool, model, threads, task.prompt_tokens, task.output_tokens, task.count)
         found[task.name] = row["speed_tg"]
-    found["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    found[MEMORY] = small["peak_mib"]
     return found

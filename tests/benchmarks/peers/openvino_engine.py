@@ -1,17 +1,16 @@
-"""Measures OpenVINO GenAI, with the Python of its environment:  python openvino_engine.py FILE.gguf THREADS
+"""Measures OpenVINO GenAI, with the Python of its environment:  python openvino_engine.py FILE.gguf THREADS MOST_TOKENS
 
 Prints one JSON line. Imports nothing of Headrace but the workload, whose folder is its own.
 """
 
 import json
-import resource
 import sys
 import time
 
 import numpy as np
 import openvino as ov
 import openvino_genai as genai
-from workload import DECODES, PREFILL, PREFILL_TOKENS, prompt
+from workload import MEMORY, PREFILL, PREFILL_TOKENS, decodes, peak_memory, prompt
 
 
 def run(pipeline, count, prompt_tokens, outputs):  # type: ignore[no-untyped-def]
@@ -44,11 +43,12 @@ def main() -> None:
     pipeline = genai.ContinuousBatchingPipeline(path, scheduler, "CPU", {"INFERENCE_NUM_THREADS": threads})
     found = {"seconds to load": time.monotonic() - started}
     run(pipeline, 1, 16, 2)
+    memory = peak_memory()
     found[PREFILL] = PREFILL_TOKENS / run(pipeline, 1, PREFILL_TOKENS, 1)[0]
-    for task in DECODES:
+    for task in decodes(int(sys.argv[-1])):
         _, seconds = run(pipeline, task.count, task.prompt_tokens, task.output_tokens)
         found[task.name] = task.count * (task.output_tokens - 1) / seconds
-    found["peak memory, MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    found[MEMORY] = memory
     print(json.dumps(found))
 
 

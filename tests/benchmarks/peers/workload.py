@@ -25,3 +25,18 @@ DECODES = (Decode(1, 16), Decode(4, 16), Decode(16, 16), Decode(1, 1500), Decode
 def prompt(index: int, token_count: int) -> list[int]:
     """Different for each sequence, so that nothing can be shared."""
     return [(index * 31 + position * 7) % 1000 + 300 for position in range(token_count)]
+
+
+MEMORY = "memory of one request, MiB"
+"""Resident at most, with the model loaded and one short request served."""
+
+
+def decodes(most_tokens: int) -> tuple[Decode, ...]:
+    """Those whose prompts have no more tokens in all: long ones take minutes on a small machine."""
+    return tuple(task for task in DECODES if task.count * task.prompt_tokens <= most_tokens)
+
+
+def peak_memory(pid: int | str = "self") -> float:
+    """MiB that a process has had resident at most. What its parent had before the start does not count."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
