@@ -44,7 +44,7 @@ def prompt_logits(engine: TorchEngine, prompt: tuple[int, ...]) -> torch.Tensor:
     class Recorder:
         def run(self, plan: StepPlan) -> StepLogits:
             logits = runner.run(plan)
-            parts.append(logits.values[len(logits.sampling) :])
+            parts.append(logits.values[len(logits.sampling) :].clone())
             return logits
 
     engine._runner = Recorder()
