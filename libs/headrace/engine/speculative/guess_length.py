@@ -1,7 +1,5 @@
 """How many guesses of one kind pay for one sequence (Leviathan et al., 2023, section 3.3, with measured costs)."""
 
-from collections.abc import Callable
-
 MEMORY = 0.85
 """What a guess's outcome still counts after the next step's."""
 PROBE_LENGTH = 2
@@ -29,10 +27,11 @@ class GuessLength:
         """Probability that a guess is right whose predecessors were."""
         return self._right / self._tested
 
-    def choose(self, token_count: int, limit: int, cost: Callable[[int], float]) -> tuple[int, float]:
+    def choose(self, token_count: int, limit: int, plain_cost: float, guess_cost: float) -> tuple[int, float]:
         """The length of the guesses, at most `limit`, and by what factor they are expected to speed up.
 
-        `token_count` is the length of the text; `cost(k)` gives the seconds of a step with k guesses.
+        `token_count` is the length of the text, `plain_cost` the seconds of a step without guesses, and `guess_cost`
+        what each of them adds.
         """
         if token_count < self._paused_until:
             return 0, 1.0
@@ -40,7 +39,7 @@ class GuessLength:
             self._paused_until = 0
             self._right, self._tested = self._first, 1.0
             return min(limit, PROBE_LENGTH), LEAST_GAIN
-        length, gain = max(((k, self._gain(k, cost)) for k in range(limit + 1)), key=lambda option: option[1])
+        length, gain = self._best(limit, plain_cost, guess_cost)
         if length and gain >= LEAST_GAIN:
             return length, gain
         if limit:
@@ -55,7 +54,14 @@ class GuessLength:
         if accepted_count == guess_count:
             self._pause = FIRST_PAUSE
 
-    def _gain(self, length: int, cost: Callable[[int], float]) -> float:
-        """Tokens per second relative to no guesses."""
-        tokens = sum(self.acceptance**k for k in range(length + 1))
-        return tokens * cost(0) / cost(length)
+    def _best(self, limit: int, plain_cost: float, guess_cost: float) -> tuple[int, float]:
+        """The length with the most tokens per second, and how many times as many those are as without guesses."""
+        best, best_gain = 0, 1.0
+        likelihood = tokens = 1.0
+        for length in range(1, limit + 1):
+            likelihood *= self.acceptance
+            tokens += likelihood
+            gain = tokens * plain_cost / (plain_cost + length * guess_cost)
+            if gain > best_gain:
+                best, best_gain = length, gain
+        return best, best_gain

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from headrace.engine.held_memory import HeldMemory
 from headrace.engine.sequence import Sequence
@@ -11,6 +10,9 @@ from headrace.engine.speculative.guess_length import GuessLength
 from headrace.engine.speculative.model_drafter import ModelDrafter
 from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.speculative.step_cost import StepCost
+
+ALIKE = 8
+"""Steps of one size in a row that are all measured. Then every one in as many."""
 
 
 @dataclass(slots=True)
@@ -40,10 +42,14 @@ class Speculator:
         self.memory = memory or HeldMemory()
         self._step_cost = StepCost()
         self._guessers: dict[Sequence, _Guesser] = {}
+        self._last_token_count = self._alike_count = 0
 
     def observe_step(self, token_count: int, seconds: float) -> None:
-        """Learns how long the model took for a step of decodes and their guesses."""
-        self._step_cost.observe(token_count, seconds)
+        """Learns how long the model took for a step of decodes and their guesses. Of many alike, a few will do."""
+        self._alike_count = self._alike_count + 1 if token_count == self._last_token_count else 0
+        self._last_token_count = token_count
+        if self._alike_count < ALIKE or self._alike_count % ALIKE == 0:
+            self._step_cost.observe(token_count, seconds)
 
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
         guesses: Guesses = {}
@@ -51,6 +57,8 @@ class Speculator:
         for sequence, limit in limits.items():
             guesser = self._guessers.setdefault(sequence, _Guesser())
             found = self._look_up(guesser, sequence, limit)
+            if self._model is None and not any(found.values()):
+                continue
             source, length = self._choose(guesser, sequence, found, limit, len(limits))
             guesser.source, guesser.guess_count = source, length
             if source == "model":
@@ -98,14 +106,11 @@ class Speculator:
         options = {source: (len(guesses), 0.0) for source, guesses in found.items()}
         if self._model is not None:
             options["model"] = (min(limit, self._model.room(sequence)), self._model.seconds_per_guess)
+        plain_cost, next_cost = self._step_cost(company), self._step_cost(company + 1)
         best, best_length, best_gain = "", 0, 1.0
         for source, (available, guess_seconds) in options.items():
-            cost = partial(self._seconds, company, guess_seconds)
-            length, gain = guesser.lengths[source].choose(sequence.token_count, available, cost)
+            guess_cost = next_cost - plain_cost + guess_seconds
+            length, gain = guesser.lengths[source].choose(sequence.token_count, available, plain_cost, guess_cost)
             if length and gain > best_gain:
                 best, best_length, best_gain = source, length, gain
         return best, best_length
-
-    def _seconds(self, company: int, guess_seconds: float, length: int) -> float:
-        """What a step of `company` decodes costs in which one of them has `length` guesses."""
-        return self._step_cost(company + length) + length * guess_seconds

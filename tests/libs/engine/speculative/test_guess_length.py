@@ -6,44 +6,43 @@ from headrace.engine.speculative.guess_length import FIRST_PAUSE, PROBE_LENGTH, 
 from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.speculative.step_cost import StepCost
 
-
-def cheap(length: int) -> float:
-    return 1 + 0.05 * length
+CHEAP = (1.0, 0.05)
+"""A step, and each guess in it."""
 
 
 def test_good_guesses_become_longer() -> None:
     length = GuessLength(acceptance=0.5)
-    first, _ = length.choose(10, 8, cheap)
+    first, _ = length.choose(10, 8, *CHEAP)
     for _ in range(20):
         length.observe(4, 4)
-    longest, gain = length.choose(10, 8, cheap)
+    longest, gain = length.choose(10, 8, *CHEAP)
     assert longest == 8 > first > 0
     assert gain > 4
 
 
 def test_guesses_that_cost_what_they_gain_are_not_made() -> None:
     length = GuessLength(acceptance=0.5)
-    assert length.choose(10, 8, lambda count: 1 + 0.6 * count) == (0, 1.0)
+    assert length.choose(10, 8, 1.0, 0.6) == (0, 1.0)
 
 
 def test_a_pause_follows_bad_guesses_then_a_short_probe_then_a_longer_pause() -> None:
     length = GuessLength(acceptance=0.5)
     for _ in range(20):
         length.observe(2, 0)
-    assert length.choose(100, 8, cheap)[0] == 0
-    assert length.choose(100 + FIRST_PAUSE - 1, 8, cheap)[0] == 0
-    assert length.choose(100 + FIRST_PAUSE, 8, cheap)[0] == PROBE_LENGTH
+    assert length.choose(100, 8, *CHEAP)[0] == 0
+    assert length.choose(100 + FIRST_PAUSE - 1, 8, *CHEAP)[0] == 0
+    assert length.choose(100 + FIRST_PAUSE, 8, *CHEAP)[0] == PROBE_LENGTH
     for _ in range(20):
         length.observe(2, 0)
-    assert length.choose(200, 8, cheap)[0] == 0
-    assert length.choose(200 + 2 * FIRST_PAUSE - 1, 8, cheap)[0] == 0
-    assert length.choose(200 + 2 * FIRST_PAUSE, 8, cheap)[0] == PROBE_LENGTH
+    assert length.choose(200, 8, *CHEAP)[0] == 0
+    assert length.choose(200 + 2 * FIRST_PAUSE - 1, 8, *CHEAP)[0] == 0
+    assert length.choose(200 + 2 * FIRST_PAUSE, 8, *CHEAP)[0] == PROBE_LENGTH
 
 
 def test_nothing_to_guess_from_is_no_reason_to_pause() -> None:
     length = GuessLength(acceptance=0.5)
-    assert length.choose(10, 0, cheap)[0] == 0
-    assert length.choose(11, 8, cheap)[0] > 0
+    assert length.choose(10, 0, *CHEAP)[0] == 0
+    assert length.choose(11, 8, *CHEAP)[0] > 0
 
 
 def test_step_cost_is_a_line_through_the_measurements() -> None:
