@@ -1,11 +1,13 @@
 """Keys and values of all blocks, in the layout of the kernels: keys [kv heads, blocks, head, block size], so that
 sixteen tokens lie side by side, and values [kv heads, blocks, block size, head]."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from headrace.engine.kernels.cpu.memory import allocate
 from headrace.engine.kernels.cpu.storage import Storage
 
 DTYPES = {
@@ -65,6 +67,10 @@ class KvArena:
 
     def _layer(self) -> KvLayerArena:
         sizes, dtype = (self.block_size, self._head_size), DTYPES[self.storage]
-        scales = [torch.zeros((*self._heads, sizes[0])) if self.storage in SCALED else None for _ in range(2)]
-        keys = torch.zeros((*self._heads, *reversed(sizes)), dtype=dtype)
-        return KvLayerArena(keys, torch.zeros((*self._heads, *sizes), dtype=dtype), *scales)
+        scales = [self._zeros(torch.float32, sizes[0]) if self.storage in SCALED else None for _ in range(2)]
+        return KvLayerArena(self._zeros(dtype, *reversed(sizes)), self._zeros(dtype, *sizes), *scales)
+
+    def _zeros(self, dtype: torch.dtype, *sizes: int) -> Tensor:
+        """[kv heads, blocks, *sizes]."""
+        shape = (*self._heads, *sizes)
+        return allocate(math.prod(shape) * dtype.itemsize).view(dtype).view(shape)
