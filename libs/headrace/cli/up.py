@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,6 +25,33 @@ from headrace.supervisor.state import DEFAULT_FOLDER, StateFolder
 _STYLES = {"ready": "green", "starting": "yellow", "restarting": "red", "stopped": "dim"}
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ModelFlags:
+    """How models are run."""
+
+    device: str = "cpu"
+    """Torch device of the workers, such as cpu or cuda:0."""
+    precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto"
+    """How weights are held; int8 and int4 round plain weights while they are loaded."""
+    kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
+    """How keys and values are held; int8 and fp8 take a quarter of the memory of float32."""
+    exact: bool = False
+    """Multiply quantised weights by inputs as they are, instead of rounding those to 8 bits: slower."""
+    long_context: Literal["stop", "evict"] = "stop"
+    """What happens at the context's end: stop, or evict, which goes on with the text's first tokens and the last ones,
+    so that an output may be longer than the context."""
+    draft: tuple[str, ...] = ()
+    """A small model of the same family that guesses ahead for a model: NAME=SOURCE, or SOURCE if there is one model.
+    The text stays the same, bit for bit."""
+    lora: tuple[str, ...] = ()
+    """A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
+    several models."""
+
+
+_MODEL_FLAGS = ModelFlags()
+
+
 def up(
     *models: str,
     http_port: int = 8000,
@@ -33,13 +61,7 @@ def up(
     config: Path | None = None,
     nats: str = "",
     engine: Literal["torch", "sim"] = "torch",
-    device: str = "cpu",
-    precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto",
-    kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto",
-    exact: bool = False,
-    long_context: Literal["stop", "evict"] = "stop",
-    draft: tuple[str, ...] = (),
-    lora: tuple[str, ...] = (),
+    run: ModelFlags = _MODEL_FLAGS,
     strict: bool = False,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     otlp_endpoint: str = "",
@@ -57,16 +79,7 @@ def up(
         config: TOML file with a table per service, for everything else.
         nats: A running NATS to use, such as nats://host:4222. Else one is started.
         engine: torch, or sim, which plays a model without weights.
-        device: Torch device of the workers, such as cpu or cuda:0.
-        precision: How weights are held; int8 and int4 round plain weights while they are loaded.
-        kv_precision: How keys and values are held; int8 and fp8 take a quarter of the memory of float32.
-        exact: Multiply quantised weights by inputs as they are, instead of rounding those to 8 bits: slower.
-        long_context: What happens at the context's end: stop, or evict, which goes on with the text's first tokens and
-            the last ones, so that an output may be longer than the context.
-        draft: A small model of the same family that guesses ahead for a model: NAME=SOURCE, or SOURCE if there is
-            one model. The text stays the same, bit for bit.
-        lora: A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there
-            are several models.
+        run: How models are run.
         strict: Refuse request fields that nobody knows.
         log_level: Least severe level that is logged.
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
@@ -77,18 +90,18 @@ def up(
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
     options = PlatformOptions(
-        models=resolve(models, draft, lora),
+        models=resolve(models, run.draft, run.lora),
         http_port=http_port,
         grpc_port=grpc_port,
         replicas=replicas,
         nats_url=nats,
         config_file=config.absolute() if config else None,
         engine=engine,
-        device=device,
-        precision=precision,
-        kv_precision=kv_precision,
-        exact=exact,
-        long_context=long_context,
+        device=run.device,
+        precision=run.precision,
+        kv_precision=run.kv_precision,
+        exact=run.exact,
+        long_context=run.long_context,
         strict=strict,
         log_level=log_level,
         otlp_endpoint=otlp_endpoint,
