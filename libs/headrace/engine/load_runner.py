@@ -108,11 +108,10 @@ def _load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     weights = _fused_weights(source, model, config)
     decoder = FusedDecoder(model, max_len, weights, exact=config.exact)
     storage = choose_kv_storage(config, coded=weights.is_coded)
-    shape = (model.kv_head_count, model.head_size, config.block_size)
-    bytes_per_block = block_bytes(storage, model.layer_count, *shape)
+    layers, heads, head_size = model.layer_count, model.kv_head_count, model.head_size
+    bytes_per_block = block_bytes(storage, layers, heads, head_size, config.block_size)
     block_count = choose_block_count(config, max_len, bytes_per_block, torch.device("cpu"))
-    heads, head_size, block_size = shape
-    arena = KvArena(model.layer_count, block_count, block_size, heads, head_size, storage)
+    arena = KvArena(layers, block_count, config.block_size, heads, head_size, storage)
     # torch is left with sampling: more threads of its own would only spin beside those of the kernels.
     torch.set_num_threads(1)
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
