@@ -21,17 +21,11 @@ from headrace.engine.loader.weight_record import WeightRecord
 from headrace.engine.loader.weights import Weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
-from headrace.engine.placement import (
-    ROUNDED_BITS,
-    build_cache,
-    choose_device,
-    choose_max_len,
-    choose_precision,
-    describe_precision,
-)
+from headrace.engine.placement import ROUNDED_BITS, choose_max_len, describe_precision
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams
 from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Sample, StepPlan
+from headrace.engine.torch_placement import build_cache, choose_device, choose_precision
 from headrace.errors.tree import Unsupported
 
 _ONE_TOKEN = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)

@@ -18,14 +18,9 @@ from headrace.engine.loader.sentence_transformer import SentenceSettings, read_s
 from headrace.engine.loader.weights import Weights
 from headrace.engine.models.encoder import Encoder
 from headrace.engine.models.encoder_config import EncoderConfig
-from headrace.engine.placement import (
-    ROUNDED_BITS,
-    choose_device,
-    choose_max_len,
-    choose_precision,
-    describe_precision,
-)
+from headrace.engine.placement import ROUNDED_BITS, choose_max_len, describe_precision
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.torch_placement import choose_device, choose_precision
 from headrace.errors.tree import InvalidRequest
 
 

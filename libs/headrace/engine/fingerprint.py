@@ -3,11 +3,9 @@
 import struct
 from hashlib import blake2b
 
-import torch
-
 from headrace.engine.engine import Engine, EngineSpec
-from headrace.engine.load_runner import Runner
 from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.runner import Runner
 from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Chunk, StepPlan
 
@@ -19,7 +17,6 @@ PROBE_STRIDE = 7919
 TEXT_PROBE_LENGTH = 8
 
 
-@torch.inference_mode()
 def text_fingerprint_of(runner: Runner, spec: EngineSpec) -> str:
     """Digest of the logits that follow a few fixed tokens, bit by bit: other weights, or another precision of weights,
     products or KV make another one. The KV cache must be in nobody's use."""
@@ -29,7 +26,7 @@ def text_fingerprint_of(runner: Runner, spec: EngineSpec) -> str:
     )
     sequence.block_table = [0]
     logits = runner.run(StepPlan((Chunk(sequence, 0, length),))).values
-    digest = _digest(spec, logits.cpu().numpy().tobytes())
+    digest = _digest(spec, runner.sampler.in_host_memory(logits).tobytes())
     runner.clear([0])
     return digest
 

@@ -2,14 +2,14 @@
 
 from array import array
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.context import Floats, KernelContext
 from headrace.engine.kernels.cpu.kv_arena import KvArena
-from headrace.engine.kernels.cpu.library import address
+from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.structures import Step
 from headrace.engine.models.fused_decoder import FusedDecoder
+from headrace.engine.sampling.kernel_sampler import KernelSampler
 from headrace.engine.step_logits import LogitRows, StepLogits
 from headrace.engine.step_plan import StepPlan
 
@@ -18,10 +18,11 @@ class FusedRunner:
     """Lays the chunks of a step out for the kernels."""
 
     def __init__(self, decoder: FusedDecoder, arena: KvArena, context: KernelContext) -> None:
+        self.sampler = KernelSampler(context)
         self._decoder = decoder
         self._arena = arena
         self._context = context
-        self._buffer = torch.empty(0, decoder.vocab_size)
+        self._buffer = np.empty((0, decoder.vocab_size), np.float32)
         decoder.bind(arena)
 
     def run(self, plan: StepPlan) -> StepLogits:
@@ -51,8 +52,8 @@ class FusedRunner:
         self._arena.allocate()
         self._decoder.bind(self._arena)
 
-    def _logits(self, row_count: int) -> Tensor:
+    def _logits(self, row_count: int) -> Floats:
         """[rows, vocabulary], the same memory every time: fresh pages would cost more than the step's own work."""
         if row_count > len(self._buffer):
-            self._buffer = torch.empty(row_count, self._decoder.vocab_size)
+            self._buffer = np.empty((row_count, self._decoder.vocab_size), np.float32)
         return self._buffer[:row_count]

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from headrace.engine.decoder_embedding_engine import DecoderEmbeddingEngine
-from headrace.engine.encoder_engine import EncoderEngine
 from headrace.engine.engine import Engine
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.loader.gguf_file import is_gguf
+from headrace.engine.loader.gguf_path import is_gguf
 from headrace.engine.loader.model_config import read_json
-from headrace.engine.loader.sentence_transformer import has_sentence_settings
+from headrace.engine.loader.sentence_files import has_sentence_settings
 from headrace.engine.models.registry import ENCODER_FAMILIES, HEADLESS
 from headrace.engine.torch_engine import TorchEngine
 from headrace.errors.tree import Unsupported
@@ -26,4 +24,8 @@ def load_engine(source: Path, config: EngineConfig) -> Engine:
         return TorchEngine.load(source, config)
     if config.adapters:
         raise Unsupported(f"{source} makes embeddings; adapters are only for models that make text.")
+    # Import torch, which text models can do without.
+    from headrace.engine.decoder_embedding_engine import DecoderEmbeddingEngine
+    from headrace.engine.encoder_engine import EncoderEngine
+
     return EncoderEngine.load(source, config) if is_encoder else DecoderEmbeddingEngine.load(source, config)

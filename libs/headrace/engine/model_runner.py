@@ -13,6 +13,7 @@ from headrace.engine.attention.kv_cache import KvCache
 from headrace.engine.layers.linear import ROW_TILE
 from headrace.engine.models.decoder import Decoder
 from headrace.engine.models.step_tensors import StepTensors
+from headrace.engine.sampling.torch_sampler import TorchSampler
 from headrace.engine.step_logits import LogitRows, StepLogits
 from headrace.engine.step_plan import Chunk, StepPlan
 
@@ -55,6 +56,7 @@ class ModelRunner:
         adapters: AdapterSet | None = None,
     ) -> None:
         """Without `adapters`, what requests choose is passed over."""
+        self.sampler = TorchSampler()
         self._model = model
         self._cache = cache
         self._head_count = head_count
@@ -62,12 +64,14 @@ class ModelRunner:
         self._device = device
         self._adapters = adapters
 
+    @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks, writes their KV and returns the logits that the plan wants."""
         chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
         wanted = LogitRows.of(chunks)
         return wanted.filled(self._model(self._build(chunks, wanted.rows), self._cache))
 
+    @torch.inference_mode()
     def clear(self, blocks: list[int]) -> None:
         """Zeroes the KV of blocks whose content is not to be trusted."""
         self._cache.clear(blocks)
@@ -76,6 +80,7 @@ class ModelRunner:
         """Gives the memory of the KV cache back. Nothing can be run until `wake`."""
         self._cache.release()
 
+    @torch.inference_mode()
     def wake(self) -> None:
         """Takes memory for the KV cache again. It is empty."""
         self._cache.allocate()

@@ -3,8 +3,7 @@
 from collections.abc import Sequence as Chunks
 from dataclasses import dataclass
 
-from torch import Tensor
-
+from headrace.engine.sampling.sampler import Logits
 from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Chunk
 
@@ -13,7 +12,7 @@ from headrace.engine.step_plan import Chunk
 class StepLogits:
     """Logits of a step's rows, and which chunk each row belongs to."""
 
-    values: Tensor
+    values: Logits
     """fp32 [rows, vocabulary]: one row for each token that is sampled from, then the scored prompt rows."""
     sampling: tuple[Chunk, ...]
     """The chunk of each of the first rows."""
@@ -55,5 +54,5 @@ class LogitRows:
             first = end
         return cls(sampled + scored, tuple(sampling), tuple(scoring))
 
-    def filled(self, values: Tensor) -> StepLogits:
+    def filled(self, values: Logits) -> StepLogits:
         return StepLogits(values, self.sampling, self.scoring)

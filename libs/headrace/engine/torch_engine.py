@@ -7,10 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import torch
-from torch import Tensor
-
-from headrace.engine import sampler
 from headrace.engine.adapters.adapter_fingerprint import adapter_fingerprint
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
@@ -18,12 +14,14 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.eviction import LEAST_CONTEXT
 from headrace.engine.fingerprint import text_fingerprint_of
 from headrace.engine.held_memory import HeldMemory
-from headrace.engine.load_runner import Runner, load_runner
-from headrace.engine.loader.gguf_file import is_gguf
+from headrace.engine.load_runner import load_runner
+from headrace.engine.loader.gguf_path import is_gguf
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.placement import choose_max_len
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.runner import Runner
+from headrace.engine.sampling.sampler import Logits
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.load_speculator import load_speculator
 from headrace.engine.speculative.speculator import Speculator
@@ -177,7 +175,6 @@ class TorchEngine:
         self._batcher.cancel(sequence.request_id)
         self._failures.append(error)
 
-    @torch.inference_mode()
     def _compute(self, plan: StepPlan) -> dict[str, Sample]:
         """Runs the plan and samples from it, one Sample per chunk."""
         started = time.perf_counter()
@@ -186,7 +183,7 @@ class TorchEngine:
             self._speculator.observe_step(plan.token_count, time.perf_counter() - started)
         samples = {chunk.sequence.request_id: Sample() for chunk in plan.chunks}
         if len(logits.values):
-            best, peaks = sampler.likeliest(logits.values)
+            best, peaks = self._runner.sampler.likeliest(logits.values)
             self._sample(logits, best, samples)
             self._score(logits, samples)
             self._drop_failed(logits, [row for row, peak in enumerate(peaks) if not math.isfinite(peak)])
@@ -198,7 +195,7 @@ class TorchEngine:
         chunks = dict.fromkeys(logits.sampling)
         sequences = [sequence for chunk in chunks for sequence in chunk.sampled_sequences]
         rows = logits.values[: len(sequences)]
-        token_ids = sampler.sample(rows, sequences, best[: len(sequences)])
+        token_ids = self._runner.sampler.sample(rows, sequences, best[: len(sequences)])
         first = 0
         for chunk in chunks:
             sample, end = samples[chunk.sequence.request_id], first + 1 + len(chunk.draft)
@@ -209,7 +206,7 @@ class TorchEngine:
         self._add_logprobs(rows, sequences, token_ids, samples)
 
     def _add_logprobs(
-        self, rows: Tensor, sequences: list[Sequence], token_ids: list[int], samples: dict[str, Sample]
+        self, rows: Logits, sequences: list[Sequence], token_ids: list[int], samples: dict[str, Sample]
     ) -> None:
         """For every sampled token of the requests that want them."""
         wanted = [
@@ -219,7 +216,7 @@ class TorchEngine:
         ]
         if wanted:
             indices, counts = [index for index, _ in wanted], [count for _, count in wanted]
-            found = sampler.logprobs(rows[indices], [token_ids[index] for index in indices], counts)
+            found = self._runner.sampler.logprobs(rows[indices], [token_ids[index] for index in indices], counts)
             for index, logprob in zip(indices, found, strict=True):
                 samples[sequences[index].request_id].logprobs += (logprob,)
 
@@ -231,7 +228,8 @@ class TorchEngine:
             first += len(indices)
             count = chunk.sequence.request.sampling.prompt_logprob_count or 0
             prompt_ids = [chunk.sequence.token_ids[index] for index in indices]
-            samples[chunk.sequence.request_id].prompt_logprobs = sampler.logprobs(rows, prompt_ids, [count] * len(rows))
+            found = self._runner.sampler.logprobs(rows, prompt_ids, [count] * len(rows))
+            samples[chunk.sequence.request_id].prompt_logprobs = found
 
     def _drop_failed(self, logits: StepLogits, rows: list[int]) -> None:
         """Forgets the requests whose logits, in `rows`, are not finite, with everything that they put into the KV

@@ -11,7 +11,7 @@ import argparse
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from rich.table import Table
@@ -19,7 +19,9 @@ from tests.benchmarks.peers.probe import read_bandwidth
 
 from headrace.cli.output import console, print_json
 from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight, pack
+from headrace.engine.kernels.cpu.memory import allocate
+from headrace.engine.kernels.cpu.packed_weight import PackedWeight
+from headrace.engine.kernels.cpu.packing import pack
 from headrace.engine.quantization import round_to_nearest
 
 CODE_BITS = {"u4": 4, "s8": 8}
@@ -59,7 +61,7 @@ def make_copies(storage: str, out_size: int, in_size: int) -> list[PackedWeight]
 
 def measure(context: KernelContext, copies: Sequence[PackedWeight], rows: int, *, exact: bool) -> float:
     """Seconds of one product, the best of several repeats."""
-    inputs, best = torch.randn(rows, copies[0].in_size), float("inf")
+    inputs, best = torch.randn(rows, copies[0].in_size).numpy(), float("inf")
     for _ in range(REPEATS):
         count, started = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - started) < REPEAT_SECONDS or not count:
@@ -96,8 +98,9 @@ def show(rates: Sequence[Rate]) -> None:
 
 
 def _copy(weight: PackedWeight) -> PackedWeight:
-    facts = (weight.storage, weight.out_size, weight.in_size, weight.group)
-    return PackedWeight(weight.panels.clone(), *facts)
+    panels = allocate(weight.byte_count)
+    panels[:] = weight.panels
+    return replace(weight, panels=panels)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.engine.engine import EngineSpec
+from headrace.engine.sampling.torch_sampler import TorchSampler
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.drafter import Guesses
 from headrace.engine.step_logits import StepLogits
@@ -27,6 +28,7 @@ class TableRunner:
     """In place of a ModelRunner."""
 
     def __init__(self, table: NDArray[np.float64]) -> None:
+        self.sampler = TorchSampler()
         with np.errstate(divide="ignore"):
             self._logits = torch.from_numpy(np.maximum(np.log(table), -1e9)).float()
 

@@ -1,7 +1,7 @@
 """Ref counts, order of reuse, and what the prefix cache remembers."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.engine.block_hash import hash_blocks
@@ -82,6 +82,7 @@ def test_salts_never_share() -> None:
     assert not set(hash_blocks(range(32), 4, "a")) & set(hash_blocks(range(32), 4, "b"))
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_books_agree_after_any_operations(data: st.DataObject) -> None:
     pool = BlockPool(6)

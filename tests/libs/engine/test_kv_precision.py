@@ -12,8 +12,9 @@ from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.kernels.cpu.kv_arena import KvLayerArena
+from headrace.engine.kernels.cpu.kv_arena import KvShape
 from headrace.engine.kernels.cpu.library import load_kernels
+from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.request import TokenLogprob
 from headrace.engine.torch_engine import TorchEngine
 from headrace.errors.tree import ConfigError
@@ -23,6 +24,12 @@ pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler 
 
 PRECISIONS = ("bfloat16", "int8", "fp8")
 BLOCK_SIZE = 16
+DTYPES = {
+    Storage.F32: torch.float32,
+    Storage.BF16: torch.bfloat16,
+    Storage.S8: torch.int8,
+    Storage.FP8: torch.uint8,
+}
 TEXT = (
     "Continuous batching adds new requests to the running batch at every step and removes finished ones at once. "
     "A KV cache holds the keys and values of all tokens, so that each of them is computed only once. "
@@ -37,24 +44,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def first_layer(folder: Path, precision: str) -> tuple[KvLayerArena, int]:
-    """What the first layer keeps of a random text, which does not depend on how it is kept; and the text's length."""
+def first_layer(folder: Path, precision: str) -> tuple[KvShape, Tensor, int]:
+    """What the first layer keeps of a random text, which does not depend on how it is kept: its shape, bytes [blocks,
+    layer], and the text's length."""
     (prompt,) = make_prompts((100,), seed=5)
     config = EngineConfig(kv_precision=precision, block_count=8, block_size=BLOCK_SIZE, thread_count=1)
     engine = TorchEngine.load(folder, config)
     run(engine, request("r", prompt, max_tokens=1))
-    return engine._runner._arena.layers[0], len(prompt)
+    arena = engine._runner._arena
+    return arena.shape, torch.from_numpy(arena._memory[:, : arena.shape.layer_bytes].copy()), len(prompt)
 
 
-def rows(layer: KvLayerArena, length: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+def rows(shape: KvShape, layer: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """Keys and values [kv heads, tokens, head] as they lie in memory, and their scales [kv heads, tokens, 1]."""
-    heads, _, size, _ = layer.keys.shape
-    keys = layer.keys.transpose(2, 3).reshape(heads, -1, size)[:, :length]
-    values = layer.values.reshape(heads, -1, size)[:, :length]
-    if layer.key_scales is None or layer.value_scales is None:
-        return keys, values, None, None
-    scales = (each.reshape(heads, -1, 1)[:, :length] for each in (layer.key_scales, layer.value_scales))
-    return keys, values, *scales
+    heads, size, width = shape.kv_head_count, shape.head_size, shape.number_bytes
+    parts = layer.split([width, width, shape.scale_bytes, shape.scale_bytes], dim=1)
+    keys, values = (part.contiguous().view(DTYPES[shape.storage]) for part in parts[:2])
+    keys = keys.view(-1, heads, size, BLOCK_SIZE).transpose(2, 3)
+    found = [each.reshape(-1, heads, BLOCK_SIZE, size) for each in (keys, values)]
+    if shape.scale_bytes:
+        found += [part.contiguous().view(torch.float32).view(-1, heads, BLOCK_SIZE, 1) for part in parts[2:]]
+    in_order = [each.transpose(0, 1).flatten(1, 2)[:, :length] for each in found]
+    return in_order[0], in_order[1], *(in_order[2:] or (None, None))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -2,15 +2,21 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from engine_running import request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.engine import sampler
+from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.library import available, load_kernels
 from headrace.engine.request import SamplingParams
-from headrace.engine.sampling_draw import uniform
+from headrace.engine.sampling import kernel_sampler, torch_sampler
+from headrace.engine.sampling.kernel_sampler import KernelSampler
+from headrace.engine.sampling.sampler import Logits, Sampler
+from headrace.engine.sampling.torch_sampler import TorchSampler
+from headrace.engine.sampling.uniform import uniform
 from headrace.engine.sequence import Sequence
 
 VOCAB_SIZE = 20
@@ -23,8 +29,22 @@ def make_sequence(
     return Sequence(made, 0, made.sampling.seed or 0, made.sampling.stop_token_ids | stop, 1000)
 
 
-def make_logits(seed: int = 0, rows: int = 1) -> torch.Tensor:
-    return torch.randn(rows, VOCAB_SIZE, generator=torch.Generator().manual_seed(seed)) * 2
+def make_logits(seed: int = 0, rows: int = 1, vocab_size: int = VOCAB_SIZE) -> torch.Tensor:
+    return torch.randn(rows, vocab_size, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+@pytest.fixture(scope="module", params=["torch", "kernels"])
+def sampler(request: pytest.FixtureRequest) -> Sampler:
+    if request.param == "torch":
+        return TorchSampler()
+    if load_kernels() is None:
+        pytest.skip("no C++ compiler when Headrace was installed")
+    return KernelSampler(KernelContext(2))
+
+
+def as_held(sampler: Sampler, logits: torch.Tensor) -> Logits:
+    """As the runner that the sampler belongs to would have them."""
+    return logits if isinstance(sampler, TorchSampler) else logits.contiguous().numpy()
 
 
 def reference_distribution(logits: list[float], sampling: SamplingParams) -> list[float]:
@@ -56,12 +76,13 @@ def reference_distribution(logits: list[float], sampling: SamplingParams) -> lis
         {"temperature": 1.0, "top_p": 1e-6},
     ],
 )
-def test_draws_follow_the_filtered_distribution(sampling: dict[str, float]) -> None:
+def test_draws_follow_the_filtered_distribution(sampling: dict[str, float], sampler: Sampler) -> None:
     draws = 4000
     logits = make_logits()
     expected = reference_distribution(logits[0].tolist(), SamplingParams(**sampling))
     sequences = [make_sequence(seed=seed, **sampling) for seed in range(draws)]
-    counts = torch.bincount(torch.tensor(sampler.sample(logits.expand(draws, -1), sequences)), minlength=VOCAB_SIZE)
+    tokens = sampler.sample(as_held(sampler, logits.expand(draws, -1)), sequences)
+    counts = torch.bincount(torch.tensor(tokens), minlength=VOCAB_SIZE)
     for token, probability in enumerate(expected):
         deviation = math.sqrt(draws * probability * (1 - probability))
         assert abs(counts[token] - draws * probability) <= 4.5 * deviation + (3 if probability else 0), token
@@ -76,7 +97,7 @@ def test_draws_follow_the_filtered_distribution(sampling: dict[str, float]) -> N
     st.integers(0, 2**70),
 )
 def test_a_row_does_not_depend_on_its_neighbours(
-    temperature: float, top_k: int | None, top_p: float, min_p: float, seed: int
+    sampler: Sampler, temperature: float, top_k: int | None, top_p: float, min_p: float, seed: int
 ) -> None:
     logits = make_logits(rows=5)
     mine = make_sequence(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
@@ -86,12 +107,12 @@ def test_a_row_does_not_depend_on_its_neighbours(
         make_sequence(temperature=1.0, seed=2),
         make_sequence(temperature=1.0, top_p=0.5, repetition_penalty=1.3, seed=2),
     ]
-    (alone,) = sampler.sample(logits[:1], [mine])
-    assert sampler.sample(logits, [mine, *others])[0] == alone
-    assert sampler.sample(logits.flip(0), [*others, mine])[4] == alone
+    (alone,) = sampler.sample(as_held(sampler, logits[:1]), [mine])
+    assert sampler.sample(as_held(sampler, logits), [mine, *others])[0] == alone
+    assert sampler.sample(as_held(sampler, logits.flip(0)), [*others, mine])[4] == alone
 
 
-def test_penalties_bias_and_bans_match_their_definition() -> None:
+def test_penalties_bias_and_bans_match_their_definition(sampler: Sampler) -> None:
     logits = make_logits()
     sequence = make_sequence(
         prompt=(1, 2, 3),
@@ -112,16 +133,29 @@ def test_penalties_bias_and_bans_match_their_definition() -> None:
     expected[8] += 2.5
     expected[5] -= 1.0
     expected[7] = -math.inf
-    before = logits.clone()
-    torch.testing.assert_close(sampler._adjust(logits, [sequence])[0], torch.tensor(expected))
+    before, held = logits.clone(), as_held(sampler, logits)
+    found = (
+        torch_sampler._adjust(held, [sequence])[0]
+        if isinstance(sampler, TorchSampler)
+        else torch.from_numpy(kernel_sampler._adjust(held, [sequence], [0])[0])
+    )
+    torch.testing.assert_close(found, torch.tensor(expected))
+    assert sampler.sample(held, [sequence]) == [expected.index(max(expected))]
     assert torch.equal(logits, before)
-    assert sampler.sample(logits, [sequence]) == [expected.index(max(expected))]
 
 
-def test_logprobs_are_those_of_the_raw_logits() -> None:
-    logits = make_logits(rows=2)
+def test_what_ends_too_early_is_allowed_where_nothing_else_is(sampler: Sampler) -> None:
+    logits = torch.full((1, VOCAB_SIZE), -math.inf)
+    logits[0, 7] = 1.0
+    sequence = make_sequence(stop=frozenset({7}), min_tokens=9, temperature=0.0)
+    assert sampler.sample(as_held(sampler, logits), [sequence]) == [7]
+
+
+@pytest.mark.parametrize("vocab_size", [VOCAB_SIZE, 5003])
+def test_logprobs_are_those_of_the_raw_logits(sampler: Sampler, vocab_size: int) -> None:
+    logits = make_logits(rows=2, vocab_size=vocab_size)
     expected = torch.log_softmax(logits, dim=-1)
-    first, second = sampler.logprobs(logits, [4, 9], [3, 0])
+    first, second = sampler.logprobs(as_held(sampler, logits), [4, 9], [3, 0])
     assert first.token_id == 4
     assert first.logprob == pytest.approx(expected[0, 4].item())
     assert [token for token, _ in first.top] == expected[0].argsort(descending=True)[:3].tolist()
@@ -136,8 +170,54 @@ def test_the_draw_is_a_function_of_seed_and_position() -> None:
     assert uniform(7, 3) == uniform(7, 3) == uniform(7 + 2**64, 3)
 
 
-def test_tokens_without_probability_are_never_drawn() -> None:
+def test_tokens_without_probability_are_never_drawn(sampler: Sampler) -> None:
     logits = torch.full((1, VOCAB_SIZE), -math.inf)
     logits[0, 11] = 0.0
     for seed in range(50):
-        assert sampler.sample(logits, [make_sequence(seed=seed)]) == [11]
+        assert sampler.sample(as_held(sampler, logits), [make_sequence(seed=seed)]) == [11]
+        assert sampler.sample(as_held(sampler, logits), [make_sequence(seed=seed, top_p=0.9)]) == [11]
+
+
+def test_the_likeliest_is_the_first_of_equals_and_flaws_show(sampler: Sampler) -> None:
+    logits = make_logits(rows=5, vocab_size=3001)
+    logits[1, [2999, 3000]] = 50.0
+    logits[2, 17] = math.nan
+    logits[3, 2048] = math.inf
+    logits[4] = -math.inf
+    token_ids, values = sampler.likeliest(as_held(sampler, logits))
+    assert token_ids[0] == int(logits[0].argmax())
+    assert (token_ids[1], values[1]) == (2999, 50.0)
+    assert math.isnan(values[2])
+    assert (token_ids[3], values[3]) == (2048, math.inf)
+    assert values[4] == -math.inf
+
+
+def test_more_tokens_are_never_chosen_and_fewer_are_chosen_from(sampler: Sampler) -> None:
+    logits = make_logits()
+    wide, narrow = (sampler.fit(as_held(sampler, logits), size) for size in (50, 3))
+    sequences = [make_sequence(seed=seed, temperature=5.0) for seed in range(200)]
+    assert wide.shape == (1, 50)
+    for sequence in sequences:
+        assert sampler.sample(wide, [sequence])[0] < VOCAB_SIZE
+        assert sampler.sample(narrow, [sequence])[0] < 3
+
+
+@pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        {},
+        {"top_p": 0.9},
+        {"top_k": 40},
+        {"top_k": 300, "top_p": 0.95, "min_p": 0.02},
+        {"temperature": 3.0, "top_p": 0.99},
+    ],
+)
+def test_kernels_draw_what_torch_draws(sampling: dict[str, float]) -> None:
+    """At the same uniform numbers. Where one lies on a border, rounding decides."""
+    logits = make_logits(rows=400, vocab_size=20_001)
+    sequences = [make_sequence(**{"temperature": 0.8, "seed": seed, **sampling}) for seed in range(400)]
+    expected = TorchSampler().sample(logits, sequences)
+    drawn = [KernelSampler(KernelContext(1, each)).sample(logits.numpy(), sequences) for each in available()]
+    assert all(found == drawn[0] for found in drawn)
+    assert np.mean(np.array(expected) == np.array(drawn[0])) >= 0.99

@@ -39,9 +39,8 @@ def poison_free_blocks(engine: TorchEngine) -> None:
     runner = engine._runner
     with torch.inference_mode():
         if hasattr(runner, "_arena"):
-            for layer in runner._arena.layers:
-                layer.keys[:, free] = math.nan
-                layer.values[:, free] = math.nan
+            # No numbers in fp32, with all bits set.
+            runner._arena._memory[free] = 0xFF
         else:
             for layer in runner._cache.layers:
                 layer.states[:, :, free] = 1e4

@@ -8,9 +8,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from headrace.engine.adapters.lora_config import WEIGHTS_FILE
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
-WEIGHTS_FILE = "adapter_model.safetensors"
 _UNKNOWN = "only lora_A and lora_B of linear modules are supported"
 _DTYPES = frozenset({"F32", "BF16", "F16"})
 _NAME = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")

@@ -3,8 +3,7 @@
 from hashlib import blake2b
 from pathlib import Path
 
-from headrace.engine.adapters.adapter_file import WEIGHTS_FILE
-from headrace.engine.adapters.lora_config import CONFIG_FILE
+from headrace.engine.adapters.lora_config import CONFIG_FILE, WEIGHTS_FILE
 
 
 def adapter_fingerprint(folder: Path) -> str:

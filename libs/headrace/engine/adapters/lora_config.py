@@ -12,6 +12,7 @@ from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 T = TypeVar("T")
 CONFIG_FILE = "adapter_config.json"
+WEIGHTS_FILE = "adapter_model.safetensors"
 MAX_PATTERN_LENGTH = 4096
 
 _UNDERSTOOD = {

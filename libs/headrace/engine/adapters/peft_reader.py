@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from headrace.engine.adapters.adapter import Adapter, LayerUpdates, Product
-from headrace.engine.adapters.adapter_file import WEIGHTS_FILE, AdapterFile
-from headrace.engine.adapters.lora_config import CONFIG_FILE, LoraConfig, read_lora_config
+from headrace.engine.adapters.adapter_file import AdapterFile
+from headrace.engine.adapters.lora_config import CONFIG_FILE, WEIGHTS_FILE, LoraConfig, read_lora_config
 from headrace.engine.adapters.target_modules import TargetModule, target_modules
 from headrace.engine.layers.low_rank import LowRankUpdate
 from headrace.engine.models.decoder_config import DecoderConfig

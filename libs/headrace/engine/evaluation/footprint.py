@@ -11,9 +11,10 @@ from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.loader.weight_record import GRID_BYTES, WeightRecord
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.decoder_reader import DecoderReader
-from headrace.engine.placement import PRECISIONS, ROUNDED_BITS
+from headrace.engine.placement import ROUNDED_BITS
 from headrace.engine.quantization.loaded_weight import GROUP_SIZES, HEAD_BITS
 from headrace.engine.quantization.scheme import QuantizationScheme
+from headrace.engine.torch_placement import PRECISIONS
 
 META = torch.device("meta")
 BYTE_BITS = 8

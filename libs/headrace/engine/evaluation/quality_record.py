@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engine.evaluation.quality import Quality
-from headrace.engine.loader.gguf_file import is_gguf
+from headrace.engine.loader.gguf_path import is_gguf
 from headrace.errors.tree import ConfigError
 
 FILE = "headrace-quality.json"

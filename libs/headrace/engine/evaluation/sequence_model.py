@@ -13,14 +13,8 @@ from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
 from headrace.engine.models.decoder_config import DecoderConfig
-from headrace.engine.placement import (
-    ROUNDED_BITS,
-    build_cache,
-    choose_device,
-    choose_max_len,
-    choose_precision,
-    describe_precision,
-)
+from headrace.engine.placement import ROUNDED_BITS, choose_max_len, describe_precision
+from headrace.engine.torch_placement import build_cache, choose_device, choose_precision
 
 
 class SequenceModel:
@@ -61,4 +55,5 @@ class SequenceModel:
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
         """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
-        return run_whole(self._runner, token_ids)
+        logits: Tensor = run_whole(self._runner, token_ids)
+        return logits

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.evaluation.whole_sequence import BLOCK_SIZE, run_whole
-from headrace.engine.load_runner import LoadedModel, load_runner
+from headrace.engine.load_runner import load_runner
+from headrace.engine.loaded_model import LoadedModel
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.placement import choose_max_len
 
@@ -41,4 +42,5 @@ class ServedModel:
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
         """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
-        return run_whole(self._runner, token_ids).clone()
+        logits = run_whole(self._runner, token_ids)
+        return torch.from_numpy(self._runner.sampler.in_host_memory(logits).copy())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from headrace.engine.loader.gguf_file import is_gguf
+from headrace.engine.loader.gguf_path import is_gguf
 from headrace.errors.tree import ConfigError, InvalidCheckpoint
 from headrace.text.gguf_tokenizer import GgufText
 

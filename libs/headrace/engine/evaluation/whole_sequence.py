@@ -2,9 +2,8 @@
 
 from typing import Protocol
 
-from torch import Tensor
-
 from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.sampling.sampler import Logits
 from headrace.engine.sequence import Sequence
 from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import Chunk, StepPlan
@@ -18,7 +17,7 @@ class PlanRunner(Protocol):
     def run(self, plan: StepPlan) -> StepLogits: ...
 
 
-def run_whole(runner: PlanRunner, token_ids: tuple[int, ...]) -> Tensor:
+def run_whole(runner: PlanRunner, token_ids: tuple[int, ...]) -> Logits:
     """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
     sampling = SamplingParams(max_tokens=0, prompt_logprob_count=0)
     sequence = Sequence(EngineRequest("sequence", token_ids, sampling), 0, 0, frozenset(), len(token_ids))

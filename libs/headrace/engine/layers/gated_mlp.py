@@ -3,16 +3,15 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from headrace.engine.layers.activation import Activation
 from headrace.engine.layers.linear import Linear, OneDnnLinear, build_linear, has_onednn
 from headrace.engine.quantization.quantized_matrix import Weight
-
-Activation = Literal["silu", "gelu_tanh"]
 
 
 class GatedMlp(Protocol):

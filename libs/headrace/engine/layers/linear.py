@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headrace.engine.kernels.cpu.packed_weight import pack
+from headrace.engine.kernels.cpu.context import Floats
+from headrace.engine.kernels.cpu.packing import pack
 from headrace.engine.kernels.cpu.shared_context import shared_context
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weight
 
@@ -74,10 +75,14 @@ class PackedLinear:
         self._weight = pack(matrix, bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return shared_context(torch.get_num_threads()).product(self._weight, inputs, exact=True)
+        return self._product(inputs, None)
 
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return shared_context(torch.get_num_threads()).product(self._weight, inputs, residual, exact=True)
+        return self._product(inputs, residual.contiguous().numpy())
+
+    def _product(self, inputs: Tensor, residual: Floats | None) -> Tensor:
+        context = shared_context(torch.get_num_threads())
+        return torch.from_numpy(context.product(self._weight, inputs.contiguous().numpy(), residual, exact=True))
 
 
 class DenseLinear:

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
 
 
 class RopeScaling(Protocol):
@@ -14,15 +16,15 @@ class RopeScaling(Protocol):
         """What cosines and sines are multiplied by."""
         ...
 
-    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
         """Radians per position [rotary_size / 2], for contexts of at most `max_len` tokens."""
         ...
 
 
-def plain_frequencies(rotary_size: int, theta: float) -> Tensor:
+def plain_frequencies(rotary_size: int, theta: float) -> Floats:
     """theta^(-2i / rotary_size) for pair i (RoFormer, Su et al., 2021)."""
-    exponents = torch.arange(0, rotary_size, 2, dtype=torch.float32) / rotary_size
-    return 1.0 / theta**exponents
+    exponents = np.arange(0, rotary_size, 2, dtype=np.float32) / np.float32(rotary_size)
+    return _fp32(1.0 / np.float32(theta) ** exponents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class LinearScaling:
     def attention_factor(self) -> float:
         return 1.0
 
-    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
-        return plain_frequencies(rotary_size, theta) / self.factor
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
+        return _fp32(plain_frequencies(rotary_size, theta) / self.factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Llama3Scaling:
     def attention_factor(self) -> float:
         return 1.0
 
-    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
         """Slow frequencies are divided by the factor, fast ones kept, those between interpolated."""
         frequencies = plain_frequencies(rotary_size, theta)
         wavelengths = 2 * math.pi / frequencies
@@ -62,8 +64,8 @@ class Llama3Scaling:
             self.high_frequency_factor - self.low_frequency_factor
         )
         between = (1 - smooth) * frequencies / self.factor + smooth * frequencies
-        scaled = torch.where(wavelengths > low_wavelength, frequencies / self.factor, between)
-        return torch.where(wavelengths < high_wavelength, frequencies, scaled)
+        scaled = np.where(wavelengths > low_wavelength, frequencies / self.factor, between)
+        return _fp32(np.where(wavelengths < high_wavelength, frequencies, scaled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +82,15 @@ class YarnScaling:
     truncates: bool
     """Borders between the three are rounded to whole pairs."""
 
-    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
         kept = plain_frequencies(rotary_size, theta)
         low, high = (self._pair_that_turns(count, rotary_size, theta) for count in self._turn_counts())
         if self.truncates:
             low, high = math.floor(low), math.ceil(high)
         low, high = max(low, 0), min(high, rotary_size - 1)
         width = high - low or 0.001
-        share = ((torch.arange(rotary_size // 2, dtype=torch.float32) - low) / width).clamp(0, 1)
-        return kept / self.factor * share + kept * (1 - share)
+        share = ((np.arange(rotary_size // 2, dtype=np.float32) - low) / width).clip(0, 1)
+        return _fp32(kept / self.factor * share + kept * (1 - share))
 
     def _turn_counts(self) -> tuple[float, float]:
         return self.fast_turn_count, self.slow_turn_count
@@ -111,6 +113,10 @@ class LongRopeScaling:
     original_max_len: int
     attention_factor: float
 
-    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Tensor:
+    def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
         factors = self.long_factors if max_len > self.original_max_len else self.short_factors
-        return plain_frequencies(rotary_size, theta) / torch.tensor(factors, dtype=torch.float32)
+        return _fp32(plain_frequencies(rotary_size, theta) / np.array(factors, np.float32))
+
+
+def _fp32(values: NDArray[Any]) -> Floats:
+    return values.astype(np.float32, copy=False)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.layers.rope_scaling import RopeScaling, plain_frequencies
+from headrace.engine.layers.rope_scaling import RopeScaling
+from headrace.engine.layers.rotary_angles import rotary_angles
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +17,6 @@ class Rotation:
     """[tokens, heads, 2, rotary/2]."""
     sine: Tensor
     """The same shape, negative for the first half."""
-
-
-def rotary_angles(rotary_size: int, theta: float, scaling: RopeScaling | None, max_len: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, fp32 [max_len, rotary/2] each."""
-    if scaling is None:
-        frequencies, factor = plain_frequencies(rotary_size, theta), 1.0
-    else:
-        frequencies, factor = scaling.frequencies(rotary_size, theta, max_len), scaling.attention_factor
-    angles = torch.arange(max_len, dtype=torch.float32)[:, None] * frequencies
-    return angles.cos() * factor, angles.sin() * factor
 
 
 class RotaryTable:
@@ -46,7 +37,7 @@ class RotaryTable:
         device: torch.device,
     ) -> None:
         """`head_counts` are those of queries and of keys."""
-        cosine, sine = rotary_angles(rotary_size, theta, scaling, max_len)
+        cosine, sine = map(torch.from_numpy, rotary_angles(rotary_size, theta, scaling, max_len))
         self._cosine = torch.stack([cosine, cosine], dim=1)[:, None].to(device, dtype)  # [len, 1, 2, rotary/2]
         self._sine = torch.stack([-sine, sine], dim=1)[:, None].to(device, dtype)
         self._turning_count = sum(head_counts)

@@ -27,11 +27,6 @@ UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowErro
 """What the package raises for files that are not whole, or that hold what it does not know."""
 
 
-def is_gguf(path: Path) -> bool:
-    """Whether a model is a GGUF file rather than a folder."""
-    return path.suffix == ".gguf" and path.is_file()
-
-
 class GgufFile:
     """The tensors and the metadata of one GGUF file, memory mapped."""
 

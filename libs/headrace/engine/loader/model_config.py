@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engine.layers.rope_scaling import LongRopeScaling, RopeScaling, YarnScaling
-from headrace.engine.loader.gguf_file import GgufFile, is_gguf
+from headrace.engine.loader.gguf_path import is_gguf
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.family import Family
 from headrace.engine.models.registry import find_family
@@ -21,7 +21,7 @@ def read_model_config(folder: Path) -> DecoderConfig:
     Raises InvalidCheckpoint where a file or a key is missing or malformed, Unsupported where the model needs
     something that Headrace does not have.
     """
-    raw = GgufFile(folder).config() if is_gguf(folder) else read_json(folder / "config.json")
+    raw = _read_gguf(folder) if is_gguf(folder) else read_json(folder / "config.json")
     try:
         family = find_family((raw.get("architectures") or ["none"])[0])
         raw = {**family.defaults, **raw}
@@ -35,6 +35,13 @@ def read_model_config(folder: Path) -> DecoderConfig:
             raise
         raise InvalidCheckpoint(f"{folder / 'config.json'} is malformed: {error}.") from error
     return config
+
+
+def _read_gguf(path: Path) -> dict[str, Any]:
+    # Imports torch, which takes more than a second: folders that were packed before need none of it.
+    from headrace.engine.loader.gguf_file import GgufFile
+
+    return GgufFile(path).config()
 
 
 def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:

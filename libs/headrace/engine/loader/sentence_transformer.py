@@ -7,9 +7,9 @@ from typing import Any
 
 from headrace.engine.layers.pooling import Pooling
 from headrace.engine.loader.model_config import read_json
+from headrace.engine.loader.sentence_files import MODULES_FILE, has_sentence_settings
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
-MODULES_FILE = "modules.json"
 _POOLINGS = {
     "pooling_mode_cls_token": Pooling.CLS,
     "pooling_mode_mean_tokens": Pooling.MEAN,
@@ -28,10 +28,6 @@ class SentenceSettings:
     """Whether embeddings are scaled to unit length. Where nothing is said they are, as OpenAI's."""
     max_len: int | None = None
     """Longest input in tokens, where it is less than the model could take."""
-
-
-def has_sentence_settings(folder: Path) -> bool:
-    return (folder / MODULES_FILE).is_file()
 
 
 def read_sentence_settings(folder: Path) -> SentenceSettings:

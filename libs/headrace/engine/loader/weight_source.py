@@ -6,7 +6,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from headrace.engine.loader.gguf_file import GgufFile, is_gguf
+from headrace.engine.loader.gguf_file import GgufFile
+from headrace.engine.loader.gguf_path import is_gguf
 from headrace.engine.loader.weights import Weights
 from headrace.engine.quantization.quantized_matrix import Weight
 from headrace.engine.quantization.scheme import QuantizationScheme

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.engine.layers.gated_mlp import Activation
+from headrace.engine.layers.activation import Activation
 from headrace.engine.layers.rope_scaling import LongRopeScaling, RopeScaling
 from headrace.engine.quantization.scheme import QuantizationScheme
 

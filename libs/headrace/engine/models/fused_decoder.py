@@ -1,16 +1,14 @@
 """A decoder whose whole step is one call of the kernels. It computes what `Decoder` does for the families that have
 norms before their blocks and nothing else: Llama, Mistral, Qwen2, Qwen3, Phi-3."""
 
-from torch import Tensor
-
 from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.kv_arena import KvArena
-from headrace.engine.kernels.cpu.library import address
+from headrace.engine.kernels.cpu.library import place
+from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.self_test import candidates, choose_instructions
-from headrace.engine.kernels.cpu.storage import storage_of
 from headrace.engine.kernels.cpu.structures import Layer, Model, Step
-from headrace.engine.layers.rope_scaling import RopeScaling
-from headrace.engine.layers.rotary import rotary_angles
+from headrace.engine.layers.rope_scaling import Floats
+from headrace.engine.layers.rotary_angles import rotary_angles
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.fused_weights import FusedWeights
 
@@ -46,7 +44,7 @@ class FusedDecoder:
         self._layers = (Layer * config.layer_count)(*(self._layer(index) for index in range(config.layer_count)))
         self._model = Model(
             self._layers,
-            address(weights.embedding),
+            address(weights.embedding.numbers),
             address(weights.vectors["model.norm"]),
             weights.matrices["head"].matrix(exact=exact),
             config.layer_count,
@@ -57,7 +55,7 @@ class FusedDecoder:
             config.kv_head_count,
             config.head_size,
             config.rotary_size,
-            embedding_storage=storage_of(weights.embedding),
+            embedding_storage=weights.embedding.storage,
             epsilon=config.rms_norm_epsilon,
             scale=config.attention_scale,
             embedding_scale=config.embedding_scale,
@@ -69,11 +67,12 @@ class FusedDecoder:
 
     def bind(self, arena: KvArena) -> None:
         """Says where keys and values are from now on."""
-        self._model.block_size, self._model.block_count = arena.block_size, arena.block_count
-        self._model.kv_storage = arena.storage
-        for layer, memory in zip(self._layers, arena.layers, strict=True):
-            layer.keys, layer.values = address(memory.keys), address(memory.values)
-            layer.key_scales, layer.value_scales = address(memory.key_scales), address(memory.value_scales)
+        self._model.block_size, self._model.block_bytes = arena.shape.block_size, arena.shape.block_bytes
+        self._model.kv_storage = arena.shape.storage
+        for index, layer in enumerate(self._layers):
+            places = arena.places(index)
+            layer.keys, layer.values = places.keys, places.values
+            layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
 
     def run(self, step: Step, context: KernelContext) -> None:
         context.step(self._model, step)
@@ -85,8 +84,8 @@ class FusedDecoder:
         return Layer(
             address(vectors[f"{prefix}.input_layernorm"]),
             address(vectors[f"{prefix}.post_attention_layernorm"]),
-            address(vectors.get(f"{prefix}.self_attn.q_norm")),
-            address(vectors.get(f"{prefix}.self_attn.k_norm")),
+            place(vectors.get(f"{prefix}.self_attn.q_norm")),
+            place(vectors.get(f"{prefix}.self_attn.k_norm")),
             *(
                 self._weights.matrices[f"{index}.{name}"].matrix(exact=self._exact)
                 for name in ("qkv", "output", "gate_up", "down")
@@ -96,15 +95,10 @@ class FusedDecoder:
             window or 0,
         )
 
-    def _build_angles(self, max_len: int) -> dict[bool, tuple[Tensor, Tensor]]:
+    def _build_angles(self, max_len: int) -> dict[bool, tuple[Floats, Floats]]:
         """Cosines and sines of all positions, and those of layers with a window where they differ."""
         config = self._config
-
-        def build(theta: float, scaling: RopeScaling | None) -> tuple[Tensor, Tensor]:
-            cosine, sine = rotary_angles(config.rotary_size, theta, scaling, max_len)
-            return cosine.contiguous(), sine.contiguous()
-
-        angles = {False: build(config.rope_theta, config.rope_scaling)}
+        angles = {False: rotary_angles(config.rotary_size, config.rope_theta, config.rope_scaling, max_len)}
         if config.local_rope_theta is not None:
-            angles[True] = build(config.local_rope_theta, None)
+            angles[True] = rotary_angles(config.rotary_size, config.local_rope_theta, None, max_len)
         return angles

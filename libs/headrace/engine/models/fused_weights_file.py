@@ -1,31 +1,36 @@
 """Packed weights on disk, so that the second start need not pack again.
 
-A file is a line of JSON that says what lies where, and then the numbers, each tensor on a border of 64 bytes. It is
-read in one go into one block of memory. Its name is a digest of all that it depends on, so it is never out of date.
+A file is a line of JSON that says what lies where, and then the numbers, each array on a border of 64 bytes. What every
+step reads is read into one block of memory, by several threads; the table of embeddings, of which a step needs a few
+rows, comes last and is mapped. The file's name is a digest of all that it depends on, so it is never out of date.
 """
 
 import hashlib
 import json
 import logging
+import math
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.engine.kernels.cpu.library import VERSION
-from headrace.engine.kernels.cpu.memory import allocate
+from headrace.engine.kernels.cpu.memory import Bytes, allocate
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.models.decoder_config import DecoderConfig
-from headrace.engine.models.fused_weights import FusedWeights
+from headrace.engine.models.fused_weights import FusedWeights, Table
 
-MAGIC = b"headrace packed weights 1\n"
+MAGIC = b"headrace packed weights 2\n"
 ALIGNMENT = 64
-MIN_BYTES = 64 << 20
-"""Smaller models are packed sooner than found."""
+MIN_BYTES = 4 << 20
+"""Smaller models are made for tests."""
+SECTION = 16 << 20
+"""Bytes that a thread reads at a time."""
 MOST_FILES = 8
 """The least recently used ones go first."""
 
@@ -47,13 +52,12 @@ def load_packed(path: Path) -> FusedWeights | None:
             if file.readline() != MAGIC:
                 return None
             header = json.loads(file.readline())
-            start = -(-file.tell() // ALIGNMENT) * ALIGNMENT
-            memory = allocate(int(header["byte_count"]))
-            file.seek(start)
-            if file.readinto(memory.numpy().data) != len(memory):
+            start = _aligned(file.tell())
+            if os.fstat(file.fileno()).st_size != start + header["byte_count"] + header["table"]["byte_count"]:
                 return None
+            memory = _read(file.fileno(), start, int(header["byte_count"]))
         path.touch()
-        return _restore(header, memory)
+        return _restore(header, memory, _map_table(path, start + header["byte_count"], header["table"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -78,57 +82,88 @@ def save_packed(path: Path, weights: FusedWeights) -> None:
 
 
 def _write(path: Path, weights: FusedWeights) -> None:
-    tensors = _tensors(weights)
+    arrays, table = _arrays(weights), weights.embedding
     places: dict[str, dict[str, Any]] = {}
     offset = 0
-    for name, tensor in tensors.items():
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        places[name] = {"offset": offset, "shape": list(tensor.shape), "dtype": dtype}
-        offset += -(-tensor.numel() * tensor.element_size() // ALIGNMENT) * ALIGNMENT
-    facts = {name: _facts(matrix) for name, matrix in weights.matrices.items()}
-    header = {"byte_count": offset, "tensors": places, "matrices": facts, "parameter_count": weights.parameter_count}
+    for name, array in arrays.items():
+        places[name] = {"offset": offset, "shape": array.shape, "dtype": array.dtype.str}
+        offset += _aligned(array.nbytes)
+    header = {
+        "byte_count": offset,
+        "arrays": places,
+        "matrices": {name: _facts(matrix) for name, matrix in weights.matrices.items()},
+        "parameter_count": weights.parameter_count,
+        "table": {
+            "byte_count": table.numbers.nbytes,
+            "shape": table.numbers.shape,
+            "dtype": table.numbers.dtype.str,
+            "storage": int(table.storage),
+        },
+    }
     with path.open("wb") as file:
         file.write(MAGIC + json.dumps(header).encode() + b"\n")
-        for tensor in tensors.values():
-            file.write(b"\0" * (-file.tell() % ALIGNMENT))
-            file.write(tensor.contiguous().view(torch.uint8).numpy().data)
-        file.write(b"\0" * (-file.tell() % ALIGNMENT))
+        for array in (*arrays.values(), table.numbers):
+            file.write(b"\0" * (_aligned(file.tell()) - file.tell()))
+            file.write(np.ascontiguousarray(array).data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _tensors(weights: FusedWeights) -> dict[str, Tensor]:
-    tensors = {"embedding": weights.embedding}
-    tensors |= {f"vectors.{name}": vector for name, vector in weights.vectors.items()}
+def _arrays(weights: FusedWeights) -> dict[str, NDArray[np.generic]]:
+    """All but the table of embeddings."""
+    arrays: dict[str, NDArray[np.generic]] = {f"vectors.{name}": vector for name, vector in weights.vectors.items()}
     for name, matrix in weights.matrices.items():
         parts = {"panels": matrix.panels, "bias": matrix.bias, "order": matrix.order}
-        tensors |= {f"matrices.{name}.{part}": tensor for part, tensor in parts.items() if tensor is not None}
-    return tensors
+        arrays |= {f"matrices.{name}.{part}": array for part, array in parts.items() if array is not None}
+    return arrays
 
 
 def _facts(matrix: PackedWeight) -> dict[str, int]:
     return {name: int(getattr(matrix, name)) for name in ("storage", "out_size", "in_size", "group")}
 
 
-def _restore(header: dict[str, Any], memory: Tensor) -> FusedWeights:
-    tensors = {name: _view(memory, **place) for name, place in header["tensors"].items()}
-    weights = FusedWeights(tensors["embedding"], parameter_count=header["parameter_count"])
-    for name, tensor in tensors.items():
+def _read(file: int, start: int, byte_count: int) -> Bytes:
+    """Raises OSError where the file ends too early."""
+    memory = allocate(byte_count)
+
+    def read(offset: int) -> None:
+        section = memory[offset : offset + SECTION]
+        while len(section):
+            count = os.preadv(file, [section.data], start + offset)
+            if not count:
+                raise OSError("the file ends too early")
+            section, offset = section[count:], offset + count
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(read, range(0, byte_count, SECTION)))
+    return memory
+
+
+def _map_table(path: Path, offset: int, facts: dict[str, Any]) -> Table:
+    numbers = np.memmap(path, np.dtype(facts["dtype"]), "r", offset, tuple(facts["shape"]))
+    return Table(numbers, Storage(facts["storage"]))
+
+
+def _restore(header: dict[str, Any], memory: Bytes, table: Table) -> FusedWeights:
+    arrays = {name: _view(memory, **place) for name, place in header["arrays"].items()}
+    weights = FusedWeights(table, parameter_count=header["parameter_count"])
+    for name, array in arrays.items():
         if name.startswith("vectors."):
-            weights.vectors[name.removeprefix("vectors.")] = tensor
+            weights.vectors[name.removeprefix("vectors.")] = array
     for name, facts in header["matrices"].items():
-        bias, order = (tensors.get(f"matrices.{name}.{part}") for part in ("bias", "order"))
+        bias, order = (arrays.get(f"matrices.{name}.{part}") for part in ("bias", "order"))
         facts["storage"] = Storage(facts["storage"])
-        weights.matrices[name] = PackedWeight(tensors[f"matrices.{name}.panels"], **facts, bias=bias, order=order)
+        weights.matrices[name] = PackedWeight(arrays[f"matrices.{name}.panels"], **facts, bias=bias, order=order)
     return weights
 
 
-def _view(memory: Tensor, offset: int, shape: list[int], dtype: str) -> Tensor:
-    kind: torch.dtype = getattr(torch, dtype)
-    count = kind.itemsize
-    for size in shape:
-        count *= size
-    return memory[offset : offset + count].view(kind).view(shape)
+def _view(memory: Bytes, offset: int, shape: list[int], dtype: str) -> NDArray[Any]:
+    kind = np.dtype(dtype)
+    return memory[offset : offset + kind.itemsize * math.prod(shape)].view(kind).reshape(shape)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
 def _drop_oldest(folder: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headrace.engine.evaluation.sequence_model import SequenceModel
 from headrace.engine.evaluation.token_windows import cut_windows
-from headrace.engine.loader.gguf_file import is_gguf
+from headrace.engine.loader.gguf_path import is_gguf
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.loader.weights import Weights
 from headrace.engine.models.decoder_config import DecoderConfig
@@ -44,8 +44,8 @@ def quantize_checkpoint(
 ) -> QuantizationSummary:
     """Calibrates on `text`. Output head, embeddings, norms, biases and routers stay unquantised.
 
-    A run that was killed is continued by one with the same arguments, to the same bytes. Raises ConfigError,
-    Unsupported or InvalidCheckpoint; nothing is at `target` then.
+    A run that was killed is continued by one with the same arguments, to the same bytes if torch has as many threads.
+    Raises ConfigError, Unsupported or InvalidCheckpoint; nothing is at `target` then.
     """
     check_target(target)
     config = _read_plain_config(source)

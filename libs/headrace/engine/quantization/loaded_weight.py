@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from headrace.engine.kernels.cpu.packed_weight import can_pack
+from headrace.engine.kernels.cpu.packing import can_pack
 from headrace.engine.quantization import round_to_nearest
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weight
 

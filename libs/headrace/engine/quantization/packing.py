@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 WORD_BITS = 32
-SUPPORTED_BITS = (2, 3, 4, 8)
 
 
 def words_for(count: int, bits: int) -> int:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from headrace.engine.quantization.packing import SUPPORTED_BITS
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 Method = Literal["awq", "gptq", "compressed-tensors"]
 METHODS = ("awq", "gptq", "compressed-tensors")
+SUPPORTED_BITS = (2, 3, 4, 8)
 OLD_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq"}
 
 

@@ -2,19 +2,15 @@
 
 It keeps its keys and values under the block numbers of the large model, in a cache of its own. So rolling back, sharing
 prefixes and preemption need nothing here but to know which blocks are up to date. It samples with the draw that the
-large model will use at the same position (see `sampling_draw`), so that the two agree as often as they can.
+large model will use at the same position (see `sampling/uniform.py`), so that the two agree as often as they can.
 """
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch.nn import functional
-
-from headrace.engine import sampler
+from headrace.engine.sampling.sampler import Sampler
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.drafter import Guesses
 from headrace.engine.step_logits import StepLogits
@@ -25,6 +21,9 @@ COST_WEIGHT = 0.1
 
 
 class DraftRunner(Protocol):
+    @property
+    def sampler(self) -> Sampler: ...
+
     def run(self, plan: StepPlan) -> StepLogits: ...
 
     def sleep(self) -> None: ...
@@ -64,7 +63,6 @@ class ModelDrafter:
         """Guesses that fit the draft model's own context."""
         return max(0, self._max_len - sequence.context_count)
 
-    @torch.inference_mode()
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
         """At most `limits` guesses for each sequence: none for those that it has not read up to the end yet."""
         ready = [sequence for sequence in limits if self._catch_up(sequence)]
@@ -151,8 +149,8 @@ class ModelDrafter:
         """The next token of each chunk, by the draw that the large model will use there."""
         logits = self._runner.run(StepPlan(tuple(chunks.values())))
         texts = [chunk.sequence for chunk in logits.sampling]
-        missing = self._vocab_size - logits.values.shape[1]
-        values = functional.pad(logits.values, (0, missing), value=-math.inf)
+        sampler = self._runner.sampler
+        values = sampler.fit(logits.values, self._vocab_size)
         token_ids = dict(zip(texts, sampler.sample(values, texts), strict=True))
         return {sequence: min(token_ids[chunk.sequence], self._vocab_size - 1) for sequence, chunk in chunks.items()}
 

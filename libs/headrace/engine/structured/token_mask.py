@@ -1,25 +1,20 @@
-"""Takes what grammars do not allow out of a step's logits."""
+"""What grammars do not allow next."""
 
 import functools
-import math
 import os
 
 import numpy as np
-import torch
 from llguidance import LLExecutor
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask, fill_next_token_bitmask_par
 from numpy.typing import NDArray
-from torch import Tensor
 
 from headrace.engine.sequence import Sequence
 from headrace.engine.structured.token_matcher import TokenMatcher
 
 
-def constrain(logits: Tensor, sequences: list[Sequence]) -> Tensor:
-    """Sets the logits of tokens that a row's grammar does not allow to minus infinity. Leaves `logits` as it is.
-
-    One row of `logits` [rows, vocabulary] per sequence. A matcher that has an error allows the end and nothing else.
-    """
+def find_forbidden(sequences: list[Sequence], vocab_size: int) -> tuple[list[int], NDArray[np.bool_]]:
+    """The indices of the sequences that have a grammar, and for each of those which tokens it does not allow: [rows,
+    vocabulary]. A matcher that has an error allows the end and nothing else."""
     rows: list[int] = []
     matchers: list[TokenMatcher] = []
     for row, sequence in enumerate(sequences):
@@ -28,13 +23,10 @@ def constrain(logits: Tensor, sequences: list[Sequence]) -> Tensor:
             rows.append(row)
             matchers.append(sequence.matcher)
     if not rows:
-        return logits
-    forbidden = _find_forbidden(fill_bitmask(matchers, logits.shape[-1]), logits)
-    if len(rows) == len(logits):
-        return logits.masked_fill(forbidden, -math.inf)
-    constrained = logits.clone()
-    constrained[rows] = logits[rows].masked_fill(forbidden, -math.inf)
-    return constrained
+        return rows, np.empty((0, vocab_size), np.bool_)
+    bitmask = fill_bitmask(matchers, vocab_size)
+    bits = np.unpackbits((~bitmask).view(np.uint8), axis=1, count=vocab_size, bitorder="little")
+    return rows, bits.view(np.bool_)
 
 
 def fill_bitmask(matchers: list[TokenMatcher], vocab_size: int) -> NDArray[np.int32]:
@@ -46,12 +38,6 @@ def fill_bitmask(matchers: list[TokenMatcher], vocab_size: int) -> NDArray[np.in
         targets = [(matcher.matcher, row) for row, matcher in enumerate(matchers)]
         fill_next_token_bitmask_par(_executor(), targets, bitmask)
     return bitmask
-
-
-def _find_forbidden(bitmask: NDArray[np.int32], logits: Tensor) -> Tensor:
-    """Booleans [rows, vocabulary] on the device of `logits`, true where no bit is set."""
-    bits = np.unpackbits((~bitmask).view(np.uint8), axis=1, count=logits.shape[-1], bitorder="little")
-    return torch.from_numpy(bits.view(np.bool_)).to(logits.device)
 
 
 @functools.cache

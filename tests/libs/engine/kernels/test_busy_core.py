@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import torch
 
 from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.library import load_kernels
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight, pack
+from headrace.engine.kernels.cpu.packed_weight import PackedWeight
+from headrace.engine.kernels.cpu.packing import pack
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
 pytestmark = [
@@ -52,7 +54,7 @@ def spinning(core: int) -> Iterator["subprocess.Popen[bytes]"]:
 
 def products_per_second(context: KernelContext, weight: PackedWeight, seconds: float = 0.25) -> float:
     """One row, as in decoding."""
-    row = torch.ones(1, SIZE)
+    row = np.ones((1, SIZE), np.float32)
     count, started = 0, time.monotonic()
     while time.monotonic() < started + seconds:
         for _ in range(20):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.kernels.cpu.memory import HUGE_PAGE, allocate, give_back_freed
+from headrace.engine.kernels.cpu.memory import HUGE_PAGE, address, allocate, give_back_freed
 
 MAPS = Path("/proc/self/maps")
 
@@ -13,19 +13,19 @@ MAPS = Path("/proc/self/maps")
 def test_large_blocks_are_private_whole_pages_of_zeros() -> None:
     memory = allocate(3 * HUGE_PAGE + 5)
     assert memory.shape == (3 * HUGE_PAGE + 5,)
-    assert memory.data_ptr() % HUGE_PAGE == 0
+    assert address(memory) % HUGE_PAGE == 0
     assert not memory.any()
     ranges = [line.split()[:2] for line in MAPS.read_text().splitlines()]
     (permissions,) = (
         found
         for area, found in ranges
-        if int(area.partition("-")[0], 16) <= memory.data_ptr() < int(area.partition("-")[2], 16)
+        if int(area.partition("-")[0], 16) <= address(memory) < int(area.partition("-")[2], 16)
     )
     assert permissions == "rw-p"
 
 
 def test_small_blocks_are_not_rounded_up() -> None:
-    assert allocate(100).untyped_storage().nbytes() == 100
+    assert allocate(100).nbytes == 100
 
 
 def test_giving_back_harms_nothing_that_is_held() -> None:

@@ -1,13 +1,12 @@
 """Kernels that compute nonsense are not used, and it is said which and why."""
 
 import logging
+import math
 
 import pytest
-import torch
-from torch import Tensor
 
 from headrace.engine.kernels.cpu import self_test
-from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.context import Floats, KernelContext
 from headrace.engine.kernels.cpu.library import Instructions, available, load_kernels
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.self_test import candidates, choose_instructions
@@ -31,13 +30,13 @@ def test_the_fastest_set_that_is_right_is_chosen() -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("flaw", [torch.nan, 2.0])
+@pytest.mark.parametrize("flaw", [math.nan, 2.0])
 def test_a_set_that_is_wrong_is_passed_over(
     flaw: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     right = KernelContext.product
 
-    def wrong(context: KernelContext, weight: PackedWeight, inputs: Tensor, **options: bool) -> Tensor:
+    def wrong(context: KernelContext, weight: PackedWeight, inputs: Floats, **options: bool) -> Floats:
         found = right(context, weight, inputs, **options)
         is_flawed = context.instructions != Instructions.PORTABLE and weight.storage is Storage.U4
         return found * flaw if is_flawed else found
@@ -47,7 +46,7 @@ def test_a_set_that_is_wrong_is_passed_over(
         assert choose_instructions() is Instructions.PORTABLE
     best = next(each for each in candidates() if each.instructions is max(available()))
     if best.instructions is not Instructions.PORTABLE:
-        assert "int4" in best.reason
+        assert "U4" in best.reason
         assert "kernels are not used" in caplog.text
 
 

@@ -42,9 +42,12 @@ def prompt_logits(engine: TorchEngine, prompt: tuple[int, ...]) -> torch.Tensor:
     runner, parts = engine._runner, []
 
     class Recorder:
+        sampler = runner.sampler
+
         def run(self, plan: StepPlan) -> StepLogits:
             logits = runner.run(plan)
-            parts.append(logits.values[len(logits.sampling) :].clone())
+            scored = self.sampler.in_host_memory(logits.values[len(logits.sampling) :])
+            parts.append(torch.from_numpy(scored.copy()))
             return logits
 
     engine._runner = Recorder()

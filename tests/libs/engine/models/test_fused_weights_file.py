@@ -1,14 +1,17 @@
 """A second start from packed weights gives the same model, and a file that is not whole is made anew."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-import torch
 from engine_running import request, run
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.kernels.cpu.library import load_kernels
+from headrace.engine.kernels.cpu.memory import address
+from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.models import fused_weights_file
 from headrace.engine.models.fused_weights_file import load_packed, packed_path
@@ -90,6 +93,28 @@ def test_tensors_lie_on_borders_that_vectors_like(tmp_path: Path) -> None:
     (file,) = tmp_path.glob("*.packed")
     found = load_packed(file)
     assert found is not None
-    for tensor in (found.embedding, *(matrix.panels for matrix in found.matrices.values())):
-        assert tensor.data_ptr() % 64 == 0
-        assert tensor.dtype in (torch.uint8, torch.bfloat16)
+    for array in (found.embedding.numbers, *(matrix.panels for matrix in found.matrices.values())):
+        assert address(array) % 64 == 0
+    assert found.embedding.storage in (Storage.BF16, Storage.F16)
+
+
+def test_a_start_with_packed_weights_needs_no_torch(tmp_path: Path) -> None:
+    """Which takes more than a second to import, and 200 MB."""
+    expected = generate(tmp_path, precision="int4")
+    script = f"""
+import sys
+from pathlib import Path
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.load_engine import load_engine
+from headrace.engine.request import EngineRequest, SamplingParams
+config = EngineConfig(block_count=64, packed_cache=Path({str(tmp_path)!r}), precision="int4")
+engine = load_engine(Path({str(CHECKPOINT)!r}), config)
+engine.add(EngineRequest("r", tuple(range(5, 30)), SamplingParams(max_tokens=30, temperature=0, ignore_eos=True)))
+found = []
+while engine.has_work():
+    found += [token_id for delta in engine.step() for token_id in delta.token_ids]
+assert "torch" not in sys.modules
+print(*found)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert [int(word) for word in done.stdout.split()] == expected

@@ -19,12 +19,14 @@ SEQUENCES = 3
 KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
+import torch
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.evaluation.text import calibration_text
 from headrace.engine.quantization import {module}
 from headrace.engine.quantization.checkpoint_quantizer import quantize_checkpoint
 from headrace.engine.quantization.quantization_settings import QuantizationSettings
 
+torch.set_num_threads(1)  # As here: sums over activations are rounded otherwise with more.
 write, written = {module}.save_file, []
 
 def write_and_die(tensors, path, **settings):

@@ -12,8 +12,9 @@ from engine_running import request, run
 from numpy.typing import NDArray
 from table_model import PARTS, VOCAB_SIZE, FixedDrafter, TableRunner, make_spec, make_table
 
-from headrace.engine import batcher, sampler
+from headrace.engine import batcher
 from headrace.engine.engine import EngineSpec
+from headrace.engine.sampling import torch_sampler
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.drafter import Guesses
 from headrace.engine.speculative.model_drafter import ModelDrafter
@@ -79,7 +80,7 @@ def enumerate_outputs(drafter: FixedDrafter, monkeypatch: pytest.MonkeyPatch) ->
     draws = grid()
     spec = make_spec(len(draws))
     engine = make_engine(spec, drafter)
-    monkeypatch.setattr(sampler, "uniform", lambda seed, position: draws[seed][position])
+    monkeypatch.setattr(torch_sampler, "uniform", lambda seed, position: draws[seed][position])
     requests = [request(str(index), [3], max_tokens=3, seed=index) for index in range(len(draws))]
     for each in requests:
         engine.add(each)

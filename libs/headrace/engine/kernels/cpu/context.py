@@ -1,17 +1,24 @@
 """The threads and the working memory of the kernels."""
 
 import ctypes
+from collections.abc import Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from headrace.engine.kernels.cpu.library import Instructions, address, available, load_kernels
+from headrace.engine.kernels.cpu.library import Instructions, available, load_kernels, place
+from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
-from headrace.engine.kernels.cpu.structures import Model, Step
+from headrace.engine.kernels.cpu.structures import Draw, Model, Ranking, Step
+
+Floats = NDArray[np.float32]
 
 
 class KernelContext:
-    """Runs kernels one after the other on its threads. Not thread-safe: one thread calls."""
+    """Runs kernels one after the other on its threads. Not thread-safe: one thread calls.
+
+    All methods raise MemoryError where there is no room for intermediate results.
+    """
 
     def __init__(self, thread_count: int, instructions: Instructions | None = None) -> None:
         """`instructions` forces a set; unset takes the fastest. Raises RuntimeError where there is none."""
@@ -30,18 +37,46 @@ class KernelContext:
             self._library.headrace_close(self._handle)
 
     def step(self, model: Model, step: Step) -> None:
-        """Runs a decoder. Raises MemoryError."""
-        if self._library.headrace_step(self._handle, model, step):
-            raise MemoryError("no memory for the step")
+        """Runs a decoder."""
+        _check(self._library.headrace_step(self._handle, model, step))
 
     def product(
-        self, weight: PackedWeight, inputs: Tensor, residual: Tensor | None = None, *, exact: bool = False
-    ) -> Tensor:
-        """fp32 [rows, in] to [rows, out], plus `residual`. See `PackedWeight.matrix`. Raises MemoryError."""
-        inputs = inputs.contiguous()
-        residual = None if residual is None else residual.contiguous()
-        outputs = torch.empty(len(inputs), weight.out_size)
-        pointers = (address(inputs), address(residual), address(outputs))
-        if self._library.headrace_product(self._handle, weight.matrix(exact=exact), *pointers, len(inputs)):
-            raise MemoryError("no memory for the product")
+        self, weight: PackedWeight, inputs: Floats, residual: Floats | None = None, *, exact: bool = False
+    ) -> Floats:
+        """[rows, in] to [rows, out], plus `residual`. All contiguous. See `PackedWeight.matrix`."""
+        outputs = np.empty((len(inputs), weight.out_size), np.float32)
+        pointers = (place(inputs), place(residual), place(outputs))
+        matrix = weight.matrix(exact=exact)
+        _check(self._library.headrace_product(self._handle, matrix, *pointers, len(inputs)))
         return outputs
+
+    def likeliest(self, logits: Floats) -> tuple[list[int], list[float]]:
+        """The most likely token of each row of `logits` [rows, vocabulary], the first of equals; and its logit, which
+        is NaN where any of the row is."""
+        row_count, vocabulary = logits.shape
+        token_ids, values = np.empty(row_count, np.int64), np.empty(row_count, np.float32)
+        pointers = (address(token_ids), address(values))
+        _check(self._library.headrace_likeliest(self._handle, address(logits), row_count, vocabulary, *pointers))
+        return token_ids.tolist(), values.tolist()
+
+    def draw(self, draws: Sequence[Draw], vocabulary: int) -> list[int]:
+        """A token for each. Where the temperature is 0, the likeliest."""
+        array = (Draw * len(draws))(*draws)
+        _check(self._library.headrace_draw(self._handle, array, len(draws), vocabulary))
+        return [draw.token_id for draw in array]
+
+    def rank(self, logits: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The ids of the `count` strongest tokens of each row of `logits` [rows, vocabulary], the strongest first; and
+        the natural logarithm of each row's sum of exponentials."""
+        row_count, vocabulary = logits.shape
+        token_ids = np.zeros((row_count, count), np.int64)
+        rankings = (Ranking * row_count)(
+            *(Ranking(address(row), address(ids), count) for row, ids in zip(logits, token_ids, strict=True))
+        )
+        _check(self._library.headrace_rank(self._handle, rankings, row_count, vocabulary))
+        return token_ids, np.array([ranking.normaliser for ranking in rankings])
+
+
+def _check(failed: int) -> None:
+    if failed:
+        raise MemoryError("the kernels have no memory for their intermediate results")

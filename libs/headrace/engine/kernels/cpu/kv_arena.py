@@ -1,76 +1,88 @@
-"""Keys and values of all blocks, in the layout of the kernels: keys [kv heads, blocks, head, block size], so that
-sixteen tokens lie side by side, and values [kv heads, blocks, block size, head]."""
+"""Keys and values of all blocks, in the layout of the kernels.
 
-import math
+A block is one piece of memory, with all its layers one after the other: keys [kv heads, head, block size], so that
+sixteen tokens lie side by side, values [kv heads, block size, head], and where those are codes, their scales
+[kv heads, block size] fp32. So a block that is never used takes no memory, in huge pages neither.
+"""
+
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from headrace.engine.kernels.cpu.memory import allocate
+from headrace.engine.kernels.cpu.memory import Bytes, address, allocate
 from headrace.engine.kernels.cpu.storage import Storage
 
-DTYPES = {
-    Storage.F32: torch.float32,
-    Storage.BF16: torch.bfloat16,
-    Storage.S8: torch.int8,
-    Storage.FP8: torch.uint8,
-}
 SCALED = frozenset({Storage.S8, Storage.FP8})
 """With one fp32 scale per token and head, as OpenVINO has it."""
-
-
-def block_bytes(storage: Storage, layer_count: int, kv_head_count: int, head_size: int, block_size: int) -> int:
-    """Memory of one block over all layers."""
-    per_head = head_size * storage.byte_count + (4 if storage in SCALED else 0)
-    return int(2 * layer_count * kv_head_count * block_size * per_head)
+SCALE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class KvLayerArena:
-    keys: Tensor
-    values: Tensor
-    key_scales: Tensor | None
-    """fp32 [kv heads, blocks, block size]."""
-    value_scales: Tensor | None
+class KvShape:
+    """What one block holds."""
+
+    layer_count: int
+    kv_head_count: int
+    head_size: int
+    block_size: int
+    """Tokens."""
+    storage: Storage
+
+    @property
+    def number_bytes(self) -> int:
+        """Of one layer's keys, or its values."""
+        return self.kv_head_count * self.block_size * int(self.head_size * self.storage.byte_count)
+
+    @property
+    def scale_bytes(self) -> int:
+        """Of the scales of one layer's keys, or its values."""
+        return self.kv_head_count * self.block_size * SCALE_BYTES if self.storage in SCALED else 0
+
+    @property
+    def layer_bytes(self) -> int:
+        return 2 * (self.number_bytes + self.scale_bytes)
+
+    @property
+    def block_bytes(self) -> int:
+        return self.layer_count * self.layer_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KvPlaces:
+    """Addresses of what one layer has in the first block."""
+
+    keys: int
+    values: int
+    key_scales: int | None
+    value_scales: int | None
 
 
 class KvArena:
     """Memory that is taken from the system only as it is written."""
 
-    def __init__(
-        self, layer_count: int, block_count: int, block_size: int, kv_head_count: int, head_size: int, storage: Storage
-    ) -> None:
+    def __init__(self, shape: KvShape, block_count: int) -> None:
+        self.shape = shape
         self.block_count = block_count
-        self.block_size = block_size
-        self.storage = storage
-        self._layer_count = layer_count
-        self._heads = (kv_head_count, block_count)
-        self._head_size = head_size
-        self.layers: list[KvLayerArena] = []
+        self._memory: Bytes = np.empty((0, 0), np.uint8)
         self.allocate()
 
     def allocate(self) -> None:
-        """Takes memory for all layers, full of zeros."""
-        self.layers = [self._layer() for _ in range(self._layer_count)]
+        """Takes memory for all blocks, full of zeros."""
+        self._memory = allocate(self.block_count * self.shape.block_bytes).reshape(self.block_count, -1)
 
     def release(self) -> None:
         """Gives the memory back, with all that is in it, until `allocate`."""
-        self.layers = []
+        self._memory = np.empty((0, 0), np.uint8)
 
     def clear(self, blocks: list[int]) -> None:
         """Zeroes blocks whose content is not to be trusted: what is masked is still multiplied by zero."""
-        for layer in self.layers:
-            for tensor in (layer.keys, layer.values, layer.key_scales, layer.value_scales):
-                if tensor is not None:
-                    tensor[:, blocks] = 0
+        self._memory[blocks] = 0
 
-    def _layer(self) -> KvLayerArena:
-        sizes, dtype = (self.block_size, self._head_size), DTYPES[self.storage]
-        scales = [self._zeros(torch.float32, sizes[0]) if self.storage in SCALED else None for _ in range(2)]
-        return KvLayerArena(self._zeros(dtype, *reversed(sizes)), self._zeros(dtype, *sizes), *scales)
-
-    def _zeros(self, dtype: torch.dtype, *sizes: int) -> Tensor:
-        """[kv heads, blocks, *sizes]."""
-        shape = (*self._heads, *sizes)
-        return allocate(math.prod(shape) * dtype.itemsize).view(dtype).view(shape)
+    def places(self, layer: int) -> KvPlaces:
+        shape = self.shape
+        keys = address(self._memory) + layer * shape.layer_bytes
+        values = keys + shape.number_bytes
+        if not shape.scale_bytes:
+            return KvPlaces(keys, values, None, None)
+        key_scales = values + shape.number_bytes
+        return KvPlaces(keys, values, key_scales, key_scales + shape.scale_bytes)

@@ -6,12 +6,14 @@ import functools
 import logging
 from pathlib import Path
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from headrace.engine.kernels.cpu.structures import Matrix, Model, Step
+from headrace.engine.kernels.cpu.memory import address
+from headrace.engine.kernels.cpu.structures import Draw, Matrix, Model, Ranking, Step
 
 PATH = Path(__file__).with_name("_kernels.so")
-VERSION = 2
+VERSION = 3
 """Of the interface and the packed layout; the library says which it was built for."""
 
 _log = logging.getLogger(__name__)
@@ -44,6 +46,9 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_close.argtypes = [_POINTER]
     library.headrace_step.argtypes = [_POINTER, ctypes.POINTER(Model), ctypes.POINTER(Step)]
     library.headrace_product.argtypes = [_POINTER, ctypes.POINTER(Matrix), _POINTER, _POINTER, _POINTER, _SIZE]
+    library.headrace_likeliest.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _POINTER, _POINTER]
+    library.headrace_draw.argtypes = [_POINTER, ctypes.POINTER(Draw), _SIZE, _SIZE]
+    library.headrace_rank.argtypes = [_POINTER, ctypes.POINTER(Ranking), _SIZE, _SIZE]
     library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
     library.headrace_pack_codes.argtypes = [*[_POINTER] * 4, _SIZE, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
     return library
@@ -55,6 +60,6 @@ def available() -> list[Instructions]:
     return [] if library is None else [each for each in Instructions if library.headrace_has(each)]
 
 
-def address(tensor: Tensor | None) -> int | None:
-    """Where a contiguous tensor's data is."""
-    return None if tensor is None else tensor.data_ptr()
+def place(array: NDArray[np.generic] | None) -> int | None:
+    """Where a contiguous array's data is, as a pointer that may be null."""
+    return None if array is None else address(array)

@@ -3,23 +3,31 @@
 import ctypes
 import mmap
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 HUGE_PAGE = 2 << 20
 
+Bytes = NDArray[np.uint8]
 
-def allocate(byte_count: int) -> Tensor:
-    """uint8 [byte_count] of zeros, in huge pages where the system has them: fewer pages are fewer misses in the
-    processor's table of pages. Large blocks only: small ones would waste what is left of their last page."""
+
+def allocate(byte_count: int) -> Bytes:
+    """[byte_count] zeros, in huge pages where the system has them: fewer pages are fewer misses in the processor's
+    table of pages. Large blocks only: small ones would waste what is left of their last page."""
     if byte_count < HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return torch.zeros(byte_count, dtype=torch.uint8)
+        return np.zeros(byte_count, np.uint8)
     # Shared memory, which is what Python would take, has huge pages only where the administrator said so.
     area = mmap.mmap(-1, byte_count + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     area.madvise(mmap.MADV_HUGEPAGE)
-    whole = torch.frombuffer(area, dtype=torch.uint8)
-    start = -whole.data_ptr() % HUGE_PAGE
+    whole = np.frombuffer(area, np.uint8)
+    start = -address(whole) % HUGE_PAGE
     return whole[start : start + byte_count]
+
+
+def address(array: NDArray[np.generic]) -> int:
+    """Where a contiguous array's data is."""
+    place: int = array.__array_interface__["data"][0]
+    return place
 
 
 def give_back_freed() -> None:

@@ -1,17 +1,17 @@
-"""Tries the kernels of each instruction set against torch before they are used: a compiler or a processor may be wrong
+"""Tries the kernels of each instruction set against numpy before they are used: a compiler or a processor may be wrong
 about what it can do."""
 
 import functools
 import logging
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.library import Instructions, available, load_kernels
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight, pack
-from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
+from headrace.engine.kernels.cpu.packed_weight import PackedWeight, pack_codes, pack_plain
+from headrace.engine.kernels.cpu.storage import Storage
 
 OUT, IN, GROUP, ROWS = 40, 128, 64, 5
 LARGEST_ERROR = {"exact": 1e-5, "quantised": 0.03}
@@ -53,28 +53,35 @@ def choose_instructions() -> Instructions | None:
 
 def _try(instructions: Instructions) -> str:
     context = KernelContext(1, instructions)
-    generator = torch.Generator().manual_seed(1)
-    inputs = torch.randn(ROWS, IN, generator=generator)
-    for name, (packed, weight) in _weights(generator).items():
-        expected = inputs.double() @ weight.double().T
+    generator = np.random.default_rng(1)
+    inputs = generator.standard_normal((ROWS, IN), np.float32)
+    for storage, (packed, weight) in _weights(generator).items():
+        expected = inputs.astype(np.float64) @ weight.astype(np.float64).T
         for kind, limit in LARGEST_ERROR.items():
             found = context.product(packed, inputs, exact=kind == "exact")
-            error = float((found - expected).norm() / expected.norm())
+            error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
             if not error < limit:
-                return f"the {kind} product with {name} is off by {error:.1e}"
+                return f"the {kind} product with {storage.name} weights is off by {error:.1e}"
     return ""
 
 
-def _weights(generator: torch.Generator) -> dict[str, tuple[PackedWeight, Tensor]]:
+def _weights(generator: np.random.Generator) -> dict[Storage, tuple[PackedWeight, NDArray[np.float32]]]:
     """Weights in each storage, and what they stand for."""
-    plain = torch.randn(OUT, IN, generator=generator)
-    found = {
-        f"{each}".removeprefix("torch."): plain.to(each) for each in (torch.float32, torch.bfloat16, torch.float16)
+    rows = np.arange(OUT)
+    plain = generator.standard_normal((OUT, IN), np.float32)
+    half = plain.astype(np.float16)
+    brain = plain.view(np.uint32) >> 16
+    weights = {
+        Storage.F32: (pack_plain(plain, Storage.F32, rows), plain),
+        Storage.F16: (pack_plain(half, Storage.F16, rows), half.astype(np.float32)),
+        Storage.BF16: (pack_plain(brain.astype(np.uint16), Storage.BF16, rows), (brain << 16).view(np.float32)),
     }
-    weights = {name: (pack(weight), weight) for name, weight in found.items()}
-    for bits in (4, 8):
-        codes = torch.randint(0, 1 << bits, (OUT, IN), generator=generator).to(torch.uint8)
-        zeros = torch.full((OUT, IN // GROUP), 1 << (bits - 1), dtype=torch.uint8)
-        matrix = QuantizedMatrix(codes, torch.rand(OUT, IN // GROUP, generator=generator), zeros, bits, GROUP)
-        weights[f"int{bits}"] = (pack(matrix), matrix.dequantize())
+    scales = generator.random((OUT, IN // GROUP), np.float32)
+    for storage, bits in ((Storage.U4, 4), (Storage.S8, 8)):
+        codes = generator.integers(0, 1 << bits, (OUT, IN), np.uint8)
+        zero = 1 << (bits - 1)
+        values = (codes.astype(np.float32) - zero) * scales.repeat(GROUP, axis=1)
+        signed = codes ^ np.uint8(0x80 if storage is Storage.S8 else 0)
+        zeros = np.full(scales.shape, zero if storage is Storage.U4 else 0, np.uint8)
+        weights[storage] = (pack_codes(signed, scales, zeros, storage, rows), values)
     return weights

@@ -47,7 +47,7 @@ class Model(ctypes.Structure):
         *((name, _SIZE) for name in ("layer_count", "hidden", "intermediate", "vocabulary")),
         *((name, _SIZE) for name in ("head_count", "kv_head_count", "head_size", "rotary_size")),
         ("block_size", _SIZE),
-        ("block_count", _SIZE),
+        ("block_bytes", _SIZE),
         ("embedding_storage", _INT),
         ("kv_storage", _INT),
         ("epsilon", _FLOAT),
@@ -67,4 +67,25 @@ class Step(ctypes.Structure):
         ("row_count", _SIZE),
         ("span_count", _SIZE),
         ("logit_count", _SIZE),
+    )
+
+
+class Draw(ctypes.Structure):
+    _fields_ = (
+        ("logits", _POINTER),
+        ("uniform", ctypes.c_double),
+        ("top_k", _SIZE),
+        ("token_id", _SIZE),
+        ("temperature", _FLOAT),
+        ("top_p", _FLOAT),
+        ("min_p", _FLOAT),
+    )
+
+
+class Ranking(ctypes.Structure):
+    _fields_ = (
+        ("logits", _POINTER),
+        ("token_ids", _POINTER),
+        ("count", _SIZE),
+        ("normaliser", ctypes.c_double),
     )

@@ -6,7 +6,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 enum Storage : int32_t {
     kF32 = 0,
@@ -34,8 +34,9 @@ struct Layer {
     Matrix qkv, output, gate_up, down;
     const float *cosine, *sine;                  // [positions, rotary / 2]
     int64_t window;                              // Tokens that a query sees, itself included. 0: all.
-    uint8_t *keys, *values;                      // [kv heads, blocks, head, block size] and [.., block size, head]
-    float *key_scales, *value_scales;            // [kv heads, blocks, block size], for codes; else null
+    // Of this layer in the first block; those in other blocks are `block_bytes` on.
+    uint8_t *keys, *values;                      // [kv heads, head, block size] and [kv heads, block size, head]
+    uint8_t *key_scales, *value_scales;          // fp32 [kv heads, block size], for codes; else null
 };
 
 struct Model {
@@ -45,7 +46,7 @@ struct Model {
     Matrix head;
     int64_t layer_count, hidden, intermediate, vocabulary;
     int64_t head_count, kv_head_count, head_size, rotary_size;
-    int64_t block_size, block_count;             // Of the KV cache.
+    int64_t block_size, block_bytes;             // Of the KV cache: tokens of a block, and memory of all its layers.
     int32_t embedding_storage, kv_storage;
     float epsilon, scale, embedding_scale;
 };
@@ -66,6 +67,23 @@ struct Step {
     float *logits;                               // [logit count, vocabulary]
     float *hidden;                               // [rows, hidden] or null: the normalised states, if wanted
     int64_t row_count, span_count, logit_count;
+};
+
+// One token to draw from a row of logits.
+struct Draw {
+    const float *logits;                         // [vocabulary]
+    double uniform;                              // In [0, 1).
+    int64_t top_k;                               // 0: all
+    int64_t token_id;                            // What is found.
+    float temperature, top_p, min_p;
+};
+
+// The strongest tokens of a row of logits.
+struct Ranking {
+    const float *logits;                         // [vocabulary]
+    int64_t *token_ids;                          // [count], what is found, the strongest first, the lower id of equals
+    int64_t count;                               // At most the vocabulary.
+    double normaliser;                           // What is found: ln(sum(exp(logits))).
 };
 
 }  // namespace headrace

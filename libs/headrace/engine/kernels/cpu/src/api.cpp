@@ -40,6 +40,16 @@ struct Context {
     const Kernels &kernels;
 };
 
+// 0, or 1 when memory ran out.
+template <typename Body> int call(void *context, const Body &body) {
+    try {
+        body(*static_cast<Context *>(context));
+        return 0;
+    } catch (const std::bad_alloc &) {
+        return 1;
+    }
+}
+
 // A row of the source for row `row` of the panels, or -1 for one of zeros.
 int64_t source_row(const int64_t *rows, int64_t row, int64_t out) { return row < out ? rows[row] : -1; }
 
@@ -58,25 +68,24 @@ void *headrace_open(int threads, int instructions) {
 
 void headrace_close(void *context) { delete static_cast<Context *>(context); }
 
-// 0, or 1 when memory ran out.
 int headrace_step(void *context, const Model *model, const Step *step) {
-    auto &c = *static_cast<Context *>(context);
-    try {
-        c.kernels.step(*model, *step, c.pool, c.space);
-        return 0;
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
+    return call(context, [&](Context &c) { c.kernels.step(*model, *step, c.pool, c.space); });
 }
 
 int headrace_product(void *context, const Matrix *w, const float *x, const float *residual, float *y, int64_t rows) {
-    auto &c = *static_cast<Context *>(context);
-    try {
-        c.kernels.product(*w, x, residual, y, rows, c.pool, c.space);
-        return 0;
-    } catch (const std::bad_alloc &) {
-        return 1;
-    }
+    return call(context, [&](Context &c) { c.kernels.product(*w, x, residual, y, rows, c.pool, c.space); });
+}
+
+int headrace_likeliest(void *context, const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values) {
+    return call(context, [&](Context &c) { c.kernels.likeliest(logits, rows, vocabulary, token_ids, values, c.pool); });
+}
+
+int headrace_draw(void *context, Draw *draws, int64_t count, int64_t vocabulary) {
+    return call(context, [&](Context &c) { c.kernels.draw(draws, count, vocabulary, c.pool); });
+}
+
+int headrace_rank(void *context, Ranking *rankings, int64_t count, int64_t vocabulary) {
+    return call(context, [&](Context &c) { c.kernels.rank(rankings, count, vocabulary, c.pool); });
 }
 
 // Packs weights of `width` bytes each. `rows` names the source row of each of `out` rows, or -1 for zeros.

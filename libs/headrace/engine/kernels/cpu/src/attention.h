@@ -86,8 +86,8 @@ struct Queries {
 
 // Sixteen tokens in the cache.
 struct Tile {
-    const uint8_t *keys, *values;
-    const float *key_scales, *value_scales;
+    uint8_t *keys, *values;
+    float *key_scales, *value_scales;
 };
 
 // What every thread needs room for.
@@ -103,19 +103,13 @@ struct Cache {
     int64_t kv_head;
     const int64_t *table;
 
-    int64_t block(int64_t token) const { return kv_head * model.block_count + table[token / model.block_size]; }
-    const uint8_t *keys(int64_t token) const {
-        const int64_t at = block(token) * model.head_size * model.block_size + token % model.block_size;
-        return layer.keys + at * element_size(model.kv_storage);
-    }
-    const uint8_t *values(int64_t token) const {
-        const int64_t at = (block(token) * model.block_size + token % model.block_size) * model.head_size;
-        return layer.values + at * element_size(model.kv_storage);
-    }
-    int64_t scale_at(int64_t token) const { return block(token) * model.block_size + token % model.block_size; }
+    // Where `token` and those that follow in its block are.
     Tile tile(int64_t token) const {
-        const int64_t at = scale_at(token);
-        return {keys(token), values(token), layer.key_scales + at, layer.value_scales + at};
+        const int64_t block = table[token / model.block_size] * model.block_bytes, index = token % model.block_size;
+        const int64_t first = kv_head * model.block_size, head = first * model.head_size, size = element_size(model.kv_storage);
+        const int64_t scale = block + (first + index) * static_cast<int64_t>(sizeof(float));
+        return {layer.keys + block + (head + index) * size, layer.values + block + (head + index * model.head_size) * size,
+                reinterpret_cast<float *>(layer.key_scales + scale), reinterpret_cast<float *>(layer.value_scales + scale)};
     }
 };
 

@@ -133,12 +133,9 @@ class DecoderStep {
         }
         const float *key = qkv_ + (row * heads() + model_.head_count) * size, *value = key + model_.kv_head_count * size;
         for (int64_t h = 0; h < model_.kv_head_count; ++h) {
-            const Cache cache{model_, layer, h, step_.tables + span.table};
-            const int64_t at = cache.scale_at(position);
-            store_kv(const_cast<uint8_t *>(cache.keys(position)), model_.block_size, key + h * size, size, model_.kv_storage,
-                     layer.key_scales + at);
-            store_kv(const_cast<uint8_t *>(cache.values(position)), 1, value + h * size, size, model_.kv_storage,
-                     layer.value_scales + at);
+            const Tile at = Cache{model_, layer, h, step_.tables + span.table}.tile(position);
+            store_kv(at.keys, model_.block_size, key + h * size, size, model_.kv_storage, at.key_scales);
+            store_kv(at.values, 1, value + h * size, size, model_.kv_storage, at.value_scales);
         }
     }
 

@@ -2,6 +2,7 @@
 
 #include "decoder.h"
 #include "kernels.h"
+#include "sampling.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -22,9 +23,21 @@ void run_product(const Matrix &w, const float *x, const float *residual, float *
     });
 }
 
+void find_likeliest_rows(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values, Pool &pool) {
+    pool.run(rows, [&](int64_t row, int) { token_ids[row] = find_likeliest(logits + row * vocabulary, vocabulary, values + row); });
+}
+
+void draw_rows(Draw *draws, int64_t count, int64_t vocabulary, Pool &pool) {
+    pool.run(count, [&](int64_t i, int) { draw_token(draws[i], vocabulary); });
+}
+
+void rank_rows(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool) {
+    pool.run(count, [&](int64_t i, int) { rank_tokens(rankings[i], vocabulary); });
+}
+
 }  // namespace
 
-const Kernels kernels = {run_step, run_product};
+const Kernels kernels = {run_step, run_product, find_likeliest_rows, draw_rows, rank_rows};
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

@@ -1,26 +1,58 @@
-"""Chooses the next token of each row from its logits. Rows never influence each other.
-
-Order of operations: grammar; repetition, frequency and presence penalties, logit bias, ban of stop ids below
-`min_tokens`; then either the most likely token, or temperature, top-k, top-p, min-p and one draw. Log-probabilities
-are those of the raw logits.
-"""
+"""Chooses tokens with torch, on any device. See the Protocol in `sampler.py`."""
 
 import math
-from collections import Counter
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from headrace.engine.request import SamplingParams, TokenLogprob
-from headrace.engine.sampling_draw import uniform
+from headrace.engine.sampling.adjustment import banned_ids, is_adjusted, penalties, repeated_ids
+from headrace.engine.sampling.uniform import uniform
 from headrace.engine.sequence import Sequence
-from headrace.engine.structured.token_mask import constrain
+from headrace.engine.structured.token_mask import find_forbidden
 
 
-def likeliest(logits: Tensor) -> tuple[list[int], list[float]]:
-    """The most likely token of each row of `logits` [rows, vocabulary], fp32, the first of equals; and its logit, which
-    is NaN where any of the row is."""
+class TorchSampler:
+    """Logits are tensors."""
+
+    @torch.inference_mode()
+    def likeliest(self, logits: Tensor) -> tuple[list[int], list[float]]:
+        return _likeliest(logits)
+
+    @torch.inference_mode()
+    def sample(self, logits: Tensor, sequences: list[Sequence], best: list[int] | None = None) -> list[int]:
+        token_ids = _likeliest(logits)[0] if best is None else list(best)
+        rows = [row for row, sequence in enumerate(sequences) if not sequence.takes_likeliest]
+        if rows:
+            chosen = _choose(logits[rows], [sequences[row] for row in rows])
+            for row, token_id in zip(rows, chosen, strict=True):
+                token_ids[row] = token_id
+        return token_ids
+
+    @torch.inference_mode()
+    def logprobs(self, logits: Tensor, token_ids: list[int], top_counts: list[int]) -> list[TokenLogprob]:
+        distribution = torch.log_softmax(logits, dim=-1)
+        chosen = distribution.gather(1, torch.tensor(token_ids, device=logits.device)[:, None])[:, 0].tolist()
+        values, ids = distribution.topk(min(max(top_counts), logits.shape[-1]), dim=-1)
+        return [
+            TokenLogprob(token_id, logprob, tuple(zip(row_ids[:count], row_values[:count], strict=True)))
+            for token_id, logprob, row_ids, row_values, count in zip(
+                token_ids, chosen, ids.tolist(), values.tolist(), top_counts, strict=True
+            )
+        ]
+
+    def in_host_memory(self, logits: Tensor) -> NDArray[np.float32]:
+        return logits.cpu().numpy()
+
+    @torch.inference_mode()
+    def fit(self, logits: Tensor, vocab_size: int) -> Tensor:
+        return functional.pad(logits, (0, vocab_size - logits.shape[1]), value=-math.inf)
+
+
+def _likeliest(logits: Tensor) -> tuple[list[int], list[float]]:
     if logits.device.type != "cpu":
         values, ids = logits.max(dim=-1)
         return _to_ints(ids), values.tolist()
@@ -30,22 +62,10 @@ def likeliest(logits: Tensor) -> tuple[list[int], list[float]]:
     return found.tolist(), numbers[np.arange(len(found)), found].tolist()
 
 
-def sample(logits: Tensor, sequences: list[Sequence], best: list[int] | None = None) -> list[int]:
-    """One token id per row of `logits` [rows, vocabulary], fp32. `best` is what `likeliest` found, where that is
-    known."""
-    token_ids = likeliest(logits)[0] if best is None else list(best)
-    rows = [row for row, sequence in enumerate(sequences) if not sequence.takes_likeliest]
-    if rows:
-        chosen = _choose(logits[rows], [sequences[row] for row in rows])
-        for row, token_id in zip(rows, chosen, strict=True):
-            token_ids[row] = token_id
-    return token_ids
-
-
 def _choose(logits: Tensor, sequences: list[Sequence]) -> list[int]:
-    """The same, where more than the likeliest may be asked."""
-    adjusted = _adjust(constrain(logits, sequences), sequences)
-    token_ids = likeliest(adjusted)[0]
+    """One token id per row, where more than the likeliest may be asked."""
+    adjusted = _adjust(_constrain(logits, sequences), sequences)
+    token_ids = _likeliest(adjusted)[0]
     for sorts in (False, True):
         rows = [
             row
@@ -59,72 +79,44 @@ def _choose(logits: Tensor, sequences: list[Sequence]) -> list[int]:
     return token_ids
 
 
-def logprobs(logits: Tensor, token_ids: list[int], top_counts: list[int]) -> list[TokenLogprob]:
-    """The log-probability of `token_ids`, and of the `top_counts` strongest tokens, one per row of `logits`."""
-    distribution = torch.log_softmax(logits, dim=-1)
-    chosen = distribution.gather(1, torch.tensor(token_ids, device=logits.device)[:, None])[:, 0].tolist()
-    values, ids = distribution.topk(min(max(top_counts), logits.shape[-1]), dim=-1)
-    return [
-        TokenLogprob(token_id, logprob, tuple(zip(row_ids[:count], row_values[:count], strict=True)))
-        for token_id, logprob, row_ids, row_values, count in zip(
-            token_ids, chosen, ids.tolist(), values.tolist(), top_counts, strict=True
-        )
-    ]
+def _constrain(logits: Tensor, sequences: list[Sequence]) -> Tensor:
+    """Takes out what grammars do not allow. Leaves `logits` as it is."""
+    rows, forbidden = find_forbidden(sequences, logits.shape[-1])
+    if not rows:
+        return logits
+    constrained = logits.clone()
+    constrained[rows] = logits[rows].masked_fill(torch.from_numpy(forbidden).to(logits.device), -math.inf)
+    return constrained
 
 
 def _adjust(logits: Tensor, sequences: list[Sequence]) -> Tensor:
     """Applies what depends on the text so far. Leaves `logits` as it is."""
-    changed = [row for row, sequence in enumerate(sequences) if _is_adjusted(sequence)]
+    changed = [row for row, sequence in enumerate(sequences) if is_adjusted(sequence)]
     if not changed:
         return logits
     logits = logits.clone()
     for row in changed:
-        _penalise(logits[row], sequences[row])
-        _bias(logits[row], sequences[row])
+        _adjust_row(logits[row], sequences[row])
     return logits
 
 
-def _is_adjusted(sequence: Sequence) -> bool:
-    sampling = sequence.request.sampling
-    return bool(
-        sampling.repetition_penalty != 1
-        or sampling.frequency_penalty
-        or sampling.presence_penalty
-        or sampling.logit_bias
-        or (sequence.stop_is_banned and sequence.stop_token_ids)
-    )
-
-
-def _penalise(logits: Tensor, sequence: Sequence) -> None:
+def _adjust_row(logits: Tensor, sequence: Sequence) -> None:
     """Changes `logits` [vocabulary] in place."""
     sampling = sequence.request.sampling
-    if sampling.repetition_penalty != 1:
-        seen = torch.tensor(sorted(set(sequence.token_ids)), device=logits.device)
+    if seen := repeated_ids(sequence):
         values = logits[seen]
         logits[seen] = torch.where(
             values > 0, values / sampling.repetition_penalty, values * sampling.repetition_penalty
         )
-    if (sampling.frequency_penalty or sampling.presence_penalty) and sequence.output_count:
-        counts = Counter(sequence.output_token_ids)
-        penalties = [sampling.frequency_penalty * count + sampling.presence_penalty for count in counts.values()]
-        logits[list(counts)] -= torch.tensor(penalties, device=logits.device, dtype=logits.dtype)
-
-
-def _bias(logits: Tensor, sequence: Sequence) -> None:
-    """Changes `logits` [vocabulary] in place."""
-    bias = sequence.request.sampling.logit_bias
-    if bias:
+    if amounts := penalties(sequence):
+        logits[list(amounts)] -= torch.tensor(list(amounts.values()), device=logits.device, dtype=logits.dtype)
+    if bias := sampling.logit_bias:
         logits[list(bias)] += torch.tensor(list(bias.values()), device=logits.device, dtype=logits.dtype)
-    if sequence.stop_is_banned:
-        _ban(logits, list(sequence.stop_token_ids))
-
-
-def _ban(logits: Tensor, token_ids: list[int]) -> None:
-    """Changes `logits` [vocabulary] in place, unless nothing else is left: a grammar may have come to its end."""
-    others = logits.clone()
-    others[token_ids] = -math.inf
-    if bool((others > -math.inf).any()):
-        logits[token_ids] = -math.inf
+    if banned := banned_ids(sequence):
+        others = logits.clone()
+        others[banned] = -math.inf
+        if bool((others > -math.inf).any()):
+            logits[banned] = -math.inf
 
 
 def _needs_order(sampling: SamplingParams) -> bool:

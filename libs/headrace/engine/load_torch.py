@@ -1,0 +1,41 @@
+"""Loads a decoder that runs through torch, on any device."""
+
+import os
+from pathlib import Path
+
+import torch
+
+from headrace.engine.adapters.adapter_set import AdapterSet
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.held_memory import HeldMemory
+from headrace.engine.loaded_model import LoadedModel
+from headrace.engine.loader.weight_record import WeightRecord
+from headrace.engine.loader.weight_source import open_weights
+from headrace.engine.model_runner import ModelRunner
+from headrace.engine.models.decoder import Decoder
+from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.placement import ROUNDED_BITS, describe_precision
+from headrace.engine.torch_placement import build_cache, choose_device, choose_precision
+from headrace.errors.tree import ConfigError
+
+
+def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int, reason: str) -> LoadedModel:
+    """`reason` says why the fused kernels cannot run it. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    device = choose_device(config)
+    dtype = choose_precision(config, model, device)
+    computed = str(dtype).removeprefix("torch.")
+    if config.kv_precision not in ("auto", computed):
+        raise ConfigError(
+            f"kv_precision is {config.kv_precision!r}, but only the fused kernels hold keys and values in another type "
+            f"than they compute with, and they cannot run this model: {reason}; use auto, which is {computed} here."
+        )
+    torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
+    with torch.inference_mode():
+        weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or "")))
+        decoder = Decoder(model, max_len, weights, dtype, device)
+        adapters = AdapterSet.load(config.adapters, model, dtype, device) if config.adapters else None
+        cache = build_cache(config, model, max_len, dtype, device)
+    runner = ModelRunner(decoder, cache, model.head_count, model.kv_head_count, device, adapters)
+    precision = describe_precision(config, model, dtype)
+    memory = HeldMemory(weights.byte_count, cache.byte_count)
+    return LoadedModel(runner, cache.zero_block, decoder.parameter_count, str(device), precision, memory)

@@ -1,0 +1,19 @@
+"""A model that is ready to run."""
+
+from dataclasses import dataclass
+
+from headrace.engine.held_memory import HeldMemory
+from headrace.engine.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A runner, and the facts about it."""
+
+    runner: Runner
+    block_count: int
+    parameter_count: int
+    device: str
+    precision: str
+    """How the weights are held, for people."""
+    memory: HeldMemory

@@ -1,0 +1,10 @@
+"""The files that sentence-transformers puts beside a checkpoint."""
+
+from pathlib import Path
+
+MODULES_FILE = "modules.json"
+
+
+def has_sentence_settings(folder: Path) -> bool:
+    """Whether there are any."""
+    return (folder / MODULES_FILE).is_file()

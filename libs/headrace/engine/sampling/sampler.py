@@ -1,0 +1,42 @@
+"""The Protocol of what chooses the next token of each row from its logits. Rows never influence each other.
+
+Order of operations: grammar; repetition, frequency and presence penalties, logit bias, ban of stop ids below
+`min_tokens`; then either the most likely token, or temperature, top-k, top-p, min-p and one draw. Log-probabilities
+are those of the raw logits.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.request import TokenLogprob
+from headrace.engine.sequence import Sequence
+
+Logits = Any
+"""fp32 [rows, vocabulary], of the library that the model computes with."""
+
+
+class Sampler(Protocol):
+    """What belongs to the logits of one kind of runner. Leaves logits as they are."""
+
+    def likeliest(self, logits: Logits) -> tuple[list[int], list[float]]:
+        """The most likely token of each row, the first of equals; and its logit, which is NaN where any of the row
+        is."""
+        ...
+
+    def sample(self, logits: Logits, sequences: list[Sequence], best: list[int] | None = None) -> list[int]:
+        """One token id per row. `best` is what `likeliest` found, where that is known."""
+        ...
+
+    def logprobs(self, logits: Logits, token_ids: list[int], top_counts: list[int]) -> list[TokenLogprob]:
+        """The log-probability of `token_ids`, and of the `top_counts` strongest tokens, one per row."""
+        ...
+
+    def in_host_memory(self, logits: Logits) -> NDArray[np.float32]:
+        """The same as an array."""
+        ...
+
+    def fit(self, logits: Logits, vocab_size: int) -> Logits:
+        """For a vocabulary of another size: with tokens that are never chosen, or without the last ones."""
+        ...
