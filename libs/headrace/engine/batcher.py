@@ -9,7 +9,7 @@ import random
 from collections import deque
 from collections.abc import Mapping
 
-from headrace.engine.block_hash import hash_blocks
+from headrace.engine.block_hash import chain_hash, hash_blocks, root_hash
 from headrace.engine.block_need import BlockNeed
 from headrace.engine.block_pool import BlockPool
 from headrace.engine.engine import EngineSpec
@@ -120,7 +120,11 @@ class Batcher:
         sequence loses its blocks and waits for recomputation; then nobody is admitted in this step.
         """
         draft = PlanDraft(budget_left=self._spec.max_step_token_count)
-        for sequence in sorted(self._running, key=lambda running: running.remaining_count > 1):
+        decoding: list[Sequence] = []
+        reading: list[Sequence] = []
+        for sequence in self._running:
+            (reading if sequence.remaining_count > 1 else decoding).append(sequence)
+        for sequence in decoding + reading:
             if sequence not in draft.preempted:
                 self._continue(sequence, draft)
         if not draft.preempted:
@@ -137,9 +141,9 @@ class Batcher:
         deltas = [self._end(sequence) for sequence in self._ended]
         self._ended = []
         for chunk in plan.chunks:
-            request_id = chunk.sequence.request_id
-            if self._sequences.get(request_id) is chunk.sequence:
-                delta = self._record_chunk(chunk, samples[request_id])
+            sequence = chunk.sequence
+            if self._sequences.get(sequence.request_id) is sequence:
+                delta = self._record_chunk(chunk, samples[sequence.request_id])
                 if delta is not None:
                     deltas.append(delta)
         return deltas
@@ -202,6 +206,8 @@ class Batcher:
     def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
         """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
         start, remaining = sequence.computed_count, sequence.remaining_count
+        if remaining == 1 <= budget:
+            return Chunk(sequence, start, start + 1)
         end = start + min(remaining, budget, self._need.longest_chunk)
         if end < start + remaining:
             end -= end % self._spec.block_size
@@ -234,9 +240,9 @@ class Batcher:
 
     def _grow(self, sequence: Sequence, token_count: int) -> bool:
         """Extends the block table to hold `token_count` tokens, if there are blocks."""
-        missing = self._need.count(token_count) - len(sequence.block_table)
-        if missing <= 0:
+        if token_count <= len(sequence.block_table) * self._spec.block_size:
             return True
+        missing = self._need.count(token_count) - len(sequence.block_table)
         if missing > self.pool.free_count:
             return False
         sequence.block_table += self.pool.allocate(missing)
@@ -259,7 +265,7 @@ class Batcher:
 
     def _admit(self, draft: PlanDraft) -> None:
         """Starts waiting sequences in order of arrival, as long as there is budget and room for all their tokens."""
-        if not self._waiting:
+        if not self._waiting or len(self._running) >= self._spec.max_running_count:
             return
         promised = sum(self._lacking(sequence) for sequence in self._running)
         while self._waiting and len(self._running) < self._spec.max_running_count:
@@ -284,7 +290,7 @@ class Batcher:
     def _lacking(self, sequence: Sequence) -> int:
         """Blocks that a running sequence's tokens will need besides those that it has."""
         most = self._need.most(sequence.context_count, sequence.computed_count)
-        return max(0, most - len(sequence.held_blocks))
+        return max(0, most - sequence.held_count)
 
     def _find_cached(self, sequence: Sequence) -> list[int]:
         """Cached blocks of the sequence's beginning, as far as what follows sees them. At least one token is left over:
@@ -313,10 +319,10 @@ class Batcher:
         sequence = chunk.sequence
         if chunk.start < sequence.prompt_count:
             self._prompt_token_count += min(chunk.end, sequence.prompt_count) - chunk.start
-        sequence.prompt_logprobs += sample.prompt_logprobs
+            sequence.prompt_logprobs += sample.prompt_logprobs
         token_ids = self._accept(chunk, sample)
-        logprobs = sample.logprobs[: len(token_ids)]
-        sequence.computed_count = chunk.end + max(0, len(token_ids) - 1)
+        logprobs = sample.logprobs and sample.logprobs[: len(token_ids)]
+        sequence.computed_count = chunk.end + len(token_ids[1:])
         self._publish(sequence, chunk)
         if sequence.finish_reason is not None:
             return self._end(sequence, token_ids, logprobs)
@@ -332,16 +338,23 @@ class Batcher:
         if not chunk.samples or sample.token_id is None:
             return ()
         sequence.token_ids.append(sample.token_id)
-        accepted = [sample.token_id]
-        for token_id in sample.further_ids:
+        if not chunk.draft:
+            self._output_token_count += 1
+            return (sample.token_id,)
+        return self._accept_guesses(chunk, sample.token_id, sample.further_ids)
+
+    def _accept_guesses(self, chunk: Chunk, first_id: int, further_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """The same for those after `first_id`: guesses that were right, and the one that follows them."""
+        sequence, accepted = chunk.sequence, [first_id]
+        for token_id in further_ids:
             if sequence.finish_reason is not None:
                 break
             sequence.token_ids.append(token_id)
             accepted.append(token_id)
-        if chunk.draft and self._drafter is not None:
-            self._drafter.observe(sequence, len(sample.further_ids))
+        if self._drafter is not None:
+            self._drafter.observe(sequence, len(further_ids))
         self._draft_token_count += len(chunk.draft)
-        self._accepted_token_count += len(sample.further_ids)
+        self._accepted_token_count += len(further_ids)
         self._output_token_count += len(accepted)
         return tuple(accepted)
 
@@ -371,14 +384,10 @@ class Batcher:
         sequence.evict()
 
     def _extend_hashes(self, sequence: Sequence, token_count: int) -> None:
-        if token_count // self._spec.block_size > len(sequence.block_hashes):
-            sequence.block_hashes = hash_blocks(
-                sequence.context_ids(0, token_count),
-                self._spec.block_size,
-                sequence.request.cache_salt,
-                sequence.request.adapter,
-                known=sequence.block_hashes,
-            )
+        hashes, block_size = sequence.block_hashes, self._spec.block_size
+        for start in range(len(hashes) * block_size, token_count - block_size + 1, block_size):
+            parent = hashes[-1] if hashes else root_hash(sequence.request.cache_salt, sequence.request.adapter)
+            hashes.append(chain_hash(parent, sequence.context_ids(start, start + block_size)))
 
     def _end(
         self, sequence: Sequence, token_ids: tuple[int, ...] = (), logprobs: tuple[TokenLogprob, ...] = ()

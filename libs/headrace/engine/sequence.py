@@ -48,14 +48,22 @@ class Sequence:
     prompt_count: int = field(init=False)
     takes_likeliest: bool = field(init=False)
     """See `SamplingParams.takes_likeliest`."""
+    scores_only: bool = field(init=False)
+    """It is there for its prompt's log-probabilities; no token is to be generated."""
+    longest_count: int = field(init=False)
+    """Tokens at which it ends at the latest."""
 
     def __post_init__(self) -> None:
         self.request_id = self.request.request_id
         self.prompt_count = len(self.request.prompt_token_ids)
-        self.takes_likeliest = self.request.sampling.takes_likeliest
+        sampling = self.request.sampling
+        self.takes_likeliest = sampling.takes_likeliest
+        self.scores_only = sampling.max_tokens == 0
+        wanted_count = self.prompt_count + sampling.max_tokens
+        self.longest_count = wanted_count if self.evicts else min(wanted_count, self.max_model_len)
         self.token_ids = [*self.request.prompt_token_ids, *self.request.output_token_ids]
         self.dropped_count = self._due_drop_count
-        if self.request.sampling.prompt_logprob_count is not None and not self.dropped_count:
+        if sampling.prompt_logprob_count is not None and not self.dropped_count:
             self.prompt_logprobs = [None]
 
     @property
@@ -103,14 +111,13 @@ class Sequence:
         return self.block_table[self.first_block :]
 
     @property
+    def held_count(self) -> int:
+        return len(self.block_table) - self.first_block
+
+    @property
     def remaining_count(self) -> int:
         """Tokens still to be computed. 1 means that it is decoding."""
         return len(self.token_ids) - self.dropped_count - self.computed_count
-
-    @property
-    def scores_only(self) -> bool:
-        """It is there for its prompt's log-probabilities; no token is to be generated."""
-        return self.request.sampling.max_tokens == 0
 
     @property
     def wants_prompt_logprobs(self) -> bool:
@@ -131,16 +138,13 @@ class Sequence:
     @property
     def finish_reason(self) -> FinishReason | None:
         """Why no further token is to be generated, if so."""
-        max_tokens, output_count = self.request.sampling.max_tokens, self.output_count
-        if not max_tokens:
+        if self.scores_only:
             done = self.remaining_count == 0 and not self.wants_prompt_logprobs
             return FinishReason.LENGTH if done else None
-        if output_count and self.token_ids[-1] in self.stop_token_ids:
+        token_count = len(self.token_ids)
+        if token_count > self.prompt_count and self.token_ids[-1] in self.stop_token_ids:
             return FinishReason.STOP
-        is_full = len(self.token_ids) >= self.max_model_len and not self.evicts
-        if is_full or output_count >= max_tokens:
-            return FinishReason.LENGTH
-        return None
+        return FinishReason.LENGTH if token_count >= self.longest_count else None
 
     def continued(self, token_ids: tuple[int, ...]) -> "Sequence":
         """As it would be with `token_ids` at its end, for choosing what follows them. Books of its own are not kept."""
@@ -153,14 +157,10 @@ class Sequence:
         self, token_ids: tuple[int, ...], logprobs: tuple[TokenLogprob, ...], finish_reason: FinishReason | None
     ) -> Delta:
         """The delta for `token_ids`, which are already the last of the output."""
-        first = not self.delivered
-        self.delivered = True
-        return Delta(
-            request_id=self.request_id,
-            first_index=self.output_count - len(token_ids),
-            token_ids=token_ids,
-            logprobs=logprobs,
-            prompt_logprobs=tuple(self.prompt_logprobs) if first and self.prompt_logprobs else None,
-            finish_reason=finish_reason,
-            cached_token_count=self.cached_token_count if first else 0,
-        )
+        first_index = len(self.token_ids) - self.prompt_count - len(token_ids)
+        delta = Delta(self.request_id, first_index, token_ids, logprobs, None, finish_reason)
+        if not self.delivered:
+            self.delivered = True
+            delta.prompt_logprobs = tuple(self.prompt_logprobs) or None
+            delta.cached_token_count = self.cached_token_count
+        return delta

@@ -20,15 +20,21 @@ class Chunk:
     """One past the last."""
     draft: tuple[int, ...] = ()
     """Guesses of what follows, computed along. Only where the chunk samples."""
+    token_count: int = field(init=False)
+    """Tokens that are computed, guesses included."""
+    samples: bool = field(init=False)
+    """A new token follows from the last one of the chunk."""
+
+    def __post_init__(self) -> None:
+        # Noted at once, because several ask for them in every step.
+        sequence = self.sequence
+        self.token_count = self.end + len(self.draft) - self.start
+        self.samples = self.end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
 
     @property
     def computed_end(self) -> int:
         """One past the last token that is computed, guesses included."""
         return self.end + len(self.draft)
-
-    @property
-    def token_count(self) -> int:
-        return self.end + len(self.draft) - self.start
 
     @property
     def token_ids(self) -> list[int]:
@@ -41,21 +47,16 @@ class Chunk:
         """The sequence as it is at each token that is sampled from: after none, one, … all of the guesses."""
         if not self.samples:
             return []
-        if not self.draft:
-            return [self.sequence]
+        if not self.draft or self.sequence.takes_likeliest:
+            # Where only the most likely token is wanted, the text does not matter.
+            return [self.sequence] * (1 + len(self.draft))
         return list(accumulate(self.draft, lambda text, guess: text.continued((guess,)), initial=self.sequence))
-
-    @property
-    def samples(self) -> bool:
-        """A new token follows from the last one of the chunk."""
-        sequence = self.sequence
-        return self.end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
 
     @property
     def scored_prompt_range(self) -> range:
         """Indices of the prompt tokens whose log-probabilities this chunk is to deliver."""
         sequence = self.sequence
-        if not sequence.wants_prompt_logprobs:
+        if self.start >= sequence.prompt_count or not sequence.wants_prompt_logprobs:
             return range(0)
         return range(max(self.start + 1, len(sequence.prompt_logprobs)), min(self.end + 1, sequence.prompt_count))
 
@@ -105,7 +106,11 @@ class PlanDraft:
             self.budget_left += chunk.token_count
 
     def finish(self) -> StepPlan:
-        return StepPlan(tuple(sorted(self.chunks.values(), key=lambda chunk: chunk.token_count > 1)))
+        chunks = self.chunks.values()
+        single = [chunk for chunk in chunks if chunk.token_count == 1]
+        if len(single) == len(chunks):
+            return StepPlan(tuple(single))
+        return StepPlan((*single, *(chunk for chunk in chunks if chunk.token_count > 1)))
 
 
 @dataclass(slots=True)

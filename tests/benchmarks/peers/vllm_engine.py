@@ -1,0 +1,80 @@
+"""Measures vLLM, with the Python of its environment:  python vllm_engine.py CHECKPOINT DTYPE THREADS CACHE MOST_TOKENS
+
+Prints one JSON line. Imports nothing of Headrace but the workload, whose folder is its own.
+"""
+
+import json
+import os
+import sys
+import time
+
+import psutil
+from workload import MEMORY, PREFILL, PREFILL_TOKENS, decodes, peak_memory, prompt
+
+KV_GIB = "4"
+
+
+def run(engine, count, prompt_tokens, outputs):  # type: ignore[no-untyped-def]
+    """Seconds until all have their first token, and from there to the end."""
+    from vllm import SamplingParams
+
+    settings = SamplingParams(max_tokens=outputs, temperature=0, ignore_eos=True, detokenize=False)
+    begin = time.monotonic()
+    for index in range(count):
+        engine.add_request(f"{begin}-{index}", {"prompt_token_ids": prompt(index, prompt_tokens)}, settings)
+    first = {}
+    while engine.has_unfinished_requests():
+        for output in engine.step():
+            first.setdefault(output.request_id, time.monotonic())
+    end = time.monotonic()
+    return max(first.values()) - begin, end - max(first.values())
+
+
+def set_up(thread_count: int, cache: str) -> None:
+    """Says in the environment what vLLM reads from there, in each of its processes."""
+    cores = sorted(os.sched_getaffinity(0))[:thread_count]
+    os.environ |= {
+        "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, cores)),
+        "VLLM_CPU_KVCACHE_SPACE": KV_GIB,
+        "VLLM_CACHE_ROOT": cache,
+        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def memory_of_all() -> float:
+    """MiB that this process and those that it started had resident at most, each for itself."""
+    here = psutil.Process()
+    return sum(peak_memory(each.pid) for each in (here, *here.children(recursive=True)))
+
+
+def main() -> None:
+    checkpoint, dtype, thread_count, cache = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    set_up(thread_count, cache)
+    started = time.monotonic()
+    from vllm import LLM
+
+    engine = LLM(
+        checkpoint,
+        skip_tokenizer_init=True,
+        dtype=dtype,
+        max_num_seqs=16,
+        max_num_batched_tokens=512,
+        enable_prefix_caching=False,
+    ).llm_engine
+    found = {"seconds to load": time.monotonic() - started}
+    run(engine, 1, 16, 2)
+    memory = memory_of_all()
+    found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
+    for task in decodes(int(sys.argv[-1])):
+        _, seconds = run(engine, task.count, task.prompt_tokens, task.output_tokens)
+        found[task.name] = task.count * (task.output_tokens - 1) / seconds
+    found[MEMORY] = memory
+    # It says goodbye while it ends, and our line is to be the last.
+    engine.engine_core.shutdown()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

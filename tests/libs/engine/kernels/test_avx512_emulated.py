@@ -1,0 +1,230 @@
+"""The code for AVX-512 on machines without it: SIMDe computes its intrinsics with AVX2. Products and whole steps have
+the same bits as on every other instruction set."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from array import array
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
+from torch import Tensor
+
+from headrace.engine.kernels.cpu import library
+from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.kv_arena import KvArena
+from headrace.engine.kernels.cpu.library import Instructions, address, available, load_kernels
+from headrace.engine.kernels.cpu.packed_weight import PackedWeight, pack
+from headrace.engine.kernels.cpu.self_test import candidates
+from headrace.engine.kernels.cpu.storage import Storage
+from headrace.engine.kernels.cpu.structures import Step
+from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.loader.weight_source import open_weights
+from headrace.engine.models.fused_decoder import FusedDecoder
+from headrace.engine.models.fused_weights import read_fused_weights
+from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
+
+pytest.importorskip("hatchling", reason="the build backend is not installed")
+pytestmark = [
+    pytest.mark.skipif(Instructions.AVX2 not in available(), reason="there are no kernels for AVX2 to compare with"),
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+]
+
+HEADERS = Path(__file__).with_name("emulated_avx512")
+FLAGS = ("-D__builtin_cpu_supports(name)=1",)
+EMULATED = (
+    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", "-mavx2", "-mfma", "-mf16c"),
+    # Without it, GCC 12 fails on SIMDe's types.
+    "-fno-tree-sra",
+)
+OTHERS = (Instructions.PORTABLE, Instructions.AVX2)
+
+OUT, IN = 83, 256
+ROW_COUNTS = (1, 2, 3, 4, 5, 6, 7, 16, 33, 64, 65)
+PLAIN = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+WAYS = [
+    *((kind, IN, False) for kind in PLAIN),
+    *((kind, group, exact) for kind in ("u4", "s8") for group in (32, 64, 128) for exact in (False, True)),
+]
+"""The storage, the inputs that share a scale, and whether inputs are left as they are."""
+
+BLOCK_SIZE, BLOCK_COUNT = 16, 24
+STEPS = (
+    ((0, 0, 37), (1, 0, 1), (2, 0, 20)),
+    ((0, 37, 1), (1, 1, 6), (2, 20, 1), (3, 0, 70)),
+    ((0, 38, 1), (1, 7, 1), (2, 21, 5), (3, 70, 17)),
+)
+"""The spans of each step: a sequence, its first position, and how many tokens."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Loads kernels whose code for AVX-512 runs here."""
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None or not has_simde(compiler):
+        pytest.skip("SIMDe's headers are not installed: the package is libsimde-dev in Debian and Ubuntu")
+    path = tmp_path_factory.mktemp("kernels") / "_kernels.so"
+    compile_emulated(root, path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "PATH", path)
+        forget_kernels()
+        yield
+    forget_kernels()
+
+
+def has_simde(compiler: str) -> bool:
+    command = [compiler, "-E", "-x", "c++", "-"]
+    return not subprocess.run(command, input=b"#include <simde/x86/avx512.h>", capture_output=True).returncode
+
+
+def compile_emulated(root: Path, path: Path) -> None:
+    """As an installation does, with other options for AVX-512."""
+    spec = importlib.util.spec_from_file_location("emulated_build", root / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    build.FLAGS += FLAGS
+    build.VECTORS["avx512"] = EMULATED
+    assert build.compile_kernels(root / build.FOLDER / "src", path)
+
+
+def forget_kernels() -> None:
+    load_kernels.cache_clear()
+    candidates.cache_clear()
+
+
+def same_bits(found: Tensor, expected: Tensor) -> bool:
+    return torch.equal(found.view(torch.int32), expected.view(torch.int32))
+
+
+def random_weight(kind: str, group: int) -> PackedWeight:
+    generator = torch.Generator().manual_seed(group)
+    bias = torch.randn(OUT, generator=generator)
+    if kind in PLAIN:
+        return pack(torch.randn(OUT, IN, generator=generator).to(PLAIN[kind]), bias)
+    bits = int(kind[1])
+    codes = torch.randint(0, 1 << bits, (OUT, IN), generator=generator).to(torch.uint8)
+    zeros = torch.randint(0, 1 << bits, (OUT, IN // group), generator=generator).to(torch.uint8)
+    scales = torch.rand(OUT, IN // group, generator=generator) * 0.1 + 0.001
+    order = torch.randperm(IN, generator=generator) if group == 64 else None
+    return pack(QuantizedMatrix(codes, scales, zeros, bits, group, order), bias)
+
+
+def test_the_code_for_avx512_passes_the_self_test() -> None:
+    assert available() == [*OTHERS, Instructions.AVX512]
+    assert {each.instructions: each.reason for each in candidates()}[Instructions.AVX512] == ""
+
+
+@pytest.mark.parametrize(("kind", "group", "exact"), WAYS)
+def test_products(kind: str, group: int, exact: bool) -> None:
+    packed = random_weight(kind, group)
+    inputs, residual = torch.randn(max(ROW_COUNTS), IN), torch.randn(max(ROW_COUNTS), OUT)
+    inputs[1] = 0
+    inputs[2] *= 1e-36
+    inputs[3] *= 1e30
+    inputs[4] = inputs[4].round()
+    emulated = KernelContext(2, Instructions.AVX512)
+    whole = emulated.product(packed, inputs, residual, exact=exact)
+    for other in OTHERS:
+        context = KernelContext(2, other)
+        for rows in ROW_COUNTS:
+            expected = context.product(packed, inputs[:rows], residual[:rows], exact=exact)
+            assert same_bits(whole[:rows], expected), (other, rows)
+            found = emulated.product(packed, inputs[:rows], residual[:rows], exact=exact)
+            assert same_bits(found, expected), (other, rows)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_largest_sums_fit(bits: int, exact: bool) -> None:
+    """All codes at one end, all inputs at the other: nothing saturates."""
+    for code in (0, (1 << bits) - 1):
+        codes = torch.full((OUT, IN), code, dtype=torch.uint8)
+        zeros = torch.full((OUT, IN // 128), (1 << bits) - 1 - code, dtype=torch.uint8)
+        packed = pack(QuantizedMatrix(codes, torch.ones(OUT, IN // 128), zeros, bits, 128))
+        inputs = torch.ones(5, IN) * torch.tensor([127.0, -127.0, 1.0, -1.0, 1e-3])[:, None]
+        found = KernelContext(1, Instructions.AVX512).product(packed, inputs, exact=exact)
+        expected = inputs.sum(dim=-1, keepdim=True).expand(-1, OUT) * (2 * code + 1 - (1 << bits))
+        assert torch.equal(found[:4], expected[:4])
+        for other in OTHERS:
+            assert same_bits(found, KernelContext(1, other).product(packed, inputs, exact=exact))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_every_number_of_sixteen_bits(dtype: torch.dtype) -> None:
+    numbers = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
+    numbers = numbers[~numbers.isnan()][:, None]
+    for rows in (1, 4):
+        found = KernelContext(1, Instructions.AVX512).product(pack(numbers), torch.ones(rows, 1))
+        assert torch.equal(found, numbers.float().T.expand(rows, -1))
+
+
+@pytest.mark.parametrize("kind", ["f32", "u4", "s8"])
+def test_what_is_not_a_number_is_not_hidden(kind: str) -> None:
+    inputs = torch.randn(3, IN)
+    inputs[1, 40], inputs[2, 7] = torch.nan, torch.inf
+    packed = random_weight(kind, 32)
+    found = KernelContext(1, Instructions.AVX512).product(packed, inputs)
+    assert found[1].isnan().all()
+    assert not torch.isfinite(found[2]).any()
+    for other in OTHERS:
+        expected = KernelContext(1, other).product(packed, inputs)
+        assert torch.equal(found.isnan(), expected.isnan())
+        assert same_bits(found.nan_to_num(), expected.nan_to_num())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("qwen3")
+    make_family(folder, "qwen3", num_attention_heads=6, head_dim=16, intermediate_size=96)
+    return folder
+
+
+def load_decoder(folder: Path, bits: int | None, exact: bool) -> FusedDecoder:
+    """Its second layer sees a window."""
+    config = replace(read_model_config(folder), windows=(None, WINDOW, None))
+    weights = read_fused_weights(config, open_weights(folder, None, bits), exact=exact)
+    return FusedDecoder(config, BLOCK_SIZE * BLOCK_COUNT, weights, exact=exact)
+
+
+def run_step(decoder: FusedDecoder, context: KernelContext, spans: tuple[tuple[int, int, int], ...]) -> Tensor:
+    """Logits of all tokens. Sequences have the blocks of every fourth number, from the last one down."""
+    texts = make_prompts((BLOCK_SIZE * BLOCK_COUNT // 4,) * 4)
+    token_ids, tables, layout = array("q"), array("q"), array("q")
+    for sequence, first, count in spans:
+        layout.extend((len(token_ids), count, first, len(tables)))
+        token_ids.extend(texts[sequence][first : first + count])
+        tables.extend(range(BLOCK_COUNT - 1 - sequence, -1, -4))
+    rows = array("q", range(len(token_ids)))
+    logits = torch.empty(len(token_ids), VOCAB_SIZE)
+    pointers = (values.buffer_info()[0] for values in (token_ids, tables, layout, rows))
+    decoder.run(Step(*pointers, address(logits), None, len(rows), len(spans), len(rows)), context)
+    return logits
+
+
+def run_steps(decoder: FusedDecoder, instructions: Instructions, storage: Storage) -> list[Tensor]:
+    """Logits of all steps, then all keys and values."""
+    arena = KvArena(3, BLOCK_COUNT, BLOCK_SIZE, 2, 16, storage)
+    decoder.bind(arena)
+    context = KernelContext(2, instructions)
+    logits = [run_step(decoder, context, spans) for spans in STEPS]
+    kept = [(each.keys, each.values, each.key_scales, each.value_scales) for each in arena.layers]
+    return [*logits, *(tensor.flatten().view(torch.int32) for each in kept for tensor in each if tensor is not None)]
+
+
+@pytest.mark.parametrize("storage", [Storage.F32, Storage.BF16, Storage.S8, Storage.FP8])
+@pytest.mark.parametrize(("bits", "exact"), [(None, False), (4, False), (8, False), (4, True)])
+def test_whole_steps(folder: Path, bits: int | None, exact: bool, storage: Storage) -> None:
+    decoder = load_decoder(folder, bits, exact)
+    found = run_steps(decoder, Instructions.AVX512, storage)
+    assert all(torch.isfinite(logits).all() for logits in found[: len(STEPS)])
+    for other in OTHERS:
+        for index, (ours, theirs) in enumerate(zip(found, run_steps(decoder, other, storage), strict=True)):
+            assert same_bits(ours, theirs), (other, index)
