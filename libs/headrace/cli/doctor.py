@@ -74,13 +74,17 @@ def _python() -> Iterator[Finding]:
 
 
 def _cpu() -> Iterator[Finding]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = _core_count()
     status: Literal["ok", "note"] = "ok" if cores > 1 else "note"
     yield Finding("CPU", status, f"{_cpu_name()}, {cores} cores for us")
     flags = _cpu_flags()
     if flags:
         found = [name for name in CPU_FEATURES if name in flags]
         yield Finding("CPU features", "ok" if "avx2" in found else "note", ", ".join(found) or "none that kernels use")
+
+
+def _core_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_name() -> str:
@@ -137,6 +141,7 @@ def _engine() -> Iterator[Finding]:
 
 def _kernels() -> Iterator[Finding]:
     """What runs models on the CPU, and why nothing faster."""
+    from headrace.engine.kernels.cpu.kernel_speed import MANY_ROWS, measure_kernels
     from headrace.engine.kernels.cpu.self_test import candidates
 
     chosen = next((each for each in candidates() if not each.reason), None)
@@ -144,8 +149,12 @@ def _kernels() -> Iterator[Finding]:
         yield Finding("Kernels", "note", f"none: {candidates()[-1].reason}; models run through torch, slower")
         return
     refused = [f"not {each.instructions.name}: {each.reason}" for each in candidates() if each.reason]
-    text = "; ".join([f"{chosen.instructions.name}, tried against torch", *refused])
+    text = "; ".join([f"{chosen.instructions.name}, tried against numpy", *refused])
     yield Finding("Kernels", "ok", text)
+    for speed in measure_kernels(_core_count()):
+        reading = f"{speed.gigabytes_per_second:.1f} GB/s of int4 weights for one row"
+        computing = f"{speed.gigaoperations_per_second:.0f} GOP/s for {MANY_ROWS}"
+        yield Finding(f"  {speed.instructions.name}", "ok", f"{reading}, {computing}")
 
 
 def _nats() -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from array import array
 import numpy as np
 
 from headrace.engine.kernels.cpu.context import Floats, KernelContext
+from headrace.engine.kernels.cpu.kernel_choice import KernelChoice
 from headrace.engine.kernels.cpu.kv_arena import KvArena
 from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.structures import Step
@@ -17,11 +18,12 @@ from headrace.engine.step_plan import StepPlan
 class FusedRunner:
     """Lays the chunks of a step out for the kernels."""
 
-    def __init__(self, decoder: FusedDecoder, arena: KvArena, context: KernelContext) -> None:
+    def __init__(self, decoder: FusedDecoder, arena: KvArena, context: KernelContext, kernels: KernelChoice) -> None:
         self.sampler = KernelSampler(context)
         self._decoder = decoder
         self._arena = arena
         self._context = context
+        self._kernels = kernels
         self._buffer = np.empty((0, decoder.vocab_size), np.float32)
         decoder.bind(arena)
 
@@ -36,7 +38,7 @@ class FusedRunner:
         logits = self._logits(len(rows))
         inputs = (values.buffer_info()[0] for values in (token_ids, tables, spans, rows))
         step = Step(*inputs, address(logits), None, len(token_ids), len(plan.chunks), len(rows))
-        self._decoder.run(step, self._context)
+        self._decoder.run(step, self._context, self._kernels.for_rows(len(token_ids)))
         return wanted.filled(logits)
 
     def clear(self, blocks: list[int]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fused_runner import FusedRunner
 from headrace.engine.held_memory import HeldMemory
+from headrace.engine.kernels.cpu.kernel_choice import choose_kernels
 from headrace.engine.kernels.cpu.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.cpu.memory import give_back_freed
 from headrace.engine.kernels.cpu.shared_context import shared_context
@@ -48,7 +49,8 @@ def load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
     block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
-    runner = FusedRunner(decoder, KvArena(shape, block_count), context)
+    kernels = choose_kernels(context, weights.matrices["0.gate_up"])
+    runner = FusedRunner(decoder, KvArena(shape, block_count), context, kernels)
     precision = describe_precision(config, model, "float32")
     memory = HeldMemory(weights.byte_count, block_count * shape.block_bytes)
     return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)

@@ -20,6 +20,7 @@ from tests.benchmarks.peers.shapes import LLAMA, write_checkpoint
 from headrace.cli.output import console, print_json
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.library import Instructions
 from headrace.engine.kernels.cpu.structures import Model, Step
 from headrace.engine.request import EngineRequest, SamplingParams
 from headrace.engine.torch_engine import TorchEngine
@@ -46,9 +47,9 @@ class KernelClock:
         self._step = KernelContext.step
 
     def __enter__(self) -> "KernelClock":
-        def step(context: KernelContext, model: Model, step: Step) -> None:
+        def step(context: KernelContext, model: Model, step: Step, instructions: Instructions) -> None:
             started = time.thread_time()
-            self._step(context, model, step)
+            self._step(context, model, step, instructions)
             self.seconds += time.thread_time() - started
 
         KernelContext.step = step  # type: ignore[method-assign]

@@ -3,7 +3,7 @@ norms before their blocks and nothing else: Llama, Mistral, Qwen2, Qwen3, Phi-3.
 
 from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.kv_arena import KvArena
-from headrace.engine.kernels.cpu.library import place
+from headrace.engine.kernels.cpu.library import Instructions, place
 from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.self_test import candidates, choose_instructions
 from headrace.engine.kernels.cpu.structures import Layer, Model, Step
@@ -74,8 +74,8 @@ class FusedDecoder:
             layer.keys, layer.values = places.keys, places.values
             layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
 
-    def run(self, step: Step, context: KernelContext) -> None:
-        context.step(self._model, step)
+    def run(self, step: Step, context: KernelContext, instructions: Instructions) -> None:
+        context.step(self._model, step, instructions)
 
     def _layer(self, index: int) -> Layer:
         config, vectors = self._config, self._weights.vectors

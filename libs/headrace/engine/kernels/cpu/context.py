@@ -24,11 +24,12 @@ class KernelContext:
         """`instructions` forces a set; unset takes the fastest. Raises RuntimeError where there is none."""
         library = load_kernels()
         chosen = max(available(), default=None) if instructions is None else instructions
-        handle = None if library is None or chosen is None else library.headrace_open(thread_count, chosen)
-        if library is None or handle is None:
-            raise RuntimeError(f"the kernels cannot run here: {chosen!r} of {available()!r}")
+        handle = None if library is None else library.headrace_open(thread_count)
+        if library is None or handle is None or chosen not in available():
+            raise RuntimeError(f"the kernels cannot run here: {chosen!r} of {available()!r}, {thread_count} threads")
         self._library: ctypes.CDLL = library
         self._handle = handle
+        self._usual = (handle, chosen)
         self.instructions = chosen
         self.thread_count = thread_count
 
@@ -36,18 +37,25 @@ class KernelContext:
         if hasattr(self, "_handle"):
             self._library.headrace_close(self._handle)
 
-    def step(self, model: Model, step: Step) -> None:
+    def step(self, model: Model, step: Step, instructions: Instructions) -> None:
         """Runs a decoder."""
-        _check(self._library.headrace_step(self._handle, model, step))
+        _check(self._library.headrace_step(self._handle, instructions, model, step))
 
     def product(
-        self, weight: PackedWeight, inputs: Floats, residual: Floats | None = None, *, exact: bool = False
+        self,
+        weight: PackedWeight,
+        inputs: Floats,
+        residual: Floats | None = None,
+        *,
+        exact: bool = False,
+        instructions: Instructions | None = None,
     ) -> Floats:
-        """[rows, in] to [rows, out], plus `residual`. All contiguous. See `PackedWeight.matrix`."""
+        """[rows, in] to [rows, out], plus `residual`. All contiguous. See `PackedWeight.matrix`. `instructions` are
+        others than usual."""
         outputs = np.empty((len(inputs), weight.out_size), np.float32)
-        pointers = (place(inputs), place(residual), place(outputs))
-        matrix = weight.matrix(exact=exact)
-        _check(self._library.headrace_product(self._handle, matrix, *pointers, len(inputs)))
+        chosen = self.instructions if instructions is None else instructions
+        arguments = (weight.matrix(exact=exact), place(inputs), place(residual), place(outputs), len(inputs))
+        _check(self._library.headrace_product(self._handle, chosen, *arguments))
         return outputs
 
     def likeliest(self, logits: Floats) -> tuple[list[int], list[float]]:
@@ -56,13 +64,13 @@ class KernelContext:
         row_count, vocabulary = logits.shape
         token_ids, values = np.empty(row_count, np.int64), np.empty(row_count, np.float32)
         pointers = (address(token_ids), address(values))
-        _check(self._library.headrace_likeliest(self._handle, address(logits), row_count, vocabulary, *pointers))
+        _check(self._library.headrace_likeliest(*self._usual, address(logits), row_count, vocabulary, *pointers))
         return token_ids.tolist(), values.tolist()
 
     def draw(self, draws: Sequence[Draw], vocabulary: int) -> list[int]:
         """A token for each. Where the temperature is 0, the likeliest."""
         array = (Draw * len(draws))(*draws)
-        _check(self._library.headrace_draw(self._handle, array, len(draws), vocabulary))
+        _check(self._library.headrace_draw(*self._usual, array, len(draws), vocabulary))
         return [draw.token_id for draw in array]
 
     def rank(self, logits: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -73,7 +81,7 @@ class KernelContext:
         rankings = (Ranking * row_count)(
             *(Ranking(address(row), address(ids), count) for row, ids in zip(logits, token_ids, strict=True))
         )
-        _check(self._library.headrace_rank(self._handle, rankings, row_count, vocabulary))
+        _check(self._library.headrace_rank(*self._usual, rankings, row_count, vocabulary))
         return token_ids, np.array([ranking.normaliser for ranking in rankings])
 
 

@@ -42,13 +42,13 @@ def load_kernels() -> ctypes.CDLL | None:
         _log.warning("the compiled kernels are of another version: reinstall Headrace", extra={"version": version})
         return None
     library.headrace_open.restype = _POINTER
-    library.headrace_open.argtypes = [_INT, _INT]
+    library.headrace_open.argtypes = [_INT]
     library.headrace_close.argtypes = [_POINTER]
-    library.headrace_step.argtypes = [_POINTER, ctypes.POINTER(Model), ctypes.POINTER(Step)]
-    library.headrace_product.argtypes = [_POINTER, ctypes.POINTER(Matrix), _POINTER, _POINTER, _POINTER, _SIZE]
-    library.headrace_likeliest.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _POINTER, _POINTER]
-    library.headrace_draw.argtypes = [_POINTER, ctypes.POINTER(Draw), _SIZE, _SIZE]
-    library.headrace_rank.argtypes = [_POINTER, ctypes.POINTER(Ranking), _SIZE, _SIZE]
+    library.headrace_step.argtypes = [_POINTER, _INT, ctypes.POINTER(Model), ctypes.POINTER(Step)]
+    library.headrace_product.argtypes = [_POINTER, _INT, ctypes.POINTER(Matrix), *[_POINTER] * 3, _SIZE]
+    library.headrace_likeliest.argtypes = [_POINTER, _INT, _POINTER, _SIZE, _SIZE, _POINTER, _POINTER]
+    library.headrace_draw.argtypes = [_POINTER, _INT, ctypes.POINTER(Draw), _SIZE, _SIZE]
+    library.headrace_rank.argtypes = [_POINTER, _INT, ctypes.POINTER(Ranking), _SIZE, _SIZE]
     library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
     library.headrace_pack_codes.argtypes = [*[_POINTER] * 4, _SIZE, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
     return library

@@ -33,17 +33,16 @@ const Kernels &find(int instructions) {
 }
 
 struct Context {
-    Context(int threads, int instructions) : pool(threads), kernels(find(instructions)) {}
+    explicit Context(int threads) : pool(threads) {}
 
     Pool pool;
     Workspace space;
-    const Kernels &kernels;
 };
 
 // 0, or 1 when memory ran out.
-template <typename Body> int call(void *context, const Body &body) {
+template <typename Body> int call(void *context, int instructions, const Body &body) {
     try {
-        body(*static_cast<Context *>(context));
+        body(find(instructions), *static_cast<Context *>(context));
         return 0;
     } catch (const std::bad_alloc &) {
         return 1;
@@ -61,31 +60,29 @@ int headrace_version() { return kVersion; }
 
 int headrace_has(int instructions) { return has(instructions); }
 
-void *headrace_open(int threads, int instructions) {
-    if (!has(instructions) || threads < 1) return nullptr;
-    return new Context(threads, instructions);
-}
+void *headrace_open(int threads) { return threads < 1 ? nullptr : new Context(threads); }
 
 void headrace_close(void *context) { delete static_cast<Context *>(context); }
 
-int headrace_step(void *context, const Model *model, const Step *step) {
-    return call(context, [&](Context &c) { c.kernels.step(*model, *step, c.pool, c.space); });
+// `instructions` must be some that the machine has.
+int headrace_step(void *context, int instructions, const Model *model, const Step *step) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.step(*model, *step, c.pool, c.space); });
 }
 
-int headrace_product(void *context, const Matrix *w, const float *x, const float *residual, float *y, int64_t rows) {
-    return call(context, [&](Context &c) { c.kernels.product(*w, x, residual, y, rows, c.pool, c.space); });
+int headrace_product(void *context, int instructions, const Matrix *w, const float *x, const float *residual, float *y, int64_t rows) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.product(*w, x, residual, y, rows, c.pool, c.space); });
 }
 
-int headrace_likeliest(void *context, const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values) {
-    return call(context, [&](Context &c) { c.kernels.likeliest(logits, rows, vocabulary, token_ids, values, c.pool); });
+int headrace_likeliest(void *context, int instructions, const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.likeliest(logits, rows, vocabulary, token_ids, values, c.pool); });
 }
 
-int headrace_draw(void *context, Draw *draws, int64_t count, int64_t vocabulary) {
-    return call(context, [&](Context &c) { c.kernels.draw(draws, count, vocabulary, c.pool); });
+int headrace_draw(void *context, int instructions, Draw *draws, int64_t count, int64_t vocabulary) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.draw(draws, count, vocabulary, c.pool); });
 }
 
-int headrace_rank(void *context, Ranking *rankings, int64_t count, int64_t vocabulary) {
-    return call(context, [&](Context &c) { c.kernels.rank(rankings, count, vocabulary, c.pool); });
+int headrace_rank(void *context, int instructions, Ranking *rankings, int64_t count, int64_t vocabulary) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.rank(rankings, count, vocabulary, c.pool); });
 }
 
 // Packs weights of `width` bytes each. `rows` names the source row of each of `out` rows, or -1 for zeros.

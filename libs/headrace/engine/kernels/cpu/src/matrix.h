@@ -95,6 +95,9 @@ inline int32_t load_word(const void *p) {
 
 template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
     const __m512i low = _mm512_set1_epi8(15);
+    // Sums of their own for the second halves: one chain would wait for itself.
+    __m512i others[kRows];
+    for (int m = 0; m < kRows; ++m) others[m] = _mm512_setzero_si512();
     for (int64_t k = 0; k < count; k += 8, p += 64) {
         _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
         const __m512i bytes = _mm512_loadu_si512(p);
@@ -103,19 +106,26 @@ template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64
         for (int m = 0; m < kRows; ++m) {
             const int8_t *eight = a + m * stride + k;
             s[m].v = _mm512_dpbusd_epi32(s[m].v, first, _mm512_set1_epi32(load_word(eight)));
-            s[m].v = _mm512_dpbusd_epi32(s[m].v, second, _mm512_set1_epi32(load_word(eight + 4)));
+            others[m] = _mm512_dpbusd_epi32(others[m], second, _mm512_set1_epi32(load_word(eight + 4)));
         }
     }
+    for (int m = 0; m < kRows; ++m) s[m].v = _mm512_add_epi32(s[m].v, others[m]);
 }
 
 template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    for (int64_t k = 0; k < count; k += 2, p += 32) {
+    __m512i others[kRows];
+    for (int m = 0; m < kRows; ++m) others[m] = _mm512_setzero_si512();
+    for (int64_t k = 0; k < count; k += 4, p += 64) {
         _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
-        const __m512i pairs = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+        const __m512i first = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+        const __m512i second = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p + 1));
         for (int m = 0; m < kRows; ++m) {
-            s[m].v = _mm512_dpwssd_epi32(s[m].v, pairs, _mm512_set1_epi32(load_word(a + m * stride + k)));
+            const int16_t *four = a + m * stride + k;
+            s[m].v = _mm512_dpwssd_epi32(s[m].v, first, _mm512_set1_epi32(load_word(four)));
+            others[m] = _mm512_dpwssd_epi32(others[m], second, _mm512_set1_epi32(load_word(four + 2)));
         }
     }
+    for (int m = 0; m < kRows; ++m) s[m].v = _mm512_add_epi32(s[m].v, others[m]);
 }
 
 #elif defined(HEADRACE_AVX2)
