@@ -216,27 +216,32 @@ class Batcher:
     def _guess(self, draft: PlanDraft) -> None:
         """Adds guesses to decodes, where they fit. They never push anyone out, and large batches do without them:
         there the model has enough to do."""
-        if self._drafter is None or len(self._running) > MAX_SPECULATING:
+        drafter = self._drafter
+        if drafter is None or len(self._running) > MAX_SPECULATING:
             return
-        decodes = [chunk for chunk in draft.chunks.values() if chunk.token_count == 1 and chunk.samples]
+        decodes = [
+            chunk
+            for chunk in draft.chunks.values()
+            if chunk.samples and chunk.token_count == 1 and drafter.may_guess(chunk.sequence)
+        ]
         if not decodes:
             return
         limits: dict[Sequence, int] = {}
         for chunk in decodes:
-            limit = min(self._room_for_guesses(chunk), draft.budget_left // len(decodes))
+            limit = self._room_for_guesses(chunk, draft.budget_left // len(decodes))
             if limit > 0:
                 limits[chunk.sequence] = limit
                 self._grow(chunk.sequence, chunk.end + limit)
-        for sequence, guesses in self._drafter.propose(limits).items():
+        for sequence, guesses in drafter.propose(limits).items():
             draft.guess(sequence, guesses)
 
-    def _room_for_guesses(self, chunk: Chunk) -> int:
+    def _room_for_guesses(self, chunk: Chunk, budget: int) -> int:
         """Guesses after `chunk` that could still be wanted and have a place to go."""
         sequence = chunk.sequence
-        wanted = sequence.request.sampling.max_tokens - sequence.output_count - 1
+        wanted = sequence.longest_count - len(sequence.token_ids) - 1
+        context = sequence.max_model_len - 1 - chunk.end
         blocks = len(sequence.block_table) + max(0, self.pool.free_count - self._watermark)
-        context = min(sequence.max_model_len - 1, blocks * self._spec.block_size) - chunk.end
-        return min(MAX_GUESSES, wanted, context)
+        return min(MAX_GUESSES, budget, wanted, context, blocks * self._spec.block_size - chunk.end)
 
     def _grow(self, sequence: Sequence, token_count: int) -> bool:
         """Extends the block table to hold `token_count` tokens, if there are blocks."""

@@ -55,6 +55,9 @@ class FixedDrafter:
     def __init__(self, guesses: tuple[int, ...]) -> None:
         self._guesses = guesses
 
+    def may_guess(self, sequence: Sequence) -> bool:
+        return True
+
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
         return {sequence: self._guesses[:limit] for sequence, limit in limits.items()}
 

@@ -49,7 +49,8 @@ class TorchSampler:
 
     @torch.inference_mode()
     def fit(self, logits: Tensor, vocab_size: int) -> Tensor:
-        return functional.pad(logits, (0, vocab_size - logits.shape[1]), value=-math.inf)
+        missing = vocab_size - logits.shape[1]
+        return functional.pad(logits, (0, missing), value=-math.inf) if missing else logits
 
 
 def _likeliest(logits: Tensor) -> tuple[list[int], list[float]]:

@@ -1,4 +1,4 @@
-"""Who guesses: the batcher asks once a step, for all sequences that may speculate."""
+"""Who guesses: the batcher asks once a step, for all sequences that there may be guesses for."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,8 +10,14 @@ Guesses = dict[Sequence, tuple[int, ...]]
 
 
 class Drafter(Protocol):
+    def may_guess(self, sequence: Sequence) -> bool:
+        """Whether `propose` may have a guess for a decoding sequence. Asked in every step, so it takes next to nothing
+        where the answer is no."""
+        ...
+
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
-        """Guesses for decoding sequences, at most `limits` tokens each. Those without a guess may be left out.
+        """Guesses for sequences that `may_guess` was true for, at most `limits` tokens each. Those without one may be
+        left out.
 
         Each sequence's block table has room for its tokens and `limits` more.
         """

@@ -1,7 +1,11 @@
 """How many guesses of one kind pay for one sequence (Leviathan et al., 2023, section 3.3, with measured costs)."""
 
+import sys
+
 MEMORY = 0.85
 """What a guess's outcome still counts after the next step's."""
+LIGHT = 0.5
+"""Outcomes that an expectation counts as much as: few, so that guesses stop soon where they are wrong."""
 PROBE_LENGTH = 2
 """Guesses of the first try after a pause."""
 FIRST_PAUSE = 16
@@ -14,12 +18,19 @@ LEAST_GAIN = 1.03
 class GuessLength:
     """Follows how many of the last guesses were right."""
 
-    def __init__(self, acceptance: float) -> None:
-        """`acceptance` is the share of guesses that are expected to be right at the beginning."""
-        self._first = acceptance
-        self._right = acceptance
-        self._tested = 1.0
+    def __init__(self, acceptance: float, weight: float = LIGHT, patience: int | None = None) -> None:
+        """`acceptance` is the share of guesses that are expected to be right at the beginning, which counts as much as
+        `weight` outcomes. Where a pause makes the next guesses dearer, `patience` is how many there may be in a row,
+        and a try after one must promise a gain. Otherwise it is made anyway: it also tells what guesses cost."""
+        self._expected = acceptance
+        self._right, self._tested = weight * acceptance, weight
+        self.right_count = self.tested_count = 0
+        """Outcomes so far."""
+        self.tried = False
+        """There was an outcome since the beginning, or since the last pause."""
+        self._patience = patience
         self._pause = FIRST_PAUSE
+        self._pause_count = 0
         self._paused_until = 0
 
     @property
@@ -27,41 +38,59 @@ class GuessLength:
         """Probability that a guess is right whose predecessors were."""
         return self._right / self._tested
 
-    def choose(self, token_count: int, limit: int, plain_cost: float, guess_cost: float) -> tuple[int, float]:
+    def pauses(self, token_count: int) -> bool:
+        """No guess is to be made at this length of the text."""
+        return token_count < self._paused_until
+
+    def choose(
+        self, token_count: int, limit: int, plain_cost: float, guess_cost: float, token_cost: float = 0.0
+    ) -> tuple[int, float]:
         """The length of the guesses, at most `limit`, and by what factor they are expected to speed up.
 
-        `token_count` is the length of the text, `plain_cost` the seconds of a step without guesses, and `guess_cost`
-        what each of them adds.
+        `token_count` is the length of the text, `plain_cost` the seconds of a step without guesses, `guess_cost` what
+        each of them adds, and `token_cost` what they take for each token of the text, confirmed or not.
         """
-        if token_count < self._paused_until:
+        if token_count < self._paused_until or not limit:
             return 0, 1.0
-        if self._paused_until:
+        probes = self._paused_until > 0
+        if probes:
             self._paused_until = 0
-            self._right, self._tested = self._first, 1.0
-            return min(limit, PROBE_LENGTH), LEAST_GAIN
-        length, gain = self._best(limit, plain_cost, guess_cost)
-        if length and gain >= LEAST_GAIN:
-            return length, gain
-        if limit:
-            self._paused_until = token_count + self._pause
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        return 0, 1.0
+            self._right, self._tested = LIGHT * self._expected, LIGHT
+            self.tried = False
+            if self._patience is None:
+                return min(limit, PROBE_LENGTH), LEAST_GAIN
+        length, gain = self._best(limit, plain_cost, guess_cost, token_cost)
+        if not length or gain < LEAST_GAIN:
+            self._begin_pause(token_count)
+            return 0, 1.0
+        return (min(length, PROBE_LENGTH), LEAST_GAIN) if probes else (length, gain)
 
     def observe(self, guess_count: int, accepted_count: int) -> None:
         """Learns that the first `accepted_count` of `guess_count` guesses were right, and the next one, if any, not."""
+        tested_count = min(accepted_count + 1, guess_count)
         self._right = MEMORY * self._right + accepted_count
-        self._tested = MEMORY * self._tested + min(accepted_count + 1, guess_count)
+        self._tested = MEMORY * self._tested + tested_count
+        self.tried = True
+        self.right_count += accepted_count
+        self.tested_count += tested_count
         if accepted_count == guess_count:
-            self._pause = FIRST_PAUSE
+            self._pause, self._pause_count = FIRST_PAUSE, 0
 
-    def _best(self, limit: int, plain_cost: float, guess_cost: float) -> tuple[int, float]:
+    def _begin_pause(self, token_count: int) -> None:
+        self._pause_count += 1
+        is_over = self._patience is not None and self._pause_count > self._patience
+        self._paused_until = sys.maxsize if is_over else token_count + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _best(self, limit: int, plain_cost: float, guess_cost: float, token_cost: float) -> tuple[int, float]:
         """The length with the most tokens per second, and how many times as many those are as without guesses."""
         best, best_gain = 0, 1.0
+        acceptance = self.acceptance
         likelihood = tokens = 1.0
         for length in range(1, limit + 1):
-            likelihood *= self.acceptance
+            likelihood *= acceptance
             tokens += likelihood
-            gain = tokens * plain_cost / (plain_cost + length * guess_cost)
+            gain = tokens * plain_cost / (plain_cost + length * guess_cost + tokens * token_cost)
             if gain > best_gain:
                 best, best_gain = length, gain
         return best, best_gain

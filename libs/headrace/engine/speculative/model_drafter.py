@@ -12,12 +12,14 @@ from typing import Protocol
 
 from headrace.engine.sampling.sampler import Sampler
 from headrace.engine.sequence import Sequence
+from headrace.engine.speculative.draft_cost import DraftCost
 from headrace.engine.speculative.drafter import Guesses
 from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import Chunk, StepPlan
 
-COST_WEIGHT = 0.1
-"""Of the newest measurement in the moving average."""
+USUAL_READING = 16
+"""Tokens that are new to the draft model in a usual call, since others guess in between. More of them are a text that
+it does not know yet, or was not asked about for long."""
 
 
 class DraftRunner(Protocol):
@@ -39,9 +41,8 @@ class _Progress:
     """Tokens whose keys and values are in its cache."""
     marked_count: int = 0
     """Blocks that are noted as full."""
-    start: int = 0
-    """Length of the text when the last guesses were made."""
     guesses: tuple[int, ...] = ()
+    """Of what follows those, which it has read but for the last one. They may turn out wrong."""
 
 
 class ModelDrafter:
@@ -57,7 +58,21 @@ class ModelDrafter:
         self._progress: dict[Sequence, _Progress] = {}
         self._contents: dict[int, bytes] = {}
         """Hash of what the draft model's cache holds in each full block."""
-        self.seconds_per_guess = 0.0
+        self._cost = DraftCost()
+
+    def seconds_per_guess(self, sequence: Sequence) -> float:
+        """As measured, usual reading included."""
+        return self._cost.per_guess(constrained=sequence.matcher is not None)
+
+    def seconds_to_begin(self, sequence: Sequence) -> float:
+        """For reading before the first guess, where that is more than usual."""
+        progress = self._progress.get(sequence)
+        unread_count = sequence.context_count - (0 if progress is None else progress.computed_count)
+        return unread_count * self._cost.per_read if unread_count > USUAL_READING else 0.0
+
+    def pass_over(self, sequence: Sequence) -> None:
+        """Notes that guesses for a sequence were expected not to pay."""
+        self._cost.fade(constrained=sequence.matcher is not None)
 
     def room(self, sequence: Sequence) -> int:
         """Guesses that fit the draft model's own context."""
@@ -66,21 +81,23 @@ class ModelDrafter:
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
         """At most `limits` guesses for each sequence: none for those that it has not read up to the end yet."""
         ready = [sequence for sequence in limits if self._catch_up(sequence)]
-        chunks = {sequence: self._unread(sequence) for sequence in ready}
-        is_typical = all(chunk.token_count <= 2 for chunk in chunks.values())
         guesses: Guesses = dict.fromkeys(ready, ())
-        started, round_count = time.perf_counter(), 0
+        texts = {sequence: sequence for sequence in ready}
+        chunks = {sequence: self._unread(sequence) for sequence in ready}
+        unread_count = sum(chunk.token_count for chunk in chunks.values())
+        times = [time.perf_counter()]
         while chunks:
             for sequence, token_id in self._sample(chunks).items():
                 guesses[sequence] += (token_id,)
+                texts[sequence] = _extended(texts[sequence], sequence, token_id)
             unfinished = [sequence for sequence in chunks if len(guesses[sequence]) < limits[sequence]]
-            chunks = {sequence: _last_token(sequence.continued(guesses[sequence])) for sequence in unfinished}
-            round_count += 1
-        if is_typical and round_count:
-            self._measure((time.perf_counter() - started) / round_count)
+            chunks = {sequence: _last_token(texts[sequence]) for sequence in unfinished}
+            times.append(time.perf_counter())
         for sequence in ready:
             progress = self._progress[sequence]
-            progress.start, progress.guesses = sequence.context_count, guesses[sequence]
+            progress.computed_count, progress.guesses = sequence.context_count, guesses[sequence]
+        if ready:
+            self._measure(ready, unread_count, times)
         return guesses
 
     def forget(self, sequence: Sequence) -> None:
@@ -124,14 +141,12 @@ class ModelDrafter:
     @staticmethod
     def _confirm(sequence: Sequence, progress: _Progress) -> None:
         """Counts what was read while guessing, as far as the guesses were right. The last guess was never read."""
-        if progress.guesses:
-            progress.computed_count = progress.start
-            chosen = sequence.context_ids(progress.start, sequence.context_count)
-            for guess, token_id in zip(progress.guesses[:-1], chosen, strict=False):
-                if guess != token_id:
-                    break
-                progress.computed_count += 1
-            progress.guesses = ()
+        chosen = sequence.context_ids(progress.computed_count, sequence.context_count)
+        for guess, token_id in zip(progress.guesses[:-1], chosen, strict=False):
+            if guess != token_id:
+                break
+            progress.computed_count += 1
+        progress.guesses = ()
 
     def _mark(self, sequence: Sequence, progress: _Progress) -> None:
         """Notes what the blocks hold that are full, and that nothing is certain about those to be written."""
@@ -154,9 +169,23 @@ class ModelDrafter:
         token_ids = dict(zip(texts, sampler.sample(values, texts), strict=True))
         return {sequence: min(token_ids[chunk.sequence], self._vocab_size - 1) for sequence, chunk in chunks.items()}
 
-    def _measure(self, seconds: float) -> None:
-        known = self.seconds_per_guess or seconds
-        self.seconds_per_guess = (1 - COST_WEIGHT) * known + COST_WEIGHT * seconds
+    def _measure(self, sequences: list[Sequence], unread_count: int, times: list[float]) -> None:
+        """`times` are when the guesses began, and when each round of them was complete."""
+        constrained = any(sequence.matcher is not None for sequence in sequences)
+        if unread_count <= USUAL_READING * len(sequences):
+            self._cost.observe_guesses(len(times) - 1, times[-1] - times[0], constrained=constrained)
+            return
+        self._cost.observe_reading(unread_count, times[1] - times[0])
+        if len(times) > 2:
+            self._cost.observe_guesses(len(times) - 2, times[-1] - times[1], constrained=constrained)
+
+
+def _extended(text: Sequence, original: Sequence, token_id: int) -> Sequence:
+    """`text` with one token more: the same object, but never the original."""
+    if text is original:
+        return text.continued((token_id,))
+    text.token_ids.append(token_id)
+    return text
 
 
 def _last_token(text: Sequence) -> Chunk:

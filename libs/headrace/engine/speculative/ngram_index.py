@@ -1,30 +1,34 @@
-"""Guesses that a text goes on as it did after the same few tokens before: prompt lookup (Saxena, 2023).
+"""Guesses that a text goes on as it did after the same three tokens before: prompt lookup (Saxena, 2023).
 
 Costs nothing but a dictionary, and pays where outputs repeat their prompt: summaries, code edits, extracted fields.
 """
 
 from collections.abc import Sequence
 
-NGRAM = 3
-"""Tokens that must have occurred before."""
-
 
 class NgramIndex:
-    """Where one text went on after each of its n-grams."""
+    """Where one text went on after each three tokens in a row."""
 
     def __init__(self) -> None:
-        self._followers: dict[tuple[int, ...], int] = {}
+        self._followers: dict[tuple[int, int, int], int] = {}
         """Index of what followed, the latest time."""
+        self._last = (-1, -1, -1)
+        """The tokens at the end of what was seen. Before the first one there are ids that no token has."""
         self._seen_count = 0
 
     def find(self, token_ids: Sequence[int], limit: int) -> tuple[int, ...]:
         """At most `limit` tokens that may follow `token_ids`, which are those of the last call and more."""
-        self._take_in(token_ids)
-        start = self._followers.get(tuple(token_ids[-NGRAM:]))
-        return () if start is None else tuple(token_ids[start : start + limit])
+        if not self.repeats(token_ids):
+            return ()
+        start = self._followers[self._last]
+        return tuple(token_ids[start : start + limit])
 
-    def _take_in(self, token_ids: Sequence[int]) -> None:
-        """Remembers n-grams that something follows: the last one has no follower yet."""
-        for end in range(max(NGRAM, self._seen_count), len(token_ids)):
-            self._followers[tuple(token_ids[end - NGRAM : end])] = end
-        self._seen_count = len(token_ids)
+    def repeats(self, token_ids: Sequence[int]) -> bool:
+        """Whether `find` would find anything."""
+        followers, last = self._followers, self._last
+        for index in range(self._seen_count, len(token_ids)):
+            followers[last] = index
+            _, second, third = last
+            last = (second, third, token_ids[index])
+        self._last, self._seen_count = last, len(token_ids)
+        return last in followers

@@ -11,23 +11,28 @@ from headrace.engine.speculative.model_drafter import ModelDrafter
 from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.speculative.step_cost import StepCost
 
-ALIKE = 8
-"""Steps of one size in a row that are all measured. Then every one in as many."""
+FEW, MANY = 2, 8
+"""Of steps of one size in a row, the first few are measured, then every one in many."""
+ASSUMED = {"grammar": 0.9, "ngram": 0.4, "model": 0.85}
+"""Share of guesses that are right, by source, before anything is known. Much is expected of a draft model, so that it
+is tried."""
+PATIENCE = 3
+"""Pauses of the draft model for one text. Each time it goes on, it reads what came in between."""
+TRUST = 4.0
+"""Guesses of the draft model that what it did in other texts counts as much as."""
+FRESHNESS, DRIFT = 0.2, 0.02
+"""Of the latest text in the draft model's record, and of what was assumed first, after a text without its guesses."""
+HORIZON = 256
+"""Tokens of a text, at most, that are expected to follow when the draft model has to read it."""
 
 
 @dataclass(slots=True)
 class _Guesser:
     """What one sequence gets guesses from, and how good they were."""
 
-    ngrams: NgramIndex = field(default_factory=NgramIndex)
-    lengths: dict[str, GuessLength] = field(
-        default_factory=lambda: {
-            "grammar": GuessLength(acceptance=0.9),
-            "ngram": GuessLength(acceptance=0.6),
-            "model": GuessLength(acceptance=0.7),
-        }
-    )
+    lengths: dict[str, GuessLength]
     """By source."""
+    ngrams: NgramIndex = field(default_factory=NgramIndex)
     source: str = ""
     """Of the last guesses."""
     guess_count: int = 0
@@ -42,24 +47,35 @@ class Speculator:
         self.memory = memory or HeldMemory()
         self._step_cost = StepCost()
         self._guessers: dict[Sequence, _Guesser] = {}
+        self._model_acceptance = ASSUMED["model"]
         self._last_token_count = self._alike_count = 0
 
     def observe_step(self, token_count: int, seconds: float) -> None:
-        """Learns how long the model took for a step of decodes and their guesses. Of many alike, a few will do."""
-        self._alike_count = self._alike_count + 1 if token_count == self._last_token_count else 0
-        self._last_token_count = token_count
-        if self._alike_count < ALIKE or self._alike_count % ALIKE == 0:
-            self._step_cost.observe(token_count, seconds)
+        """Learns how long the model took for a step of decodes and their guesses."""
+        if token_count == self._last_token_count:
+            self._alike_count += 1
+            if self._alike_count >= FEW and self._alike_count % MANY:
+                return
+        else:
+            self._last_token_count, self._alike_count = token_count, 0
+        self._step_cost.observe(token_count, seconds)
+
+    def may_guess(self, sequence: Sequence) -> bool:
+        guesser = self._guessers.get(sequence)
+        if guesser is None:
+            guesser = self._guessers[sequence] = self._begin()
+        if sequence.matcher is not None or (self._model is not None and self._may_ask_model(guesser, sequence)):
+            return True
+        token_ids = sequence.token_ids
+        return not guesser.lengths["ngram"].pauses(len(token_ids)) and guesser.ngrams.repeats(token_ids)
 
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
         guesses: Guesses = {}
         for_model: dict[Sequence, int] = {}
         for sequence, limit in limits.items():
-            guesser = self._guessers.setdefault(sequence, _Guesser())
-            found = self._look_up(guesser, sequence, limit)
-            if self._model is None and not any(found.values()):
-                continue
-            source, length = self._choose(guesser, sequence, found, limit, len(limits))
+            guesser = self._guessers[sequence]
+            found = _look_up(guesser, sequence, limit)
+            source, length = self._choose(guesser, sequence, found, limit)
             guesser.source, guesser.guess_count = source, length
             if source == "model":
                 for_model[sequence] = length
@@ -67,8 +83,8 @@ class Speculator:
                 guesses[sequence] = found[source][:length]
         if for_model and self._model is not None:
             guesses |= self._model.propose(for_model)
-        for sequence in for_model:
-            self._guessers[sequence].guess_count = len(guesses.get(sequence, ()))
+            for sequence in for_model:
+                self._guessers[sequence].guess_count = len(guesses.get(sequence, ()))
         return guesses
 
     def observe(self, sequence: Sequence, accepted_count: int) -> None:
@@ -78,9 +94,11 @@ class Speculator:
             guesser.guess_count = 0
 
     def forget(self, sequence: Sequence) -> None:
-        self._guessers.pop(sequence, None)
+        guesser = self._guessers.pop(sequence, None)
         if self._model is not None:
             self._model.forget(sequence)
+            if guesser is not None:
+                self._learn(guesser.lengths["model"])
 
     def sleep(self) -> None:
         """Gives the draft model's KV cache back, once every sequence is forgotten. No guesses until `wake`."""
@@ -91,26 +109,71 @@ class Speculator:
         if self._model is not None:
             self._model.wake()
 
-    def _look_up(self, guesser: _Guesser, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
-        """The guesses that cost nothing, by source."""
-        repeated = guesser.ngrams.find(sequence.token_ids, limit)
-        if sequence.matcher is None:
-            return {"ngram": repeated}
-        sequence.matcher.follow(sequence.output_token_ids)
-        return {"grammar": sequence.matcher.forced(limit), "ngram": sequence.matcher.allowed(repeated)}
+    def _begin(self) -> _Guesser:
+        lengths = {source: GuessLength(acceptance) for source, acceptance in ASSUMED.items()}
+        lengths["model"] = GuessLength(self._model_acceptance, TRUST, PATIENCE)
+        return _Guesser(lengths)
+
+    def _learn(self, length: GuessLength) -> None:
+        """Takes a text that has ended into the draft model's record."""
+        if length.tested_count:
+            self._model_acceptance += FRESHNESS * (length.right_count / length.tested_count - self._model_acceptance)
+        else:
+            self._model_acceptance += DRIFT * (ASSUMED["model"] - self._model_acceptance)
+
+    def _may_ask_model(self, guesser: _Guesser, sequence: Sequence) -> bool:
+        return self._model is not None and not guesser.lengths["model"].pauses(len(sequence.token_ids))
 
     def _choose(
-        self, guesser: _Guesser, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int, company: int
+        self, guesser: _Guesser, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int
     ) -> tuple[str, int]:
-        """The source that promises most, and the length of its guesses."""
-        options = {source: (len(guesses), 0.0) for source, guesses in found.items()}
-        if self._model is not None:
-            options["model"] = (min(limit, self._model.room(sequence)), self._model.seconds_per_guess)
-        plain_cost, next_cost = self._step_cost(company), self._step_cost(company + 1)
+        """The source that promises most, and the length of its guesses. What text and grammar give away is tried before
+        the draft model: where it is right, it is right for longer."""
+        company, token_count = len(self._guessers), sequence.token_count
+        plain_cost = self._step_cost(company)
+        guess_cost = self._step_cost(company + 1) - plain_cost
         best, best_length, best_gain = "", 0, 1.0
-        for source, (available, guess_seconds) in options.items():
-            guess_cost = next_cost - plain_cost + guess_seconds
-            length, gain = guesser.lengths[source].choose(sequence.token_count, available, plain_cost, guess_cost)
-            if length and gain > best_gain:
+        for source, guesses in found.items():
+            length, gain = guesser.lengths[source].choose(token_count, len(guesses), plain_cost, guess_cost)
+            if gain > best_gain:
                 best, best_length, best_gain = source, length, gain
+        if best_length and not guesser.lengths[best].tried:
+            return best, best_length
+        if self._model is not None and self._may_ask_model(guesser, sequence):
+            length, gain = _rate(self._model, guesser.lengths["model"], sequence, limit, plain_cost, guess_cost)
+            if gain > best_gain:
+                return "model", length
         return best, best_length
+
+
+def _look_up(guesser: _Guesser, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
+    """The guesses that cost nothing, by source."""
+    repeated, matcher = _repeated(guesser, sequence, limit), sequence.matcher
+    if matcher is None:
+        return {"ngram": repeated}
+    matcher.follow(sequence.output_token_ids)
+    return {"grammar": matcher.forced(limit), "ngram": matcher.allowed(repeated)}
+
+
+def _repeated(guesser: _Guesser, sequence: Sequence, limit: int) -> tuple[int, ...]:
+    """What followed before, unless that is not to be guessed now: then the text is taken in later."""
+    token_ids = sequence.token_ids
+    return () if guesser.lengths["ngram"].pauses(len(token_ids)) else guesser.ngrams.find(token_ids, limit)
+
+
+def _rate(
+    model: ModelDrafter, length: GuessLength, sequence: Sequence, limit: int, plain_cost: float, guess_cost: float
+) -> tuple[int, float]:
+    """How many guesses of the draft model pay, and by what factor they speed up. What it has to read first counts for
+    all tokens that may follow."""
+    following = max(1, min(HORIZON, sequence.longest_count - sequence.token_count))
+    chosen, gain = length.choose(
+        sequence.token_count,
+        room := min(limit, model.room(sequence)),
+        plain_cost,
+        guess_cost + model.seconds_per_guess(sequence),
+        model.seconds_to_begin(sequence) / following,
+    )
+    if room and not chosen:
+        model.pass_over(sequence)
+    return chosen, gain

@@ -4,8 +4,10 @@ DECAY = 0.97
 """What a measurement still counts after the next one."""
 PRIOR_SLOPE = 0.15
 """Of one more token, as a share of the first one's time, while only one size was seen."""
-OUTLIER = 3.0
+OUTLIER = 2.0
 """Longer than this many times what was expected is something else's doing."""
+LATE_WEIGHT = 0.25
+"""Of a measurement that is longer than was expected. Others may have held the processor; nothing makes one shorter."""
 
 
 class StepCost:
@@ -23,13 +25,15 @@ class StepCost:
         return self._weight > 1
 
     def observe(self, token_count: int, seconds: float) -> None:
-        if self.known:
-            seconds = min(seconds, OUTLIER * self(token_count))
-        values = (1.0, token_count, seconds, token_count * token_count, token_count * seconds)
-        sums = (self._weight, self._tokens, self._seconds, self._tokens_squared, self._product)
-        self._weight, self._tokens, self._seconds, self._tokens_squared, self._product = (
-            DECAY * total + value for total, value in zip(sums, values, strict=True)
-        )
+        weight = 1.0
+        if self.known and seconds > (expected := self(token_count)):
+            seconds, weight = min(seconds, OUTLIER * expected), LATE_WEIGHT
+        weighted_count = weight * token_count
+        self._weight = DECAY * self._weight + weight
+        self._tokens = DECAY * self._tokens + weighted_count
+        self._seconds = DECAY * self._seconds + weight * seconds
+        self._tokens_squared = DECAY * self._tokens_squared + weighted_count * token_count
+        self._product = DECAY * self._product + weighted_count * seconds
 
     def __call__(self, token_count: int) -> float:
         """Seconds that a step of `token_count` tokens takes. Before any measurement, in units of the first token."""

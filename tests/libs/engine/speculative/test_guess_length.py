@@ -1,7 +1,10 @@
 """How many guesses are made follows what they gained."""
 
+import random
+
 import pytest
 
+from headrace.engine.speculative.draft_cost import FADING, OUTLIER, DraftCost
 from headrace.engine.speculative.guess_length import FIRST_PAUSE, PROBE_LENGTH, GuessLength
 from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.speculative.step_cost import StepCost
@@ -45,6 +48,31 @@ def test_nothing_to_guess_from_is_no_reason_to_pause() -> None:
     assert length.choose(11, 8, *CHEAP)[0] > 0
 
 
+def test_a_source_whose_pauses_cost_something_gives_up() -> None:
+    length = GuessLength(acceptance=0.5, patience=2)
+    tries = []
+    for token_count in range(1000):
+        if length.choose(token_count, 8, *CHEAP)[0]:
+            tries.append(token_count)
+            for _ in range(20):
+                length.observe(2, 0)
+    assert tries == [0, FIRST_PAUSE + 1, 3 * FIRST_PAUSE + 2]
+
+
+def test_such_a_source_is_not_tried_again_while_it_cannot_pay() -> None:
+    length = GuessLength(acceptance=0.5, patience=9)
+    assert length.choose(0, 8, 1.0, 0.6)[0] == 0
+    assert length.choose(FIRST_PAUSE, 8, 1.0, 0.6)[0] == 0
+    assert length.pauses(2 * FIRST_PAUSE)
+    assert not length.pauses(3 * FIRST_PAUSE)
+    assert length.choose(3 * FIRST_PAUSE, 8, *CHEAP)[0] == PROBE_LENGTH
+
+
+def test_what_is_spent_on_each_token_counts() -> None:
+    assert GuessLength(acceptance=0.5).choose(10, 8, *CHEAP, token_cost=0.1)[0] > 0
+    assert GuessLength(acceptance=0.5).choose(10, 8, *CHEAP, token_cost=0.5)[0] == 0
+
+
 def test_step_cost_is_a_line_through_the_measurements() -> None:
     cost = StepCost()
     for token_count in (1, 5, 1, 3, 1, 5, 2):
@@ -77,3 +105,36 @@ def test_the_index_repeats_what_followed_last_time() -> None:
     assert index.find(text, 1) == (4,)
     assert index.find([*text, 9], 8) == ()
     assert index.find([*text, 9, 1, 2, 3], 2) == (9, 1)
+
+
+def test_the_index_may_be_asked_now_and_then() -> None:
+    """The tokens in between are taken in; what is found is what a search through the text finds."""
+    rng = random.Random(1)
+    index, text = NgramIndex(), [0]
+    for _ in range(300):
+        text += [rng.randint(0, 2) for _ in range(rng.randint(1, 5))]
+        starts = [end for end in range(3, len(text)) if text[end - 3 : end] == text[-3:] and len(text) > 2]
+        expected = tuple(text[starts[-1] : starts[-1] + 4]) if starts else ()
+        assert index.repeats(text) == bool(expected)
+        assert index.find(text, 4) == expected
+
+
+def test_draft_cost_follows_the_measurements_but_for_the_first() -> None:
+    cost = DraftCost()
+    cost.observe_guesses(1, 5.0, constrained=False)
+    assert cost.per_guess(constrained=False) == 5.0
+    cost.observe_guesses(4, 0.4, constrained=False)
+    assert cost.per_guess(constrained=False) == pytest.approx(0.1)
+    cost.observe_guesses(1, 1000.0, constrained=False)
+    assert cost.per_guess(constrained=False) <= OUTLIER * 0.1
+    assert cost.per_guess(constrained=True) == 0.0
+    cost.observe_reading(100, 1.0)
+    assert cost.per_read == 0.01
+
+
+def test_draft_cost_fades_while_it_is_not_measured() -> None:
+    cost = DraftCost()
+    cost.observe_guesses(1, 1.0, constrained=True)
+    cost.fade(constrained=True)
+    cost.fade(constrained=False)
+    assert cost.per_guess(constrained=True) == FADING

@@ -68,6 +68,26 @@ def test_the_last_guess_is_read_when_all_were_right() -> None:
     assert runner.read == [(4, [guesses[1], 6])]
 
 
+def test_what_came_while_it_was_not_asked_is_read_at_once() -> None:
+    drafter, runner = make_drafter()
+    sequence = make_sequence([1, 2, 3], [0, 1, 2])
+    drafter.propose({sequence: 2})
+    sequence.token_ids += [5, 6, 7, 4, 4]
+    runner.read.clear()
+    drafter.propose({sequence: 1})
+    assert runner.read == [(3, [5, 6, 7, 4, 4])]
+
+
+def test_what_reading_takes_is_known_beforehand() -> None:
+    drafter, _ = make_drafter()
+    first, second = (make_sequence([token_id] * 40, list(range(12))) for token_id in (1, 2))
+    assert drafter.seconds_to_begin(first) == 0
+    drafter.propose({first: 2})
+    assert drafter.seconds_to_begin(first) == 0
+    assert drafter.seconds_to_begin(second) > 0
+    assert drafter.seconds_per_guess(second) > 0
+
+
 def test_long_texts_are_read_over_several_steps() -> None:
     drafter, runner = make_drafter(max_step=4)
     sequence = make_sequence([1] * 10, [0, 1, 2, 3])

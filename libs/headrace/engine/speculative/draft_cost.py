@@ -1,0 +1,51 @@
+"""How long the draft model takes, as measured."""
+
+WEIGHT = 0.1
+"""Of the newest measurement in the moving average. The first ones count alike, but for the very first, which takes
+longer than any other."""
+OUTLIER = 2.0
+"""Longer than this many times what was expected is something else's doing."""
+LATE_WEIGHT = 0.25
+"""Of a measurement that is longer than was expected. Others may have held the processor; nothing makes one shorter."""
+FADING = 0.98
+"""What a measurement still says after a choice against the draft model. A slow spell is forgotten that way."""
+
+
+class _Average:
+    """A moving average of seconds. 0 before the first."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._count = 0
+
+    def observe(self, seconds: float) -> None:
+        self._count += 1
+        weight = max(WEIGHT, 1 / max(1, self._count - 1))
+        if self._count > 2 and seconds > self.seconds:
+            seconds, weight = min(seconds, OUTLIER * self.seconds), LATE_WEIGHT * weight
+        self.seconds += weight * (seconds - self.seconds)
+
+
+class DraftCost:
+    """Seconds for each guess, and for each token that is only read. To guess under a grammar takes longer."""
+
+    def __init__(self) -> None:
+        self._guess = {False: _Average(), True: _Average()}
+        self._read = _Average()
+
+    def per_guess(self, *, constrained: bool) -> float:
+        return self._guess[constrained].seconds
+
+    @property
+    def per_read(self) -> float:
+        return self._read.seconds
+
+    def observe_guesses(self, count: int, seconds: float, *, constrained: bool) -> None:
+        self._guess[constrained].observe(seconds / count)
+
+    def observe_reading(self, token_count: int, seconds: float) -> None:
+        self._read.observe(seconds / token_count)
+
+    def fade(self, *, constrained: bool) -> None:
+        """The draft model was not chosen, so that nothing new is learnt."""
+        self._guess[constrained].seconds *= FADING
