@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS CACHE MOST_TOKENS
 
-Prints one JSON line: the rate of each task of the workload, seconds to load, and memory.
+Prints one JSON line: the rate of each task of the workload, seconds to start, and memory.
 """
 
 import json
@@ -10,7 +10,16 @@ import sys
 import time
 from pathlib import Path
 
-from tests.benchmarks.peers.workload import MEMORY, PREFILL, PREFILL_TOKENS, decodes, peak_memory, prompt
+from tests.benchmarks.peers.workload import (
+    MEMORY,
+    PREFILL,
+    PREFILL_TOKENS,
+    START,
+    decodes,
+    peak_memory,
+    prompt,
+    seconds_since_start,
+)
 
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import EngineRequest, SamplingParams
@@ -32,7 +41,6 @@ def run(engine: TorchEngine, count: int, prompt_tokens: int, outputs: int) -> tu
 
 def main() -> None:
     folder, threads, cache = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    started = time.monotonic()
     config = EngineConfig(
         precision="int4",
         thread_count=threads,
@@ -42,8 +50,8 @@ def main() -> None:
         packed_cache=cache,
     )
     engine = TorchEngine.load(folder, config)
-    found = {"seconds to load": time.monotonic() - started}
     run(engine, 1, 16, 2)
+    found = {START: seconds_since_start()}
     memory = peak_memory()
     found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
     for task in decodes(int(sys.argv[-1])):

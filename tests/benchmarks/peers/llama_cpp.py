@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.benchmarks.peers.workload import MEMORY, PREFILL, PREFILL_TOKENS, decodes, peak_memory
+from tests.benchmarks.peers.workload import MEMORY, PREFILL, PREFILL_TOKENS, START, decodes, peak_memory
 
 
 def _bench(tool: Path, model: Path, threads: int, prompt: int, outputs: int, count: int) -> dict[str, float]:
@@ -34,7 +34,7 @@ def measure(tool: Path, model: Path, threads: int, most_tokens: int) -> dict[str
     """The rate of each task of the workload, and the memory of one short request."""
     started = time.monotonic()
     small = _bench(tool, model, threads, 16, 2, 1)
-    found = {"seconds to load": time.monotonic() - started}
+    found = {START: time.monotonic() - started}
     found[PREFILL] = _bench(tool, model, threads, PREFILL_TOKENS, 1, 1)["speed_pp"]
     for task in decodes(most_tokens):
         row = _bench(tool, model, threads, task.prompt_tokens, task.output_tokens, task.count)

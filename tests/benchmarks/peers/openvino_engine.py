@@ -10,7 +10,7 @@ import time
 import numpy as np
 import openvino as ov
 import openvino_genai as genai
-from workload import MEMORY, PREFILL, PREFILL_TOKENS, decodes, peak_memory, prompt
+from workload import MEMORY, PREFILL, PREFILL_TOKENS, START, decodes, peak_memory, prompt, seconds_since_start
 
 
 def run(pipeline, count, prompt_tokens, outputs):  # type: ignore[no-untyped-def]
@@ -34,15 +34,14 @@ def run(pipeline, count, prompt_tokens, outputs):  # type: ignore[no-untyped-def
 
 def main() -> None:
     path, threads = sys.argv[1], int(sys.argv[2])
-    started = time.monotonic()
     scheduler = genai.SchedulerConfig()
     scheduler.cache_size = 1
     scheduler.max_num_seqs = 16
     scheduler.max_num_batched_tokens = 512
     scheduler.enable_prefix_caching = False
     pipeline = genai.ContinuousBatchingPipeline(path, scheduler, "CPU", {"INFERENCE_NUM_THREADS": threads})
-    found = {"seconds to load": time.monotonic() - started}
     run(pipeline, 1, 16, 2)
+    found = {START: seconds_since_start()}
     memory = peak_memory()
     found[PREFILL] = PREFILL_TOKENS / run(pipeline, 1, PREFILL_TOKENS, 1)[0]
     for task in decodes(int(sys.argv[-1])):

@@ -9,7 +9,7 @@ import sys
 import time
 
 import psutil
-from workload import MEMORY, PREFILL, PREFILL_TOKENS, decodes, peak_memory, prompt
+from workload import MEMORY, PREFILL, PREFILL_TOKENS, START, decodes, peak_memory, prompt, seconds_since_start
 
 KV_GIB = "4"
 
@@ -52,7 +52,6 @@ def memory_of_all() -> float:
 def main() -> None:
     checkpoint, dtype, thread_count, cache = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
     set_up(thread_count, cache)
-    started = time.monotonic()
     from vllm import LLM
 
     engine = LLM(
@@ -63,8 +62,8 @@ def main() -> None:
         max_num_batched_tokens=512,
         enable_prefix_caching=False,
     ).llm_engine
-    found = {"seconds to load": time.monotonic() - started}
     run(engine, 1, 16, 2)
+    found = {START: seconds_since_start()}
     memory = memory_of_all()
     found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
     for task in decodes(int(sys.argv[-1])):

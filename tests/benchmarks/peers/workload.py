@@ -1,5 +1,7 @@
 """What every engine is given to do, and under which names it reports how fast it was (tokens per second)."""
 
+import os
+import time
 from dataclasses import dataclass
 
 
@@ -27,6 +29,8 @@ def prompt(index: int, token_count: int) -> list[int]:
     return [(index * 31 + position * 7) % 1000 + 300 for position in range(token_count)]
 
 
+START = "seconds from start to answer"
+"""From the start of the process to the end of one short request."""
 MEMORY = "memory of one request, MiB"
 """Resident at most, with the model loaded and one short request served."""
 
@@ -34,6 +38,13 @@ MEMORY = "memory of one request, MiB"
 def decodes(most_tokens: int) -> tuple[Decode, ...]:
     """Those whose prompts have no more tokens in all: long ones take minutes on a small machine."""
     return tuple(task for task in DECODES if task.count * task.prompt_tokens <= most_tokens)
+
+
+def seconds_since_start() -> float:
+    """How long this process has been there."""
+    with open("/proc/self/stat", encoding="ascii") as file:
+        started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
 def peak_memory(pid: int | str = "self") -> float:
