@@ -20,7 +20,7 @@ namespace headrace {
 inline namespace HEADRACE_ISA {
 
 constexpr int kPanel = 16;   // Rows of W in a panel.
-constexpr int64_t kAhead = 1024;  // Bytes of weights to fetch in advance.
+constexpr int64_t kAhead = 2048;  // Bytes of weights to fetch in advance.
 
 inline int64_t code_bytes(const Matrix &w) { return w.storage == kU4 ? w.in * kPanel / 2 : w.in * kPanel; }
 
@@ -140,21 +140,31 @@ template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64
     }
 }
 
+// Eight columns: the low nibbles of 64 bytes are four of them, the high ones the other four.
+template <int kRows> inline void add_eight(const uint8_t *p, const int8_t *x, int64_t stride, Ints (&narrow)[kRows]) {
+    const __m256i low = _mm256_set1_epi8(15);
+    // Few rows wait for memory, which the processor does not fetch far enough ahead by itself.
+    if constexpr (kRows <= 4) _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
+    const Ints bytes = load_i32(p);
+    const Ints first{_mm256_and_si256(bytes.a, low), _mm256_and_si256(bytes.b, low)};
+    add_products<kRows>(first, x, stride, narrow);
+    const Ints shifted = shift_right<4>(kRows == 1 ? bytes : load_i32(p));
+    add_products<kRows>({_mm256_and_si256(shifted.a, low), _mm256_and_si256(shifted.b, low)}, x + 4, stride, narrow);
+}
+
 // Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: they are widened every 32 columns only.
 template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    const __m256i ones = _mm256_set1_epi16(1);
     for (int64_t k = 0; k < count; k += 32) {
         Ints narrow[kRows];
         for (int m = 0; m < kRows; ++m) narrow[m] = spread(int32_t{0});
+        // One row leaves enough registers to have four steps under way.
+        if constexpr (kRows == 1) {
+            for (int64_t step = 0; step < 4; ++step) add_eight<kRows>(p + step * 64, x + k + step * 8, stride, narrow);
+            p += 4 * 64;
+        } else {
 #pragma GCC unroll 1
-        for (int64_t step = k; step < k + 32; step += 8, p += 64) {
-            // Few rows wait for memory, which the processor does not fetch far enough ahead by itself.
-            if constexpr (kRows <= 4) _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
-            const Ints bytes = load_i32(p);
-            const Ints first{_mm256_and_si256(bytes.a, low), _mm256_and_si256(bytes.b, low)};
-            add_products<kRows>(first, x + step, stride, narrow);
-            const Ints shifted = shift_right<4>(load_i32(p));
-            add_products<kRows>({_mm256_and_si256(shifted.a, low), _mm256_and_si256(shifted.b, low)}, x + step + 4, stride, narrow);
+            for (int64_t step = k; step < k + 32; step += 8, p += 64) add_eight<kRows>(p, x + step, stride, narrow);
         }
         for (int m = 0; m < kRows; ++m) {
             s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(narrow[m].a, ones));
