@@ -37,6 +37,8 @@ class Batcher:
         self._spec = spec
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
         self._need = BlockNeed.of(spec)
+        self._forgets = spec.window is not None or spec.long_context == "evict"
+        """There are tokens that the model sees no more, though their sequence runs."""
         self._drafter = drafter
         self._watermark = math.ceil(spec.block_count * WATERMARK)
         self._waiting: deque[Sequence] = deque()
@@ -219,21 +221,16 @@ class Batcher:
         drafter = self._drafter
         if drafter is None or len(self._running) > MAX_SPECULATING:
             return
-        decodes = [
-            chunk
-            for chunk in draft.chunks.values()
-            if chunk.samples and chunk.token_count == 1 and drafter.may_guess(chunk.sequence)
-        ]
-        if not decodes:
-            return
         limits: dict[Sequence, int] = {}
-        for chunk in decodes:
-            limit = self._room_for_guesses(chunk, draft.budget_left // len(decodes))
-            if limit > 0:
-                limits[chunk.sequence] = limit
-                self._grow(chunk.sequence, chunk.end + limit)
-        for sequence, guesses in drafter.propose(limits).items():
-            draft.guess(sequence, guesses)
+        for chunk in draft.chunks.values():
+            if chunk.samples and chunk.token_count == 1 and drafter.may_guess(chunk.sequence):
+                limit = self._room_for_guesses(chunk, draft.budget_left // len(draft.chunks))
+                if limit > 0:
+                    limits[chunk.sequence] = limit
+                    self._grow(chunk.sequence, chunk.end + limit)
+        if limits:
+            for sequence, guesses in drafter.propose(limits).items():
+                draft.guess(sequence, guesses)
 
     def _room_for_guesses(self, chunk: Chunk, budget: int) -> int:
         """Guesses after `chunk` that could still be wanted and have a place to go."""
@@ -331,10 +328,8 @@ class Batcher:
         self._publish(sequence, chunk)
         if sequence.finish_reason is not None:
             return self._end(sequence, token_ids, logprobs)
-        if sequence.must_evict:
-            self._evict(sequence)
-        elif self._need.window is not None:
-            self._give_back(sequence)
+        if self._forgets:
+            self._forget_beginning(sequence)
         return sequence.deliver(token_ids, logprobs, None) if token_ids else None
 
     def _accept(self, chunk: Chunk, sample: Sample) -> tuple[int, ...]:
@@ -374,6 +369,13 @@ class Batcher:
         self._extend_hashes(sequence, sequence.computed_count)
         for index in range(first, end):
             self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
+
+    def _forget_beginning(self, sequence: Sequence) -> None:
+        """Frees what the next token does not depend on."""
+        if sequence.must_evict:
+            self._evict(sequence)
+        elif self._need.window is not None:
+            self._give_back(sequence)
 
     def _give_back(self, sequence: Sequence) -> None:
         """Frees the blocks that no layer will see again. They can be found until they are reused."""

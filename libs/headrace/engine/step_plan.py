@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from operator import attrgetter
 
 from headrace.engine.request import TokenLogprob
 from headrace.engine.sequence import Sequence
@@ -47,8 +48,10 @@ class Chunk:
         """The sequence as it is at each token that is sampled from: after none, one, … all of the guesses."""
         if not self.samples:
             return []
-        if not self.draft or self.sequence.takes_likeliest:
-            # Where only the most likely token is wanted, the text does not matter.
+        if not self.draft:
+            return [self.sequence]
+        if self.sequence.takes_likeliest:
+            # The text does not matter where only the most likely token is wanted.
             return [self.sequence] * (1 + len(self.draft))
         return list(accumulate(self.draft, lambda text, guess: text.continued((guess,)), initial=self.sequence))
 
@@ -61,25 +64,26 @@ class Chunk:
         return range(max(self.start + 1, len(sequence.prompt_logprobs)), min(self.end + 1, sequence.prompt_count))
 
 
-@dataclass(frozen=True, slots=True)
+_TOKEN_COUNT = attrgetter("token_count")
+
+
+@dataclass(slots=True)
 class StepPlan:
-    """The chunks of one step: at most one per sequence, decodes first."""
+    """The chunks of one step: at most one per sequence, decodes first. Never changed."""
 
     chunks: tuple[Chunk, ...]
+    token_count: int = field(init=False)
+    only_decodes: bool = field(init=False)
+    """No prompt is read, but guesses may be checked."""
 
-    @property
-    def token_count(self) -> int:
-        # Most steps have few chunks, for which a list is faster than a generator.
-        return sum([chunk.token_count for chunk in self.chunks])
+    def __post_init__(self) -> None:
+        self.token_count = sum(map(_TOKEN_COUNT, self.chunks))
+        is_plain = self.token_count == len(self.chunks)
+        self.only_decodes = is_plain or all(chunk.end - chunk.start == 1 for chunk in self.chunks)
 
     @property
     def decode_count(self) -> int:
         return sum(chunk.token_count == 1 for chunk in self.chunks)
-
-    @property
-    def only_decodes(self) -> bool:
-        """No prompt is read, but guesses may be checked."""
-        return not [chunk for chunk in self.chunks if chunk.end - chunk.start != 1]
 
 
 @dataclass(slots=True)

@@ -7,23 +7,38 @@ OUTLIER = 2.0
 """Longer than this many times what was expected is something else's doing."""
 LATE_WEIGHT = 0.25
 """Of a measurement that is longer than was expected. Others may have held the processor; nothing makes one shorter."""
-FADING = 0.98
-"""What a measurement still says after a choice against the draft model. A slow spell is forgotten that way."""
+FEW = 8
+"""Measurements that do not say much yet."""
+FADING, FIRST_FADING = 0.98, 0.7
+"""What remains of the average at each choice against the draft model. A slow spell is forgotten that way, and soon
+where the measurements are few."""
 
 
 class _Average:
     """A moving average of seconds. 0 before the first."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self._known = 0.0
+        self._trust = 1.0
         self._count = 0
+
+    @property
+    def seconds(self) -> float:
+        return self._trust * self._known
 
     def observe(self, seconds: float) -> None:
         self._count += 1
-        weight = max(WEIGHT, 1 / max(1, self._count - 1))
-        if self._count > 2 and seconds > self.seconds:
-            seconds, weight = min(seconds, OUTLIER * self.seconds), LATE_WEIGHT * weight
-        self.seconds += weight * (seconds - self.seconds)
+        if self._count <= 2:
+            self._known = seconds
+        else:
+            # What has faded comes back as far as it turns out to be still true.
+            known = min(max(seconds, self.seconds), self._known)
+            weight = max(WEIGHT, 1 / (self._count - 1)) * (LATE_WEIGHT if seconds > known else 1)
+            self._known = known + weight * (min(seconds, OUTLIER * known) - known)
+        self._trust = 1.0
+
+    def fade(self) -> None:
+        self._trust *= FIRST_FADING if self._count < FEW else FADING
 
 
 class DraftCost:
@@ -48,4 +63,4 @@ class DraftCost:
 
     def fade(self, *, constrained: bool) -> None:
         """The draft model was not chosen, so that nothing new is learnt."""
-        self._guess[constrained].seconds *= FADING
+        self._guess[constrained].fade()

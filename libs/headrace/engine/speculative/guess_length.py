@@ -11,7 +11,7 @@ PROBE_LENGTH = 2
 FIRST_PAUSE = 16
 """Tokens without guesses once they did not pay. Each pause that follows on a failed try is twice as long."""
 LONGEST_PAUSE = 512
-LEAST_GAIN = 1.03
+LEAST_GAIN = 1.01
 """What speculation must promise to be worth a try."""
 
 
@@ -31,16 +31,13 @@ class GuessLength:
         self._patience = patience
         self._pause = FIRST_PAUSE
         self._pause_count = 0
-        self._paused_until = 0
+        self.paused_until = 0
+        """Length of the text before which no guess is to be made."""
 
     @property
     def acceptance(self) -> float:
         """Probability that a guess is right whose predecessors were."""
         return self._right / self._tested
-
-    def pauses(self, token_count: int) -> bool:
-        """No guess is to be made at this length of the text."""
-        return token_count < self._paused_until
 
     def choose(
         self, token_count: int, limit: int, plain_cost: float, guess_cost: float, token_cost: float = 0.0
@@ -50,11 +47,11 @@ class GuessLength:
         `token_count` is the length of the text, `plain_cost` the seconds of a step without guesses, `guess_cost` what
         each of them adds, and `token_cost` what they take for each token of the text, confirmed or not.
         """
-        if token_count < self._paused_until or not limit:
+        if token_count < self.paused_until or not limit:
             return 0, 1.0
-        probes = self._paused_until > 0
+        probes = self.paused_until > 0
         if probes:
-            self._paused_until = 0
+            self.paused_until = 0
             self._right, self._tested = LIGHT * self._expected, LIGHT
             self.tried = False
             if self._patience is None:
@@ -79,7 +76,7 @@ class GuessLength:
     def _begin_pause(self, token_count: int) -> None:
         self._pause_count += 1
         is_over = self._patience is not None and self._pause_count > self._patience
-        self._paused_until = sys.maxsize if is_over else token_count + self._pause
+        self.paused_until = sys.maxsize if is_over else token_count + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _best(self, limit: int, plain_cost: float, guess_cost: float, token_cost: float) -> tuple[int, float]:

@@ -89,8 +89,9 @@ class ModelDrafter:
         while chunks:
             for sequence, token_id in self._sample(chunks).items():
                 guesses[sequence] += (token_id,)
-                texts[sequence] = _extended(texts[sequence], sequence, token_id)
             unfinished = [sequence for sequence in chunks if len(guesses[sequence]) < limits[sequence]]
+            for sequence in unfinished:
+                texts[sequence] = _extended(texts[sequence], sequence, guesses[sequence][-1])
             chunks = {sequence: _last_token(texts[sequence]) for sequence in unfinished}
             times.append(time.perf_counter())
         for sequence in ready:

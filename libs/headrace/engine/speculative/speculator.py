@@ -22,8 +22,9 @@ TRUST = 4.0
 """Guesses of the draft model that what it did in other texts counts as much as."""
 FRESHNESS, DRIFT = 0.2, 0.02
 """Of the latest text in the draft model's record, and of what was assumed first, after a text without its guesses."""
-HORIZON = 256
-"""Tokens of a text, at most, that are expected to follow when the draft model has to read it."""
+HORIZON, FREE_RUN = 256, 4
+"""Tokens, at most, for which the draft model is expected to be of use once it has read a text: without a grammar, and
+with one, which forces others in between."""
 
 
 @dataclass(slots=True)
@@ -47,7 +48,8 @@ class Speculator:
         self.memory = memory or HeldMemory()
         self._step_cost = StepCost()
         self._guessers: dict[Sequence, _Guesser] = {}
-        self._model_acceptance = ASSUMED["model"]
+        self._model_acceptance = {False: ASSUMED["model"], True: ASSUMED["model"]}
+        """In the latest texts, without and with a grammar."""
         self._last_token_count = self._alike_count = 0
 
     def observe_step(self, token_count: int, seconds: float) -> None:
@@ -63,11 +65,11 @@ class Speculator:
     def may_guess(self, sequence: Sequence) -> bool:
         guesser = self._guessers.get(sequence)
         if guesser is None:
-            guesser = self._guessers[sequence] = self._begin()
+            guesser = self._guessers[sequence] = self._begin(sequence)
         if sequence.matcher is not None or (self._model is not None and self._may_ask_model(guesser, sequence)):
             return True
         token_ids = sequence.token_ids
-        return not guesser.lengths["ngram"].pauses(len(token_ids)) and guesser.ngrams.repeats(token_ids)
+        return len(token_ids) >= guesser.lengths["ngram"].paused_until and guesser.ngrams.repeats(token_ids)
 
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
         guesses: Guesses = {}
@@ -98,7 +100,7 @@ class Speculator:
         if self._model is not None:
             self._model.forget(sequence)
             if guesser is not None:
-                self._learn(guesser.lengths["model"])
+                self._learn(sequence, guesser.lengths["model"])
 
     def sleep(self) -> None:
         """Gives the draft model's KV cache back, once every sequence is forgotten. No guesses until `wake`."""
@@ -109,20 +111,23 @@ class Speculator:
         if self._model is not None:
             self._model.wake()
 
-    def _begin(self) -> _Guesser:
+    def _begin(self, sequence: Sequence) -> _Guesser:
         lengths = {source: GuessLength(acceptance) for source, acceptance in ASSUMED.items()}
-        lengths["model"] = GuessLength(self._model_acceptance, TRUST, PATIENCE)
+        lengths["model"] = GuessLength(self._model_acceptance[sequence.matcher is not None], TRUST, PATIENCE)
         return _Guesser(lengths)
 
-    def _learn(self, length: GuessLength) -> None:
+    def _learn(self, sequence: Sequence, length: GuessLength) -> None:
         """Takes a text that has ended into the draft model's record."""
+        constrained = sequence.matcher is not None
+        known = self._model_acceptance[constrained]
         if length.tested_count:
-            self._model_acceptance += FRESHNESS * (length.right_count / length.tested_count - self._model_acceptance)
+            known += FRESHNESS * (length.right_count / length.tested_count - known)
         else:
-            self._model_acceptance += DRIFT * (ASSUMED["model"] - self._model_acceptance)
+            known += DRIFT * (ASSUMED["model"] - known)
+        self._model_acceptance[constrained] = known
 
     def _may_ask_model(self, guesser: _Guesser, sequence: Sequence) -> bool:
-        return self._model is not None and not guesser.lengths["model"].pauses(len(sequence.token_ids))
+        return self._model is not None and len(sequence.token_ids) >= guesser.lengths["model"].paused_until
 
     def _choose(
         self, guesser: _Guesser, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int
@@ -158,7 +163,7 @@ def _look_up(guesser: _Guesser, sequence: Sequence, limit: int) -> dict[str, tup
 def _repeated(guesser: _Guesser, sequence: Sequence, limit: int) -> tuple[int, ...]:
     """What followed before, unless that is not to be guessed now: then the text is taken in later."""
     token_ids = sequence.token_ids
-    return () if guesser.lengths["ngram"].pauses(len(token_ids)) else guesser.ngrams.find(token_ids, limit)
+    return guesser.ngrams.find(token_ids, limit) if len(token_ids) >= guesser.lengths["ngram"].paused_until else ()
 
 
 def _rate(
@@ -166,7 +171,8 @@ def _rate(
 ) -> tuple[int, float]:
     """How many guesses of the draft model pay, and by what factor they speed up. What it has to read first counts for
     all tokens that may follow."""
-    following = max(1, min(HORIZON, sequence.longest_count - sequence.token_count))
+    horizon = HORIZON if sequence.matcher is None else FREE_RUN
+    following = max(1, min(horizon, sequence.longest_count - sequence.token_count))
     chosen, gain = length.choose(
         sequence.token_count,
         room := min(limit, model.room(sequence)),

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from headrace.engine.speculative.draft_cost import FADING, OUTLIER, DraftCost
+from headrace.engine.speculative.draft_cost import FADING, FEW, FIRST_FADING, OUTLIER, DraftCost
 from headrace.engine.speculative.guess_length import FIRST_PAUSE, PROBE_LENGTH, GuessLength
 from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.speculative.step_cost import StepCost
@@ -63,8 +63,7 @@ def test_such_a_source_is_not_tried_again_while_it_cannot_pay() -> None:
     length = GuessLength(acceptance=0.5, patience=9)
     assert length.choose(0, 8, 1.0, 0.6)[0] == 0
     assert length.choose(FIRST_PAUSE, 8, 1.0, 0.6)[0] == 0
-    assert length.pauses(2 * FIRST_PAUSE)
-    assert not length.pauses(3 * FIRST_PAUSE)
+    assert length.paused_until == 3 * FIRST_PAUSE
     assert length.choose(3 * FIRST_PAUSE, 8, *CHEAP)[0] == PROBE_LENGTH
 
 
@@ -135,6 +134,20 @@ def test_draft_cost_follows_the_measurements_but_for_the_first() -> None:
 def test_draft_cost_fades_while_it_is_not_measured() -> None:
     cost = DraftCost()
     cost.observe_guesses(1, 1.0, constrained=True)
+    for _ in range(FEW):
+        cost.observe_guesses(1, 1.0, constrained=False)
     cost.fade(constrained=True)
     cost.fade(constrained=False)
-    assert cost.per_guess(constrained=True) == FADING
+    assert cost.per_guess(constrained=True) == FIRST_FADING
+    assert cost.per_guess(constrained=False) == FADING
+
+
+@pytest.mark.parametrize(("measured", "expected"), [(1.0, 1.0), (0.9, 0.9), (0.1, 0.7)])
+def test_what_has_faded_comes_back_as_far_as_it_is_still_true(measured: float, expected: float) -> None:
+    cost = DraftCost()
+    for _ in range(100):
+        cost.observe_guesses(1, 1.0, constrained=False)
+    while cost.per_guess(constrained=False) > 0.7:
+        cost.fade(constrained=False)
+    cost.observe_guesses(1, measured, constrained=False)
+    assert cost.per_guess(constrained=False) == pytest.approx(expected, rel=0.15)
