@@ -1,11 +1,11 @@
-"""Headrace against llama-server as clients see them: streaming completions over HTTP, in interleaved rounds.
+"""Headrace against other servers as clients see them: streaming completions over HTTP, in interleaved rounds.
 
-    python -m tests.benchmarks.online --llama-folder FOLDER [--shape tinyllama-1.1b] [--rounds 5]
+    python -m tests.benchmarks.online [--shape tinyllama-1.1b] [--rounds 5] [--peers llama-server vllm]
 
-`--shape` takes a name or the path of a config.json; weights are random and in 4 bits on both sides. FOLDER holds the
-program `llama-server`; without it Headrace is measured alone. Prompts are token ids, each different from its first
-token on, 128 in and 64 out; nothing is guessed ahead and no prompt is kept. Prints medians over the rounds and ratios;
-ends with one JSON line.
+`--shape` takes a name or the path of a config.json; weights are random, in 4 bits (vLLM: in fp32, where it has no int4
+kernels for the processor). Peers are set up in `--folder` when they are first wanted. Prompts are token ids, each
+different from its first token on, 128 in and 64 out; nothing is guessed ahead and no prompt is kept. Prints medians
+over the rounds and ratios to the best peer; ends with one JSON line.
 """
 
 import argparse
@@ -23,12 +23,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.table import Table
+from tests.benchmarks.peers.environment import llama_cpp_tools, vllm_python
 from tests.benchmarks.peers.gguf_checkpoint import write_gguf
 from tests.benchmarks.peers.llama_server import running_llama_server
 from tests.benchmarks.peers.probe import read_bandwidth
-from tests.benchmarks.peers.shapes import read_shape, write_checkpoint
+from tests.benchmarks.peers.shapes import read_shape, write_awq_checkpoint, write_checkpoint
 from tests.benchmarks.peers.tokenizer_file import write_tokenizer
+from tests.benchmarks.peers.vllm_server import running_vllm_server
 
 from headrace.cli.output import console, print_json
 from headrace.load.closed_loop import Workload, run_closed_loop
@@ -38,8 +41,9 @@ from headrace.testing.running_platform import running_platform
 SLOTS = 16
 INPUT_TOKENS, OUTPUT_TOKENS = 128, 64
 REQUESTS_PER_CLIENT = 2
-US, PEER = "headrace", "llama-server"
-FIGURES = ("output tok/s", "TTFT, ms", "ITL, ms")
+US = "headrace"
+THROUGHPUT = "output tok/s"
+FIGURES = (THROUGHPUT, "TTFT, ms", "ITL, ms")
 """Medians, but the first."""
 
 
@@ -58,15 +62,32 @@ def running_servers(arguments: argparse.Namespace) -> Iterator[Mapping[str, str]
         settings.write_text(f'[worker]\nspeculation = "off"\nthread_count = {arguments.threads}\n')
         options = ["--precision", "int4", "--config", str(settings), f"{US}={checkpoint}"]
         servers = {US: stack.enter_context(running_platform(folder / "state", options)).http}
-        if arguments.llama_folder is not None:
+        slots = max(SLOTS, *arguments.clients)
+        if "llama-server" in arguments.peers:
             if not gguf_file.exists():
                 write_gguf(gguf_file, config)
-            program = arguments.llama_folder / "llama-server"
+            program = llama_cpp_tools(arguments.folder) / "llama-server"
             context_tokens = INPUT_TOKENS + 2 * OUTPUT_TOKENS
-            slots = max(SLOTS, *arguments.clients)
             server = running_llama_server(program, gguf_file, arguments.threads, slots, context_tokens)
-            servers[PEER] = stack.enter_context(server)
+            servers["llama-server"] = stack.enter_context(server)
+        if "vllm" in arguments.peers:
+            python, cache = vllm_python(arguments.folder), arguments.folder / "vllm-cache"
+            source, dtype = vllm_checkpoint(checkpoint, config)
+            server = running_vllm_server(python, source, dtype, arguments.threads, slots, US, cache)
+            servers["vllm"] = stack.enter_context(server)
         yield servers
+
+
+def vllm_checkpoint(checkpoint: Path, config: dict[str, Any]) -> tuple[Path, str]:
+    """What vLLM is given, and the type that it computes with: AWQ where it has int4 kernels."""
+    if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
+        return checkpoint, "float32"
+    source = checkpoint.with_name(f"{checkpoint.name}-awq")
+    if not (source / "config.json").exists():
+        write_awq_checkpoint(source, config)
+    if not (source / "tokenizer.json").exists():
+        write_tokenizer(source / "tokenizer.json", config["vocab_size"])
+    return source, "bfloat16"
 
 
 def load(url: str, clients: int, seed: int) -> dict[str, float]:
@@ -107,13 +128,13 @@ def measure(servers: Mapping[str, str], client_counts: Sequence[int], rounds: in
 def show(result: dict[str, Any]) -> None:
     medians = result["medians"]
     table = Table(box=None, header_style="dim", title=f"{result['shape']}, int4, {result['threads']} threads")
-    for column in ("clients", "", *medians, *([f"{US} / {PEER}"] if PEER in medians else [])):
+    for column in ("clients", "", *medians, "to the best peer"):
         table.add_column(column, justify="right")
     for clients in next(iter(medians.values())):
         for figure in FIGURES:
-            values = [medians[name][clients][figure] for name in medians]
-            ratio = [f"{values[0] / values[1]:.2f}"] if PEER in medians else []
-            table.add_row(clients, figure, *(f"{value:.1f}" for value in values), *ratio)
+            ours, *others = (medians[name][clients][figure] for name in medians)
+            best = (max if figure == THROUGHPUT else min)(others, default=ours)
+            table.add_row(clients, figure, *(f"{value:.1f}" for value in (ours, *others)), f"{ours / best:.2f}")
     console.print(table)
 
 
@@ -124,7 +145,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--llama-folder", type=Path)
+    parser.add_argument("--peers", nargs="*", default=["llama-server"])
     parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "headrace-peers")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Measures vLLM, with the Python of its environment:  python vllm_engine.py CHECKPOINT DTYPE THREADS CACHE MOST_TOKENS
 
-Prints one JSON line. Imports nothing of Headrace but the workload, whose folder is its own.
+Prints one JSON line. Imports nothing of Headrace but what is in its own folder.
 """
 
 import json
@@ -9,9 +9,8 @@ import sys
 import time
 
 import psutil
+from vllm_settings import vllm_environment
 from workload import MEMORY, PREFILL, PREFILL_TOKENS, START, decodes, peak_memory, prompt, seconds_since_start
-
-KV_GIB = "4"
 
 
 def run(engine, count, prompt_tokens, outputs):  # type: ignore[no-untyped-def]
@@ -30,19 +29,6 @@ def run(engine, count, prompt_tokens, outputs):  # type: ignore[no-untyped-def]
     return max(first.values()) - begin, end - max(first.values())
 
 
-def set_up(thread_count: int, cache: str) -> None:
-    """Says in the environment what vLLM reads from there, in each of its processes."""
-    cores = sorted(os.sched_getaffinity(0))[:thread_count]
-    os.environ |= {
-        "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, cores)),
-        "VLLM_CPU_KVCACHE_SPACE": KV_GIB,
-        "VLLM_CACHE_ROOT": cache,
-        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
-
-
 def memory_of_all() -> float:
     """MiB that this process and those that it started had resident at most, each for itself."""
     here = psutil.Process()
@@ -51,7 +37,7 @@ def memory_of_all() -> float:
 
 def main() -> None:
     checkpoint, dtype, thread_count, cache = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
-    set_up(thread_count, cache)
+    os.environ |= vllm_environment(thread_count, cache)
     from vllm import LLM
 
     engine = LLM(

@@ -1,0 +1,16 @@
+"""vLLM's own server."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from tests.benchmarks.peers.running_server import running_server
+from tests.benchmarks.peers.vllm_settings import vllm_environment
+
+
+def running_vllm_server(
+    python: Path, checkpoint: Path, dtype: str, threads: int, slots: int, name: str, cache: Path
+) -> AbstractContextManager[str]:
+    """Its address. Prompts are not kept."""
+    command = [str(python.with_name("vllm")), "serve", str(checkpoint), "--dtype", dtype, "--served-model-name", name]
+    command += ["--max-num-seqs", str(slots), "--no-enable-prefix-caching"]
+    return running_server(command, vllm_environment(threads, str(cache)))
