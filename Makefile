@@ -4,14 +4,15 @@ BIN := .venv/bin
 KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/cpu/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test fmt check gen bench clean
+.PHONY: help up test fmt check gen bench bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
 	@echo "make test    run every test that needs no GPU"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
-	@echo "make bench   measure what the platform costs on top of the engine"
+	@echo "make bench   measure what the platform costs on top of the engine; also bench-engine,"
+	@echo "             bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -50,6 +51,15 @@ gen: .venv/.dev
 
 bench: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.platform_cost
+
+bench-engine: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.offline
+
+bench-peers: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.peers
+
+bench-http: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.online
 
 clean:
 	rm -rf .venv

@@ -34,13 +34,13 @@ def measure(folder: Path, precision: str, threads: int, output_tokens: int) -> d
     """Prefill and decode rates of one engine, and its memory. Runs in a process of its own."""
     from headrace.engine.engine_config import EngineConfig
     from headrace.engine.request import EngineRequest, SamplingParams
-    from headrace.engine.torch_engine import TorchEngine
+    from headrace.engine.text_engine import TextEngine
 
     started = time.monotonic()
     config = EngineConfig(
         precision=precision, thread_count=threads, block_count=256, max_running_count=16, prefix_cache=False
     )
-    engine = TorchEngine.load(folder, config)
+    engine = TextEngine.load(folder, config)
     found = {"load_seconds": time.monotonic() - started}
 
     def run(count: int, prompt_tokens: int, outputs: int) -> tuple[float, float]:

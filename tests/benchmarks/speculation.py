@@ -21,7 +21,7 @@ from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import EngineRequest, EngineStats, SamplingParams
 from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.tokenizer.text_model import TextModel
 
 OUTPUT_TOKENS = 48
@@ -78,7 +78,7 @@ class Measurement:
         }
 
 
-def ask(engine: TorchEngine, task: Task) -> tuple[list[int], float]:
+def ask(engine: TextEngine, task: Task) -> tuple[list[int], float]:
     """The answer and the seconds from its first token to its last."""
     sampling = SamplingParams(max_tokens=OUTPUT_TOKENS, temperature=0, grammar=task.grammar)
     engine.add(EngineRequest("r", tuple(task.prompt), sampling))
@@ -93,7 +93,7 @@ def ask(engine: TorchEngine, task: Task) -> tuple[list[int], float]:
     return tokens, (last - first) / (len(tokens) - first_count)
 
 
-def make_tasks(model: TextModel, engine: TorchEngine) -> dict[str, list[Task]]:
+def make_tasks(model: TextModel, engine: TextEngine) -> dict[str, list[Task]]:
     kinds: dict[str, list[Task]] = {"free": [], "copy": [], "structured": []}
     for text in QUESTIONS:
         question = {"role": "user", "content": text}
@@ -105,7 +105,7 @@ def make_tasks(model: TextModel, engine: TorchEngine) -> dict[str, list[Task]]:
     return kinds
 
 
-def measure(engines: dict[str, TorchEngine], tasks: list[Task], rounds: int) -> dict[str, Measurement]:
+def measure(engines: dict[str, TextEngine], tasks: list[Task], rounds: int) -> dict[str, Measurement]:
     measurements = {mode: Measurement() for mode in engines}
     modes = list(engines)
     for _ in range(rounds):
@@ -126,7 +126,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     model = TextModel("headrace-demo", CHECKPOINT)
     engines = {
-        mode: TorchEngine.load(CHECKPOINT, EngineConfig(block_count=256, prefix_cache=False, **settings))
+        mode: TextEngine.load(CHECKPOINT, EngineConfig(block_count=256, prefix_cache=False, **settings))
         for mode, settings in MODES.items()
     }
     table = Table("text", "mode", "tok/s", "ratio", "tokens/step", "acceptance", box=None)

@@ -60,7 +60,7 @@ def up(
     state_dir: Path = DEFAULT_FOLDER,
     config: Path | None = None,
     nats: str = "",
-    engine: Literal["torch", "sim"] = "torch",
+    engine: Literal["model", "sim"] = "model",
     run: ModelFlags = _MODEL_FLAGS,
     strict: bool = False,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
@@ -78,7 +78,7 @@ def up(
         state_dir: Where logs and state are kept. Two platforms with two folders run side by side.
         config: TOML file with a table per service, for everything else.
         nats: A running NATS to use, such as nats://host:4222. Else one is started.
-        engine: torch, or sim, which plays a model without weights.
+        engine: model runs the checkpoint; sim plays a model without weights.
         run: How models are run.
         strict: Refuse request fields that nobody knows.
         log_level: Least severe level that is logged.

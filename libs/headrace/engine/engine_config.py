@@ -1,4 +1,4 @@
-"""The settings of a TorchEngine."""
+"""The settings of a TextEngine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

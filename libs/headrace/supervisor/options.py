@@ -21,7 +21,7 @@ class PlatformOptions:
     nats_url: str = ""
     """A running NATS. Empty starts one."""
     config_file: Path | None = None
-    engine: str = "torch"
+    engine: str = "model"
     device: str = "cpu"
     precision: str = "auto"
     kv_precision: str = "auto"

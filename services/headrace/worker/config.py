@@ -16,10 +16,10 @@ class WorkerSettings(ServiceSettings):
     """Unique name of this process."""
     model: str = Field(min_length=1)
     """Name under which clients ask for the model."""
-    engine: Literal["torch", "sim"] = "torch"
-    """What runs the model: `torch`, or `sim`, which plays one at a chosen pace."""
+    engine: Literal["model", "sim"] = "model"
+    """`model` runs the checkpoint; `sim` plays a model at a chosen pace."""
     folder: Path | None = None
-    """Folder of the checkpoint, or a GGUF file, for the torch engine."""
+    """Folder of the checkpoint, or a GGUF file, unless the engine is `sim`."""
     device: str = "cpu"
     """Torch device, such as cpu or cuda:0."""
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto"

@@ -1,4 +1,4 @@
-"""Makes the engine that the settings ask for. Only the torch engine imports torch."""
+"""Makes the engine that the settings ask for. `sim` needs neither weights nor the libraries that read them."""
 
 from headrace.engine.engine import Engine
 from headrace.engine.sim import SimConfig, SimEngine
@@ -8,7 +8,7 @@ from headrace.worker.config import WorkerSettings
 
 def load_engine(settings: WorkerSettings) -> Engine:
     """Loads the model. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    return _sim_engine(settings) if settings.engine == "sim" else _torch_engine(settings)
+    return _sim_engine(settings) if settings.engine == "sim" else _model_engine(settings)
 
 
 def _sim_engine(settings: WorkerSettings) -> Engine:
@@ -31,9 +31,9 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
     )
 
 
-def _torch_engine(settings: WorkerSettings) -> Engine:
+def _model_engine(settings: WorkerSettings) -> Engine:
     if settings.folder is None:
-        raise ConfigError("setting worker.folder is missing: the torch engine needs a checkpoint", param="folder")
+        raise ConfigError("setting worker.folder is missing: only the sim engine needs no checkpoint", param="folder")
     from headrace.engine.engine_config import EngineConfig
     from headrace.engine.load_engine import load_engine as load_checkpoint
 

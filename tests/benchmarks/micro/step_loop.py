@@ -23,7 +23,7 @@ from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.library import Instructions
 from headrace.engine.kernels.cpu.structures import Model, Step
 from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 AIMS = {1: 100.0, 64: 400.0}
 """Microseconds of a step, by the sequences in it."""
@@ -59,7 +59,7 @@ class KernelClock:
         KernelContext.step = self._step  # type: ignore[method-assign]
 
 
-def start(engine: TorchEngine, batch: int, steps: int) -> None:
+def start(engine: TextEngine, batch: int, steps: int) -> None:
     """Adds requests and steps until all of them decode."""
     for index in range(batch):
         prompt = tuple(3 + (index * 31 + position * 7) % 1000 for position in range(PROMPT_TOKENS))
@@ -73,7 +73,7 @@ def start(engine: TorchEngine, batch: int, steps: int) -> None:
 
 def measure(folder: Path, batch: int, steps: int, profiler: cProfile.Profile | None) -> float:
     """Microseconds per step without the kernels."""
-    engine = TorchEngine.load(folder, EngineConfig(thread_count=1, block_count=4096, speculation="off"))
+    engine = TextEngine.load(folder, EngineConfig(thread_count=1, block_count=4096, speculation="off"))
     start(engine, batch, steps)
     found = []
     with KernelClock() as kernels:

@@ -23,10 +23,10 @@ from tests.benchmarks.peers.workload import (
 
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 
-def run(engine: TorchEngine, count: int, prompt_tokens: int, outputs: int) -> tuple[float, float]:
+def run(engine: TextEngine, count: int, prompt_tokens: int, outputs: int) -> tuple[float, float]:
     """Seconds until all have their first token, and from there to the end."""
     for index in range(count):
         sampling = SamplingParams(max_tokens=outputs, temperature=0, ignore_eos=True)
@@ -49,7 +49,7 @@ def main() -> None:
         prefix_cache=False,
         packed_cache=cache,
     )
-    engine = TorchEngine.load(folder, config)
+    engine = TextEngine.load(folder, config)
     run(engine, 1, 16, 2)
     found = {START: seconds_since_start()}
     memory = peak_memory()

@@ -21,7 +21,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.load_engine import load_engine
 from headrace.engine.request import EngineRequest, FinishReason, SamplingParams
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.errors import InternalError, InvalidCheckpoint, InvalidRequest, Unsupported
 
 PROMPTS = make_prompts((1, 2, 3, 5, 5, 5, 31, 64, 64, 100, 200))
@@ -230,7 +230,7 @@ def test_rounded_weights_stay_close(tmp_path: Path) -> None:
 def test_a_decoder_without_such_files_makes_text(tmp_path: Path) -> None:
     make_family(tmp_path, "qwen3")
     engine = load(tmp_path)
-    assert isinstance(engine, TorchEngine)
+    assert isinstance(engine, TextEngine)
     assert engine.spec.embedding_size is None
 
 

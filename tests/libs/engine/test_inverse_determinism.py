@@ -14,7 +14,7 @@ from headrace.demo_model import CHECKPOINT
 from headrace.engine.attention import gather
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.layers import gated_mlp, linear
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 PROMPTS = make_prompts((33, 90, 7, 150, 61, 20, 48))
 COMPANY: dict[str, dict[str, object]] = {
@@ -47,7 +47,7 @@ def plain_attention(monkeypatch: pytest.MonkeyPatch) -> None:
 def logprobs(circumstances: str) -> list[object]:
     """Of the first request's output, to the last bit."""
     settings = {"max_step_token_count": 512} | COMPANY[circumstances]
-    engine = TorchEngine.load(
+    engine = TextEngine.load(
         CHECKPOINT,
         EngineConfig(kernels="torch", block_count=128, thread_count=1, prefix_cache=False, **settings),  # type: ignore[arg-type]
     )

@@ -16,7 +16,7 @@ from headrace.engine.kernels.cpu.kv_arena import KvShape
 from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.request import TokenLogprob
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import ConfigError
 from headrace.tokenizer.text_model import TextModel
 
@@ -49,7 +49,7 @@ def first_layer(folder: Path, precision: str) -> tuple[KvShape, Tensor, int]:
     layer], and the text's length."""
     (prompt,) = make_prompts((100,), seed=5)
     config = EngineConfig(kv_precision=precision, block_count=8, block_size=BLOCK_SIZE, thread_count=1)
-    engine = TorchEngine.load(folder, config)
+    engine = TextEngine.load(folder, config)
     run(engine, request("r", prompt, max_tokens=1))
     arena = engine._runner._arena
     return arena.shape, torch.from_numpy(arena._memory[:, : arena.shape.layer_bytes].copy()), len(prompt)
@@ -102,7 +102,7 @@ def test_the_bundled_model_hardly_notices(precision: str, divergence: float, agr
 
 def scores(precision: str) -> list[TokenLogprob]:
     """Of every token of the text but the first: the 20 strongest."""
-    engine = TorchEngine.load(CHECKPOINT, EngineConfig(kv_precision=precision, block_count=64, thread_count=1))
+    engine = TextEngine.load(CHECKPOINT, EngineConfig(kv_precision=precision, block_count=64, thread_count=1))
     prompt = TextModel("m", CHECKPOINT).encode(TEXT, True)
     engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=20))
     (delta,) = finish(engine)["r"]

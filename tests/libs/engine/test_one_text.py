@@ -16,7 +16,7 @@ from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import Delta, EngineRequest
 from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.tokenizer.text_model import TextModel
 
 KERNELS = ("auto", "torch")
@@ -86,10 +86,10 @@ def tiny_requests() -> list[EngineRequest]:
 
 def load(
     folder: Path, kernels: str, row: dict[str, object], settings: Mapping[str, object] = MappingProxyType({})
-) -> TorchEngine:
+) -> TextEngine:
     block_size = row["block_size"]
     assert isinstance(block_size, int)
-    return TorchEngine.load(
+    return TextEngine.load(
         folder,
         EngineConfig(
             kernels=kernels,
@@ -116,7 +116,7 @@ def alone(
     return found
 
 
-def run_in_order(engine: TorchEngine, requests: list[EngineRequest], order: str) -> dict[str, Found]:
+def run_in_order(engine: TextEngine, requests: list[EngineRequest], order: str) -> dict[str, Found]:
     streams: dict[str, list[Delta]] = {}
     for each in reversed(requests) if order == "backwards" else requests:
         engine.add(each)

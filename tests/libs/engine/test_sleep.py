@@ -11,7 +11,7 @@ from tiny_models import make_oracle, make_prompts
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import Delta
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -27,9 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(folder: Path, **settings: object) -> TorchEngine:
+def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 64, "thread_count": 1}
-    return TorchEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return TextEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
 @pytest.mark.parametrize("drafts", [False, True])

@@ -11,7 +11,7 @@ from tiny_models import WINDOW, make_family, make_prompts
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import Delta
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -26,12 +26,12 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-def load(folder: Path, **settings: object) -> TorchEngine:
+def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "block_size": BLOCK_SIZE, "thread_count": 1}
-    return TorchEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return TextEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
-def poison_free_blocks(engine: TorchEngine) -> None:
+def poison_free_blocks(engine: TextEngine) -> None:
     """Overwrites what nobody holds, so that whoever saw any of it would compute something else. Through torch with
     numbers: there, what a block held before is multiplied by zero."""
     held = {block for each in engine._batcher._sequences.values() for block in each.held_blocks}

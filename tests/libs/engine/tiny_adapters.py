@@ -12,7 +12,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
 from headrace.engine.request import EngineRequest
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 
 def make_adapter(folder: Path, base: PreTrainedModel, seed: int = 0, **settings: object) -> PeftModel:
@@ -31,7 +31,7 @@ def request(request_id: str, prompt: tuple[int, ...], adapter: str, **sampling: 
     return replace(plain_request(request_id, prompt, **sampling), adapter=adapter)
 
 
-def prompt_logprobs(engine: TorchEngine, prompt: tuple[int, ...], adapter: str) -> list[dict[int, float]]:
+def prompt_logprobs(engine: TextEngine, prompt: tuple[int, ...], adapter: str) -> list[dict[int, float]]:
     """Log-probabilities of each prompt token after the first and of the 20 strongest ones beside it."""
     engine.add(request("r", prompt, adapter, max_tokens=0, prompt_logprob_count=20))
     (delta,) = finish(engine)["r"]

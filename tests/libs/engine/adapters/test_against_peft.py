@@ -14,7 +14,7 @@ from tiny_models import continue_greedily, make_family, make_oracle, make_prompt
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.quantization import round_to_nearest
 from headrace.engine.quantization.writer import gptq_config, gptq_tensors
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 PROMPTS = make_prompts((9, 33, 70))
 TOLERANCE = 1e-4
@@ -42,8 +42,8 @@ def _threads() -> Iterator[None]:
     torch.set_num_threads(1)
 
 
-def load(folder: Path, adapter: Path, thread_count: int = 1) -> TorchEngine:
-    return TorchEngine.load(
+def load(folder: Path, adapter: Path, thread_count: int = 1) -> TextEngine:
+    return TextEngine.load(
         folder,
         EngineConfig(adapters={"tuned": adapter}, thread_count=thread_count, block_count=64, max_step_token_count=32),
     )
@@ -134,5 +134,5 @@ def test_arithmetic_in_bfloat16_runs(tmp_path: Path) -> None:
     base = make_family(tmp_path / "base", "qwen2")
     make_adapter(tmp_path / "adapter", base)
     config = EngineConfig(adapters={"tuned": tmp_path / "adapter"}, precision="bfloat16", block_count=64)
-    engine = TorchEngine.load(tmp_path / "base", config)
+    engine = TextEngine.load(tmp_path / "base", config)
     assert len(run(engine, request("r", PROMPTS[1], "tuned", max_tokens=8))["r"]) == 8

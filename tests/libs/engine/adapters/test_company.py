@@ -15,7 +15,7 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.layers.linear import build_linear
 from headrace.engine.models import decoder
 from headrace.engine.request import Delta, EngineRequest
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.errors import InvalidRequest, Unsupported
 
 PROMPTS = make_prompts((7, 33, 90))
@@ -42,10 +42,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(folder: Path, **settings: object) -> TorchEngine:
+def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
     adapters = {name: folder / name for name in KINDS}
-    return TorchEngine.load(folder, EngineConfig(**(defaults | {"adapters": adapters} | settings)))
+    return TextEngine.load(folder, EngineConfig(**(defaults | {"adapters": adapters} | settings)))
 
 
 def requests_of(**sampling: object) -> list[EngineRequest]:
@@ -62,7 +62,7 @@ def alone(folder: Path, requests: list[EngineRequest], **settings: object) -> di
     return found
 
 
-def staggered(engine: TorchEngine, requests: list[EngineRequest], seed: int) -> dict[str, list[Delta]]:
+def staggered(engine: TextEngine, requests: list[EngineRequest], seed: int) -> dict[str, list[Delta]]:
     """In a random order, each a step after the one before it."""
     streams: dict[str, list[Delta]] = {}
     for each in random.Random(seed).sample(requests, len(requests)):
@@ -143,7 +143,7 @@ def test_a_draft_model_guesses_for_adapters_too(tmp_path: Path) -> None:
 
     def generate(**settings: object) -> dict[str, list[int]]:
         config = EngineConfig(adapters={"tuned": tmp_path}, block_count=64, thread_count=1, **settings)
-        engine = TorchEngine.load(CHECKPOINT, config)
+        engine = TextEngine.load(CHECKPOINT, config)
         found = run(engine, *requests)
         assert (engine.stats().draft_token_count > 0) == bool(settings)
         engine.close()

@@ -15,7 +15,7 @@ from headrace.engine.evaluation.served_model import ServedModel
 from headrace.engine.evaluation.text import evaluation_text
 from headrace.engine.evaluation.token_windows import cut_windows
 from headrace.engine.kernels.cpu.library import load_kernels
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 LENGTH = 256
 needs_kernels = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
@@ -25,7 +25,7 @@ needs_kernels = pytest.mark.skipif(load_kernels() is None, reason="no C++ compil
 def test_it_is_the_model_that_serves(exact: bool) -> None:
     (window,) = cut_windows(evaluation_text(), CHECKPOINT, 48, 1)
     logits = ServedModel.load(CHECKPOINT, 48, "int4", exact=exact).logits(window)
-    engine = TorchEngine.load(CHECKPOINT, EngineConfig(precision="int4", exact=exact, block_count=8))
+    engine = TextEngine.load(CHECKPOINT, EngineConfig(precision="int4", exact=exact, block_count=8))
     engine.add(request("scored", window, max_tokens=0, prompt_logprob_count=0))
     (delta,) = finish(engine)["scored"]
     assert delta.prompt_logprobs is not None

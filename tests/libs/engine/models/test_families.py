@@ -20,7 +20,7 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import Delta, EngineRequest
 from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import StepPlan
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -32,12 +32,12 @@ TOLD_APART = ("qwen3", "mistral", "mistral_wide", "gemma2", "gemma3", "phi3_long
 """Together, all code that the others share."""
 
 
-def load(folder: Path, **settings: object) -> TorchEngine:
+def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
-    return TorchEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return TextEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
-def prompt_logits(engine: TorchEngine, prompt: tuple[int, ...]) -> torch.Tensor:
+def prompt_logits(engine: TextEngine, prompt: tuple[int, ...]) -> torch.Tensor:
     """[len(prompt) - 1, vocabulary], collected chunk by chunk."""
     runner, parts = engine._runner, []
 
@@ -60,7 +60,7 @@ def prompt_logits(engine: TorchEngine, prompt: tuple[int, ...]) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def relative_error(engine: TorchEngine, model: PreTrainedModel, prompt: tuple[int, ...]) -> float:
+def relative_error(engine: TextEngine, model: PreTrainedModel, prompt: tuple[int, ...]) -> float:
     """The largest difference between logits, as a share of the largest logit."""
     expected = model(torch.tensor([prompt])).logits[0, :-1].float()
     found = prompt_logits(engine, prompt)
@@ -68,7 +68,7 @@ def relative_error(engine: TorchEngine, model: PreTrainedModel, prompt: tuple[in
     return float((found - expected).abs().max() / expected.abs().max())
 
 
-def check_against_transformers(engine: TorchEngine, model: PreTrainedModel, prompts: list[tuple[int, ...]]) -> None:
+def check_against_transformers(engine: TextEngine, model: PreTrainedModel, prompts: list[tuple[int, ...]]) -> None:
     for prompt in prompts:
         assert relative_error(engine, model, prompt) <= LARGEST_ERROR, len(prompt)
     out = run(engine, *(request(str(i), p, max_tokens=12, temperature=0.0) for i, p in enumerate(prompts)))
@@ -123,7 +123,7 @@ def test_company_chunks_cache_and_preemption_change_nothing(name: str, tmp_path:
             assert engine.stats().prefix_hit_token_count > 0
 
 
-def finish_all(engine: TorchEngine, requests: list[EngineRequest]) -> dict[str, list[Delta]]:
+def finish_all(engine: TextEngine, requests: list[EngineRequest]) -> dict[str, list[Delta]]:
     for each in requests:
         engine.add(each)
     return finish(engine)

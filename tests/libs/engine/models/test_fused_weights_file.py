@@ -15,7 +15,7 @@ from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.models import fused_weights_file
 from headrace.engine.models.fused_weights_file import load_packed, packed_path
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
 
@@ -27,7 +27,7 @@ def _small_models_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def generate(cache: Path | None, **settings: object) -> list[int]:
     config = EngineConfig(block_count=64, packed_cache=cache, **settings)  # type: ignore[arg-type]
-    engine = TorchEngine.load(CHECKPOINT, config)
+    engine = TextEngine.load(CHECKPOINT, config)
     return run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"]
 
 

@@ -30,7 +30,7 @@ from headrace.engine.quantization.checkpoint_quantizer import (
 )
 from headrace.engine.quantization.quantization_settings import QuantizationSettings
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
 
 LENGTH = 256
@@ -113,7 +113,7 @@ def test_what_is_written_is_a_whole_gptq_checkpoint(gptq_int4: Path) -> None:
 def test_the_engine_serves_it(gptq_int4: Path) -> None:
     prompt = held_text()[0][:40]
     expected = int(SequenceModel.load(gptq_int4, LENGTH, None).logits((*prompt, 0))[-1].argmax())
-    engine = TorchEngine.load(gptq_int4, EngineConfig(block_count=16, max_running_count=2))
+    engine = TextEngine.load(gptq_int4, EngineConfig(block_count=16, max_running_count=2))
     assert engine.spec.precision == "int4 (gptq)"
     assert run(engine, engine_request("r", prompt, temperature=0, max_tokens=1, ignore_eos=True)) == {"r": [expected]}
     engine.close()

@@ -20,7 +20,7 @@ from headrace.engine.speculative.drafter import Guesses
 from headrace.engine.speculative.model_drafter import ModelDrafter
 from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.structured.grammar_compiler import GrammarCompiler
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 
 TARGET = make_table(1)
 DRAFT = (TARGET + make_table(2)) / 2
@@ -64,9 +64,9 @@ def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batcher, "MAX_SPECULATING", 1 << 20)
 
 
-def make_engine(spec: EngineSpec, drafter: FixedDrafter) -> TorchEngine:
+def make_engine(spec: EngineSpec, drafter: FixedDrafter) -> TextEngine:
     compiler = GrammarCompiler(Path("unused"), spec)
-    return TorchEngine(spec, TableRunner(TARGET), compiler, drafter, prefix_cache=False)  # type: ignore[arg-type]
+    return TextEngine(spec, TableRunner(TARGET), compiler, drafter, prefix_cache=False)  # type: ignore[arg-type]
 
 
 def grid() -> list[tuple[float, ...]]:

@@ -15,7 +15,7 @@ from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.model_drafter import ModelDrafter
 from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import StepPlan
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import ConfigError
 
 BLOCK = 4
@@ -143,7 +143,7 @@ def test_another_vocabulary_is_refused_at_load(tmp_path: Path) -> None:
     vocabulary[one], vocabulary[two] = vocabulary[two], vocabulary[one]
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
     with pytest.raises(ConfigError, match="has another vocabulary: token 1"):
-        TorchEngine.load(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
+        TextEngine.load(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(ConfigError, match=r"tokenizer\.json is missing"):
-        TorchEngine.load(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
+        TextEngine.load(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))

@@ -11,7 +11,7 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.speculative.model_drafter import ModelDrafter
 from headrace.engine.speculative.step_cost import StepCost
 from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.tokenizer.text_model import TextModel
 
 MODEL = TextModel("m", CHECKPOINT)
@@ -41,9 +41,9 @@ def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelDrafter, "_measure", lambda *_: None)
 
 
-def engine(speculation: str, **config: object) -> TorchEngine:
+def engine(speculation: str, **config: object) -> TextEngine:
     fields = {"block_count": 256, "max_running_count": 8} | MODES[speculation] | config
-    return TorchEngine.load(CHECKPOINT, EngineConfig(**fields))  # type: ignore[arg-type]
+    return TextEngine.load(CHECKPOINT, EngineConfig(**fields))  # type: ignore[arg-type]
 
 
 def generate(speculation: str, name: str, count: int = 80, **sampling: object) -> list[int]:

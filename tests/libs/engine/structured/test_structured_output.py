@@ -28,7 +28,7 @@ from headrace.engine.sim import SimConfig, SimEngine
 from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.engine.structured.grammar_compiler import GrammarCompiler
 from headrace.engine.structured.token_matcher import TokenMatcher
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import HeadraceError, InvalidRequest, Unsupported
 
 FOLDER = Path(headrace.demo_model.__file__).parent / "checkpoint"
@@ -45,13 +45,13 @@ PERSON = {
 }
 
 
-def load(**settings: object) -> TorchEngine:
+def load(**settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 256, "block_count": 512, "thread_count": 1}
-    return TorchEngine.load(FOLDER, EngineConfig(**(defaults | settings)))
+    return TextEngine.load(FOLDER, EngineConfig(**(defaults | settings)))
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[TorchEngine]:
+def engine() -> Iterator[TextEngine]:
     made = load()
     yield made
     made.close()
@@ -73,7 +73,7 @@ def ends(streams: dict[str, list[Delta]]) -> set[FinishReason | None]:
     return {stream[-1].finish_reason for stream in streams.values()}
 
 
-def errors_and_streams(engine: TorchEngine) -> tuple[list[HeadraceError], dict[str, list[Delta]]]:
+def errors_and_streams(engine: TextEngine) -> tuple[list[HeadraceError], dict[str, list[Delta]]]:
     """Steps until there is no work, as the worker does: an error ends the request that it names."""
     errors: list[HeadraceError] = []
     streams: dict[str, list[Delta]] = {}
@@ -90,7 +90,7 @@ def errors_and_streams(engine: TorchEngine) -> tuple[list[HeadraceError], dict[s
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8, 1.5])
-def test_every_output_follows_its_random_schema(engine: TorchEngine, temperature: float) -> None:
+def test_every_output_follows_its_random_schema(engine: TextEngine, temperature: float) -> None:
     source = random.Random(int(temperature * 10))
     schemas = [random_schema(source) for _ in range(30)]
     for index, content in enumerate(schemas):
@@ -103,7 +103,7 @@ def test_every_output_follows_its_random_schema(engine: TorchEngine, temperature
 
 
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 1.5}])
-def test_every_json_object_is_one(engine: TorchEngine, sampling: dict[str, Any]) -> None:
+def test_every_json_object_is_one(engine: TextEngine, sampling: dict[str, Any]) -> None:
     """Where a free string is never closed the limit ends it; whatever ends by itself is an object."""
     requests = [
         ask(str(i), Grammar(GrammarKind.JSON_OBJECT), **({"seed": i, "max_tokens": 200} | sampling)) for i in range(4)
@@ -116,7 +116,7 @@ def test_every_json_object_is_one(engine: TorchEngine, sampling: dict[str, Any])
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.5])
-def test_regex_and_choice_match_in_full(engine: TorchEngine, temperature: float) -> None:
+def test_regex_and_choice_match_in_full(engine: TextEngine, temperature: float) -> None:
     patterns = [r"\d{3}-[a-f]{2,5}", r"(yes|no|maybe)!", r"[A-Z][a-z]{1,8}( [A-Z][a-z]{1,8})?", "é{2}ß?"]
     choices = ["gateway", "worker", "work", "a cache\nof two lines", 'with "quotes"', "日本語"]
     for seed, pattern in enumerate(patterns):
@@ -131,7 +131,7 @@ def test_regex_and_choice_match_in_full(engine: TorchEngine, temperature: float)
     assert {text(tokens(stream)) for stream in streams.values()} <= set(choices)
 
 
-def test_a_lark_grammar_decides(engine: TorchEngine) -> None:
+def test_a_lark_grammar_decides(engine: TextEngine) -> None:
     grammar = Grammar(GrammarKind.LARK, 'start: sum "=" /[0-9]{1,3}/\nsum: /[0-9]{1,2}/ ("+" /[0-9]{1,2}/)~1..3')
     found = text(run(engine, ask("r", grammar, temperature=1.2, seed=5))["r"])
     assert re.fullmatch(r"\d{1,2}(\+\d{1,2}){1,3}=\d{1,3}", found)
@@ -173,14 +173,14 @@ def _content(stream: list[Delta]) -> tuple[list[int], list[Any], FinishReason | 
 
 
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 1.3, "seed": 5}])
-def test_another_engine_goes_on_wherever_the_first_stopped(engine: TorchEngine, sampling: dict[str, Any]) -> None:
+def test_another_engine_goes_on_wherever_the_first_stopped(engine: TextEngine, sampling: dict[str, Any]) -> None:
     whole = run(engine, ask("whole", schema(PERSON), **sampling))["whole"]
     for cut in range(len(whole)):
         rest = run(engine, ask(f"cut {cut}", schema(PERSON), tuple(whole[:cut]), **sampling))
         assert whole[:cut] + rest[f"cut {cut}"] == whole
 
 
-def test_log_probabilities_are_those_of_the_raw_logits(engine: TorchEngine) -> None:
+def test_log_probabilities_are_those_of_the_raw_logits(engine: TextEngine) -> None:
     (delta, *_), *_ = _streams(
         engine, ask("r", Grammar(GrammarKind.CHOICE, '["zzz"]'), temperature=0.0, logprob_count=1)
     )
@@ -189,7 +189,7 @@ def test_log_probabilities_are_those_of_the_raw_logits(engine: TorchEngine) -> N
     assert delta.logprobs[0].logprob < free.logprobs[0].logprob
 
 
-def _streams(engine: TorchEngine, *requests: EngineRequest) -> list[list[Delta]]:
+def _streams(engine: TextEngine, *requests: EngineRequest) -> list[list[Delta]]:
     for each in requests:
         engine.add(each)
     return list(finish(engine).values())
@@ -197,7 +197,7 @@ def _streams(engine: TorchEngine, *requests: EngineRequest) -> list[list[Delta]]
 
 @pytest.mark.parametrize("sampling", [{"min_tokens": 50}, {"ignore_eos": True}, {"logit_bias": {4: -100.0, 2: -100.0}}])
 def test_a_complete_grammar_ends_the_request_whatever_else_was_asked(
-    engine: TorchEngine, sampling: dict[str, Any]
+    engine: TextEngine, sampling: dict[str, Any]
 ) -> None:
     for temperature in (0.0, 1.0):
         ((*_, last),) = _streams(
@@ -206,19 +206,19 @@ def test_a_complete_grammar_ends_the_request_whatever_else_was_asked(
         assert last.finish_reason is FinishReason.STOP
 
 
-def test_the_end_comes_no_sooner_than_min_tokens_where_the_grammar_goes_on(engine: TorchEngine) -> None:
+def test_the_end_comes_no_sooner_than_min_tokens_where_the_grammar_goes_on(engine: TextEngine) -> None:
     output = run(engine, ask("r", Grammar(GrammarKind.REGEX, "[a-z ]*"), temperature=1.0, seed=1, min_tokens=30))["r"]
     assert len(output) >= 30
 
 
-def test_a_bias_does_not_bring_back_what_the_grammar_forbids(engine: TorchEngine) -> None:
+def test_a_bias_does_not_bring_back_what_the_grammar_forbids(engine: TextEngine) -> None:
     forbidden = TOKENIZER.encode("the").ids[-1]
     grammar = Grammar(GrammarKind.REGEX, r"\d{20}")
     output = run(engine, ask("r", grammar, temperature=0.0, logit_bias={forbidden: 100.0}))["r"]
     assert re.fullmatch(r"\d{20}", text(output))
 
 
-def test_a_grammar_that_cannot_be_compiled_ends_its_request_alone(engine: TorchEngine) -> None:
+def test_a_grammar_that_cannot_be_compiled_ends_its_request_alone(engine: TextEngine) -> None:
     engine.add(ask("bad", Grammar(GrammarKind.JSON_SCHEMA, '{"not": {}}', "response_format")))
     engine.add(ask("good", Grammar(GrammarKind.CHOICE, '["yes"]')))
     engine.add(ask("free", None, max_tokens=5, ignore_eos=True))
@@ -232,7 +232,7 @@ def test_a_grammar_that_cannot_be_compiled_ends_its_request_alone(engine: TorchE
     assert len(tokens(streams["free"])) == 5
 
 
-def test_tokens_off_the_grammar_end_a_resumed_request_with_an_error(engine: TorchEngine) -> None:
+def test_tokens_off_the_grammar_end_a_resumed_request_with_an_error(engine: TextEngine) -> None:
     engine.add(ask("off", Grammar(GrammarKind.REGEX, r"\d+"), tuple(TOKENIZER.encode("abc").ids)))
     (error,), streams = errors_and_streams(engine)
     assert isinstance(error, InvalidRequest)
@@ -275,7 +275,7 @@ def test_a_slow_grammar_holds_up_nobody_else() -> None:
     assert engine.stats().used_block_count == 0
 
 
-def test_the_prompt_can_be_scored_with_a_grammar_that_nobody_needs(engine: TorchEngine) -> None:
+def test_the_prompt_can_be_scored_with_a_grammar_that_nobody_needs(engine: TextEngine) -> None:
     ((delta,),) = _streams(engine, ask("r", Grammar(GrammarKind.REGEX, "("), max_tokens=0, prompt_logprob_count=0))
     assert delta.finish_reason is FinishReason.LENGTH
 

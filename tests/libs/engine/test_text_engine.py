@@ -14,7 +14,7 @@ from transformers import LlamaForCausalLM
 from headrace.engine import model_runner
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.request import FinishReason
-from headrace.engine.torch_engine import TorchEngine
+from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import ConfigError, InternalError, InvalidRequest
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
@@ -35,9 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(folder: Path, **settings: object) -> TorchEngine:
+def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
-    return TorchEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return TextEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
 def test_greedy_output_equals_transformers(oracle: tuple[Path, LlamaForCausalLM]) -> None:

@@ -1,4 +1,4 @@
-"""The engine that runs a real model with torch. Knows no architecture: the runner's model does."""
+"""The engine that makes text with a model. Knows no architecture and no library of tensors: its runner does."""
 
 import math
 import time
@@ -36,7 +36,7 @@ GRAMMAR_PATIENCE = 0.01
 """Seconds that a step without other work waits for a grammar. Cancellations wait as long."""
 
 
-class TorchEngine:
+class TextEngine:
     """Continuous batching over a paged KV cache. See the Protocol in `engine.py`.
 
     When a request's logits are not finite, `step` raises an InternalError whose details name the request under
@@ -64,7 +64,7 @@ class TorchEngine:
         self._is_asleep = False
 
     @classmethod
-    def load(cls, folder: Path, config: EngineConfig) -> "TorchEngine":
+    def load(cls, folder: Path, config: EngineConfig) -> "TextEngine":
         """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
         model_config = read_model_config(folder)
         max_len = choose_max_len(config, model_config)
