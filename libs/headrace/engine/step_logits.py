@@ -44,11 +44,14 @@ class LogitRows:
         first = 0
         for chunk in chunks:
             end = first + chunk.token_count
-            if chunk.samples:
+            if chunk.samples and not chunk.draft:
+                sampled.append(end - 1)
+                sampling.append(chunk)
+            elif chunk.samples:
                 row_count = 1 + len(chunk.draft)
                 sampled += range(end - row_count, end)
                 sampling += [chunk] * row_count
-            if indices := chunk.scored_prompt_range:
+            if chunk.sequence.wants_prompt_logprobs and (indices := chunk.scored_prompt_range):
                 scored += [first + index - 1 - chunk.start for index in indices]
                 scoring.append(chunk)
             first = end

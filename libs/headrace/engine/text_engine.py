@@ -179,8 +179,6 @@ class TextEngine:
         """Runs the plan and samples from it, one Sample per chunk."""
         started = time.perf_counter()
         logits = self._runner.run(plan)
-        if self._speculator is not None and plan.only_decodes:
-            self._speculator.observe_step(plan.token_count, time.perf_counter() - started)
         samples = {chunk.sequence.request_id: Sample() for chunk in plan.chunks}
         if len(logits.values):
             best, peaks = self._runner.sampler.likeliest(logits.values)
@@ -188,6 +186,8 @@ class TextEngine:
             self._score(logits, samples)
             self._drop_failed(logits, [row for row, peak in enumerate(peaks) if not math.isfinite(peak)])
             self._drop_unmatched([chunk.sequence for chunk in logits.sampling])
+        if self._speculator is not None and plan.only_decodes:
+            self._speculator.observe_step(plan.token_count, time.perf_counter() - started)
         return samples
 
     def _sample(self, logits: StepLogits, best: list[int], samples: dict[str, Sample]) -> None:
