@@ -48,18 +48,18 @@ def make_peers(arguments: argparse.Namespace) -> Mapping[str, Measure]:
     config, folder = read_shape(arguments.shape), arguments.folder
     name = arguments.shape.replace("/", "_")
     checkpoint, gguf_file = folder / name, folder / f"{name}.gguf"
-    threads, most = str(arguments.threads), str(arguments.most_tokens)
+    threads, tokens = str(arguments.threads), arguments.prompt_tokens
     if not (checkpoint / "config.json").exists():
         write_checkpoint(checkpoint, config)
     if not gguf_file.exists():
         write_gguf(gguf_file, config)
     ours = [sys.executable, "-m", "tests.benchmarks.peers.headrace_engine", str(checkpoint), threads]
-    peers: dict[str, Measure] = {US: lambda: run_json([*ours, str(folder / "packed"), most])}
+    peers: dict[str, Measure] = {US: lambda: run_json([*ours, str(folder / "packed"), tokens])}
     if "llama.cpp" in arguments.peers:
         tool = llama_cpp_tools(folder) / "llama-batched-bench"
-        peers["llama.cpp"] = lambda: llama_cpp.measure(tool, gguf_file, arguments.threads, arguments.most_tokens)
+        peers["llama.cpp"] = lambda: llama_cpp.measure(tool, gguf_file, arguments.threads, tokens)
     if "openvino" in arguments.peers:
-        command = [str(openvino_python(folder)), "openvino_engine.py", str(gguf_file), threads, most]
+        command = [str(openvino_python(folder)), "openvino_engine.py", str(gguf_file), threads, tokens]
         peers["openvino"] = lambda: run_json(command, Path(__file__).parent)
     if "vllm" in arguments.peers:
         peers |= make_vllm(checkpoint, arguments)
@@ -73,7 +73,7 @@ def make_vllm(checkpoint: Path, arguments: argparse.Namespace) -> dict[str, Meas
     if not (source / "config.json").exists():
         write_awq_checkpoint(source, read_shape(arguments.shape))
     script = [str(vllm_python(arguments.folder)), "vllm_engine.py", str(source)]
-    facts = [str(arguments.threads), str(arguments.folder / "vllm-cache"), str(arguments.most_tokens)]
+    facts = [str(arguments.threads), str(arguments.folder / "vllm-cache"), arguments.prompt_tokens]
 
     def measure_in(dtype: str) -> Measure:
         return lambda: run_json([*script, dtype, *facts], Path(__file__).parent)
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--shape", default="tinyllama-1.1b")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--most-tokens", type=int, default=12000, help="leave out tasks with more prompt tokens in all")
+    parser.add_argument("--prompt-tokens", default="0-12000", help="decodes whose prompts have so many tokens in all")
     parser.add_argument("--peers", nargs="*", default=["llama.cpp", "openvino"])
     parser.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "headrace-peers")
     arguments = parser.parse_args()

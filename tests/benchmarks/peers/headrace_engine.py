@@ -1,6 +1,6 @@
 """Measures our engine, in a process of its own:
 
-    python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS CACHE MOST_TOKENS
+    python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS CACHE PROMPT_TOKENS
 
 Prints one JSON line: the rate of each task of the workload, seconds to start, and memory.
 """
@@ -54,7 +54,7 @@ def main() -> None:
     found = {START: seconds_since_start()}
     memory = peak_memory()
     found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
-    for task in decodes(int(sys.argv[-1])):
+    for task in decodes(sys.argv[-1]):
         _, seconds = run(engine, task.count, task.prompt_tokens, task.output_tokens)
         found[task.name] = task.count * (task.output_tokens - 1) / seconds
     found[MEMORY] = memory

@@ -30,13 +30,13 @@ def _bench(tool: Path, model: Path, threads: int, prompt: int, outputs: int, cou
     return dict(json.loads(lines[0])) | {"peak_mib": memory}
 
 
-def measure(tool: Path, model: Path, threads: int, most_tokens: int) -> dict[str, float]:
+def measure(tool: Path, model: Path, threads: int, prompt_tokens: str) -> dict[str, float]:
     """The rate of each task of the workload, and the memory of one short request."""
     started = time.monotonic()
     small = _bench(tool, model, threads, 16, 2, 1)
     found = {START: time.monotonic() - started}
     found[PREFILL] = _bench(tool, model, threads, PREFILL_TOKENS, 1, 1)["speed_pp"]
-    for task in decodes(most_tokens):
+    for task in decodes(prompt_tokens):
         row = _bench(tool, model, threads, task.prompt_tokens, task.output_tokens, task.count)
         found[task.name] = row["speed_tg"]
     found[MEMORY] = small["peak_mib"]

@@ -1,4 +1,4 @@
-"""Measures OpenVINO GenAI, with the Python of its environment:  python openvino_engine.py FILE.gguf THREADS MOST_TOKENS
+"""Measures OpenVINO GenAI, with the Python of its environment:  python openvino_engine.py FILE.gguf THREADS PROMPT_TOKENS
 
 Prints one JSON line. Imports nothing of Headrace but the workload, whose folder is its own.
 """
@@ -44,7 +44,7 @@ def main() -> None:
     found = {START: seconds_since_start()}
     memory = peak_memory()
     found[PREFILL] = PREFILL_TOKENS / run(pipeline, 1, PREFILL_TOKENS, 1)[0]
-    for task in decodes(int(sys.argv[-1])):
+    for task in decodes(sys.argv[-1]):
         _, seconds = run(pipeline, task.count, task.prompt_tokens, task.output_tokens)
         found[task.name] = task.count * (task.output_tokens - 1) / seconds
     found[MEMORY] = memory

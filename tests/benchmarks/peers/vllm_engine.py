@@ -1,4 +1,4 @@
-"""Measures vLLM, with the Python of its environment:  python vllm_engine.py CHECKPOINT DTYPE THREADS CACHE MOST_TOKENS
+"""Measures vLLM, with the Python of its environment:  python vllm_engine.py CHECKPOINT DTYPE THREADS CACHE PROMPT_TOKENS
 
 Prints one JSON line. Imports nothing of Headrace but what is in its own folder.
 """
@@ -52,7 +52,7 @@ def main() -> None:
     found = {START: seconds_since_start()}
     memory = memory_of_all()
     found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
-    for task in decodes(int(sys.argv[-1])):
+    for task in decodes(sys.argv[-1]):
         _, seconds = run(engine, task.count, task.prompt_tokens, task.output_tokens)
         found[task.name] = task.count * (task.output_tokens - 1) / seconds
     found[MEMORY] = memory

@@ -35,9 +35,11 @@ MEMORY = "memory of one request, MiB"
 """Resident at most, with the model loaded and one short request served."""
 
 
-def decodes(most_tokens: int) -> tuple[Decode, ...]:
-    """Those whose prompts have no more tokens in all: long ones take minutes on a small machine."""
-    return tuple(task for task in DECODES if task.count * task.prompt_tokens <= most_tokens)
+def decodes(prompt_tokens: str) -> tuple[Decode, ...]:
+    """Those whose prompts have, all together, a number of tokens within a range, such as 0-4000: long ones take minutes
+    on a small machine."""
+    least, most = map(int, prompt_tokens.split("-"))
+    return tuple(task for task in DECODES if least <= task.count * task.prompt_tokens <= most)
 
 
 def seconds_since_start() -> float:
