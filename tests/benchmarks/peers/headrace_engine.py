@@ -1,6 +1,6 @@
 """Measures our engine, in a process of its own:
 
-    python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS CACHE PROMPT_TOKENS
+    python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS CACHE TOKENS
 
 Prints one JSON line: the rate of each task of the workload, seconds to start, and memory.
 """

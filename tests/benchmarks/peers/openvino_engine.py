@@ -1,4 +1,4 @@
-"""Measures OpenVINO GenAI, with the Python of its environment:  python openvino_engine.py FILE.gguf THREADS PROMPT_TOKENS
+"""Measures OpenVINO GenAI, with the Python of its environment:  python openvino_engine.py FILE.gguf THREADS TOKENS
 
 Prints one JSON line. Imports nothing of Headrace but the workload, whose folder is its own.
 """

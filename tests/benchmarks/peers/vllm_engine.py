@@ -1,4 +1,4 @@
-"""Measures vLLM, with the Python of its environment:  python vllm_engine.py CHECKPOINT DTYPE THREADS CACHE PROMPT_TOKENS
+"""Measures vLLM, with the Python of its environment:  python vllm_engine.py CHECKPOINT DTYPE THREADS CACHE TOKENS
 
 Prints one JSON line. Imports nothing of Headrace but what is in its own folder.
 """
