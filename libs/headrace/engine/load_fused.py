@@ -50,6 +50,7 @@ def load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
     kernels = choose_kernels(context, weights.matrices["0.gate_up"])
+    decoder.move_to_huge_pages()
     runner = FusedRunner(decoder, KvArena(shape, block_count), context, kernels)
     precision = describe_precision(config, model, "float32")
     memory = HeldMemory(weights.byte_count, block_count * shape.block_bytes)

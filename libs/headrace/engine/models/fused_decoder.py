@@ -1,7 +1,10 @@
 """A decoder whose whole step is one call of the kernels. It computes what `Decoder` does for the families that have
 norms before their blocks and nothing else: Llama, Mistral, Qwen2, Qwen3, Phi-3."""
 
+from functools import partial
+
 from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.huge_page_copy import HugePageCopy, Move
 from headrace.engine.kernels.cpu.kv_arena import KvArena
 from headrace.engine.kernels.cpu.library import Instructions, place
 from headrace.engine.kernels.cpu.memory import address
@@ -13,6 +16,7 @@ from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.fused_weights import FusedWeights
 
 LANES = 16
+BLOCKS = ("qkv", "output", "gate_up", "down")
 
 
 def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
@@ -40,6 +44,7 @@ class FusedDecoder:
         self._config = config
         self._weights = weights
         self._exact = exact
+        self._copy: HugePageCopy | None = None
         self._angles = self._build_angles(max_len)
         self._layers = (Layer * config.layer_count)(*(self._layer(index) for index in range(config.layer_count)))
         self._model = Model(
@@ -77,6 +82,19 @@ class FusedDecoder:
     def run(self, step: Step, context: KernelContext, instructions: Instructions) -> None:
         context.step(self._model, step, instructions)
 
+    def move_to_huge_pages(self) -> HugePageCopy | None:
+        """Begins to, where the weights are mapped from a file. See HugePageCopy."""
+        file, matrices = self._weights.file, self._weights.matrices
+        if file is None:
+            return None
+        places = {
+            f"{index}.{name}": getattr(layer, name) for index, layer in enumerate(self._layers) for name in BLOCKS
+        }
+        places["head"] = self._model.head
+        moves = [Move(matrices[name].panels, partial(setattr, place, "panels")) for name, place in places.items()]
+        self._copy = HugePageCopy(file, moves)
+        return self._copy
+
     def _layer(self, index: int) -> Layer:
         config, vectors = self._config, self._weights.vectors
         prefix, window = f"model.layers.{index}", config.windows[index]
@@ -86,10 +104,7 @@ class FusedDecoder:
             address(vectors[f"{prefix}.post_attention_layernorm"]),
             place(vectors.get(f"{prefix}.self_attn.q_norm")),
             place(vectors.get(f"{prefix}.self_attn.k_norm")),
-            *(
-                self._weights.matrices[f"{index}.{name}"].matrix(exact=self._exact)
-                for name in ("qkv", "output", "gate_up", "down")
-            ),
+            *(self._weights.matrices[f"{index}.{name}"].matrix(exact=self._exact) for name in BLOCKS),
             address(cosine),
             address(sine),
             window or 0,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.engine.kernels.cpu.mapped_file import MappedFile
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.models.decoder_config import DecoderConfig
@@ -27,6 +28,8 @@ class FusedWeights:
     matrices: dict[str, PackedWeight] = field(default_factory=dict)
     """`qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`."""
     parameter_count: int = 0
+    file: MappedFile | None = None
+    """What the arrays are views of, where they are not in memory of their own."""
 
     @property
     def is_coded(self) -> bool:

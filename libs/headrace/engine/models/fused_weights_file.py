@@ -1,8 +1,7 @@
 """Packed weights on disk, so that the second start need not pack again.
 
-A file is a line of JSON that says what lies where, and then the numbers, each array on a border of 64 bytes. What every
-step reads is read into one block of memory, by several threads; the table of embeddings, of which a step needs a few
-rows, comes last and is mapped. The file's name is a digest of all that it depends on, so it is never out of date.
+A file is a line of JSON that says what lies where, and then the numbers, each array on a border of 64 bytes. It is
+mapped, not read. Its name is a digest of all that it depends on, so it is never out of date.
 """
 
 import hashlib
@@ -10,7 +9,6 @@ import json
 import logging
 import math
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.kernels.cpu.library import VERSION
-from headrace.engine.kernels.cpu.memory import Bytes, allocate
+from headrace.engine.kernels.cpu.mapped_file import MappedFile
+from headrace.engine.kernels.cpu.memory import Bytes
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.fused_weights import FusedWeights, Table
 
-MAGIC = b"headrace packed weights 2\n"
+MAGIC = b"headrace packed weights 3\n"
+EMBEDDING = "embedding"
 ALIGNMENT = 64
 MIN_BYTES = 4 << 20
 """Smaller models are made for tests."""
-SECTION = 16 << 20
-"""Bytes that a thread reads at a time."""
 MOST_FILES = 8
 """The least recently used ones go first."""
 
@@ -53,11 +51,11 @@ def load_packed(path: Path) -> FusedWeights | None:
                 return None
             header = json.loads(file.readline())
             start = _aligned(file.tell())
-            if os.fstat(file.fileno()).st_size != start + header["byte_count"] + header["table"]["byte_count"]:
+            if os.fstat(file.fileno()).st_size != start + header["byte_count"]:
                 return None
-            memory = _read(file.fileno(), start, int(header["byte_count"]))
+            mapped = MappedFile(file)
         path.touch()
-        return _restore(header, memory, _map_table(path, start + header["byte_count"], header["table"]))
+        return _restore(header, mapped, start)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -82,7 +80,7 @@ def save_packed(path: Path, weights: FusedWeights) -> None:
 
 
 def _write(path: Path, weights: FusedWeights) -> None:
-    arrays, table = _arrays(weights), weights.embedding
+    arrays = _arrays(weights)
     places: dict[str, dict[str, Any]] = {}
     offset = 0
     for name, array in arrays.items():
@@ -93,60 +91,37 @@ def _write(path: Path, weights: FusedWeights) -> None:
         "arrays": places,
         "matrices": {name: _facts(matrix) for name, matrix in weights.matrices.items()},
         "parameter_count": weights.parameter_count,
-        "table": {
-            "byte_count": table.numbers.nbytes,
-            "shape": table.numbers.shape,
-            "dtype": table.numbers.dtype.str,
-            "storage": int(table.storage),
-        },
+        "embedding_storage": int(weights.embedding.storage),
     }
     with path.open("wb") as file:
         file.write(MAGIC + json.dumps(header).encode() + b"\n")
-        for array in (*arrays.values(), table.numbers):
+        for array in arrays.values():
             file.write(b"\0" * (_aligned(file.tell()) - file.tell()))
             file.write(np.ascontiguousarray(array).data)
+        file.write(b"\0" * (_aligned(file.tell()) - file.tell()))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _arrays(weights: FusedWeights) -> dict[str, NDArray[np.generic]]:
-    """All but the table of embeddings."""
-    arrays: dict[str, NDArray[np.generic]] = {f"vectors.{name}": vector for name, vector in weights.vectors.items()}
+def _arrays(weights: FusedWeights) -> dict[str, NDArray[Any]]:
+    """The table of embeddings last: of all others, a step reads everything."""
+    arrays: dict[str, NDArray[Any]] = {f"vectors.{name}": vector for name, vector in weights.vectors.items()}
     for name, matrix in weights.matrices.items():
         parts = {"panels": matrix.panels, "bias": matrix.bias, "order": matrix.order}
         arrays |= {f"matrices.{name}.{part}": array for part, array in parts.items() if array is not None}
-    return arrays
+    return arrays | {EMBEDDING: weights.embedding.numbers}
 
 
 def _facts(matrix: PackedWeight) -> dict[str, int]:
     return {name: int(getattr(matrix, name)) for name in ("storage", "out_size", "in_size", "group")}
 
 
-def _read(file: int, start: int, byte_count: int) -> Bytes:
-    """Raises OSError where the file ends too early."""
-    memory = allocate(byte_count)
-
-    def read(offset: int) -> None:
-        section = memory[offset : offset + SECTION]
-        while len(section):
-            count = os.preadv(file, [section.data], start + offset)
-            if not count:
-                raise OSError("the file ends too early")
-            section, offset = section[count:], offset + count
-
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(read, range(0, byte_count, SECTION)))
-    return memory
-
-
-def _map_table(path: Path, offset: int, facts: dict[str, Any]) -> Table:
-    numbers = np.memmap(path, np.dtype(facts["dtype"]), "r", offset, tuple(facts["shape"]))
-    return Table(numbers, Storage(facts["storage"]))
-
-
-def _restore(header: dict[str, Any], memory: Bytes, table: Table) -> FusedWeights:
+def _restore(header: dict[str, Any], file: MappedFile, start: int) -> FusedWeights:
+    memory = file.bytes[start:]
     arrays = {name: _view(memory, **place) for name, place in header["arrays"].items()}
-    weights = FusedWeights(table, parameter_count=header["parameter_count"])
+    table = Table(arrays.pop(EMBEDDING), Storage(header["embedding_storage"]))
+    file.expect(memory[: header["arrays"][EMBEDDING]["offset"]])
+    weights = FusedWeights(table, parameter_count=header["parameter_count"], file=file)
     for name, array in arrays.items():
         if name.startswith("vectors."):
             weights.vectors[name.removeprefix("vectors.")] = array
