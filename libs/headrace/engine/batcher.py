@@ -360,20 +360,20 @@ class Batcher:
 
     def _publish(self, sequence: Sequence, chunk: Chunk) -> None:
         """Makes the blocks that the chunk completed findable. Only now: their content exists."""
-        if not self.pool.prefix_cache:
-            return
         block_size = self._spec.block_size
         first, end = chunk.start // block_size, sequence.computed_count // block_size
-        if first == end:
+        if first == end or not self.pool.prefix_cache:
             return
         self._extend_hashes(sequence, sequence.computed_count)
         for index in range(first, end):
             self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
 
     def _forget_beginning(self, sequence: Sequence) -> None:
-        """Frees what the next token does not depend on."""
+        """Frees what the next token does not depend on. Where the context is full, the sequence begins again with what
+        it keeps of its text."""
         if sequence.must_evict:
-            self._evict(sequence)
+            self._free(sequence)
+            sequence.evict()
         elif self._need.window is not None:
             self._give_back(sequence)
 
@@ -384,11 +384,6 @@ class Batcher:
             self.pool.release(sequence.block_table[first:end])
             sequence.block_table[first:end] = [self.pool.no_block] * (end - first)
             sequence.first_block = end
-
-    def _evict(self, sequence: Sequence) -> None:
-        """Has a running sequence begin again with what it keeps of its text."""
-        self._free(sequence)
-        sequence.evict()
 
     def _extend_hashes(self, sequence: Sequence, token_count: int) -> None:
         hashes, block_size = sequence.block_hashes, self._spec.block_size

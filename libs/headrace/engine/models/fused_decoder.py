@@ -87,10 +87,9 @@ class FusedDecoder:
         file, matrices = self._weights.file, self._weights.matrices
         if file is None:
             return None
-        places = {
-            f"{index}.{name}": getattr(layer, name) for index, layer in enumerate(self._layers) for name in BLOCKS
-        }
-        places["head"] = self._model.head
+        places = {"head": self._model.head}
+        for index, layer in enumerate(self._layers):
+            places |= {f"{index}.{name}": getattr(layer, name) for name in BLOCKS}
         moves = [Move(matrices[name].panels, partial(setattr, place, "panels")) for name, place in places.items()]
         self._copy = HugePageCopy(file, moves)
         return self._copy

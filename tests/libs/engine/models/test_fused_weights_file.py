@@ -9,7 +9,9 @@ from engine_running import request, run
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.engine_config import EngineConfig
+from headrace.engine.kernels.cpu import huge_page_copy
 from headrace.engine.kernels.cpu.library import load_kernels
+from headrace.engine.kernels.cpu.mapped_file import MappedFile
 from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.loader.model_config import read_model_config
@@ -96,6 +98,44 @@ def test_tensors_lie_on_borders_that_vectors_like(tmp_path: Path) -> None:
     for array in (found.embedding.numbers, *(matrix.panels for matrix in found.matrices.values())):
         assert address(array) % 64 == 0
     assert found.embedding.storage in (Storage.BF16, Storage.F16)
+
+
+def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -> None:
+    plain = generate(tmp_path, precision="int4")
+    for _ in range(5):
+        config = EngineConfig(block_count=64, packed_cache=tmp_path, precision="int4")
+        engine = TextEngine.load(CHECKPOINT, config)
+        decoder = engine._runner._decoder
+        mapped = decoder._weights.matrices
+        assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
+        assert decoder._copy.wait(30)
+        for index, layer in enumerate(decoder._layers):
+            assert layer.down.panels != address(mapped[f"{index}.down"].panels)
+        assert decoder._model.head.panels != address(mapped["head"].panels)
+        assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
+
+
+def test_weights_stay_mapped_where_a_copy_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = generate(tmp_path, precision="int4")
+    monkeypatch.setattr(huge_page_copy, "available_bytes", lambda: 1 << 20)
+    engine = TextEngine.load(CHECKPOINT, EngineConfig(block_count=64, packed_cache=tmp_path, precision="int4"))
+    decoder = engine._runner._decoder
+    assert decoder._copy.wait(30)
+    assert decoder._model.head.panels == address(decoder._weights.matrices["head"].panels)
+    assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
+
+
+def test_what_was_forgotten_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 1024)
+    with path.open("rb") as file:
+        mapped = MappedFile(file)
+    part = mapped.bytes[1000:200_000]
+    before = part.copy()
+    mapped.expect(part)
+    path.unlink()
+    mapped.forget(part)
+    assert (part == before).all()
 
 
 def test_a_start_with_packed_weights_needs_no_torch(tmp_path: Path) -> None:
