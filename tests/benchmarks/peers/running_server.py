@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,35 +19,36 @@ def running_server(command: Sequence[str], environment: Mapping[str, str] | None
     """Yields its address once it answers on /health. `command` is told the port at its end. Raises RuntimeError where
     it does not start."""
     port = _free_port()
-    process = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | dict(environment or {}),
-    )
-    try:
+    whole = [*command, "--host", "127.0.0.1", "--port", str(port)]
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(tempfile.TemporaryFile("w+"))
+        process = subprocess.Popen(whole, stdout=log, stderr=log, env=os.environ | dict(environment or {}))
+        stack.callback(_stop, process)
         url = f"http://127.0.0.1:{port}"
-        _wait_ready(process, command[0], url)
+        if not _is_ready(process, url):
+            log.seek(0)
+            raise RuntimeError(f"{command[0]} did not start; its code is {process.poll()}:\n{log.read()[-3000:]}")
         yield url
-    finally:
-        process.terminate()
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
-def _wait_ready(process: "subprocess.Popen[bytes]", name: str, url: str) -> None:
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _is_ready(process: "subprocess.Popen[bytes]", url: str) -> bool:
+    """Once it answers; False when it has ended, or took too long."""
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"{name} ended with code {process.returncode}")
+    while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(httpx2.TransportError):
             if httpx2.get(f"{url}/health", timeout=5).status_code == httpx2.codes.OK:
-                return
+                return True
         time.sleep(0.2)
-    raise RuntimeError(f"{name} was not ready within {START_SECONDS} s")
+    return False
 
 
 def _free_port() -> int:
