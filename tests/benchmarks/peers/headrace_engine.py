@@ -7,7 +7,6 @@ Prints one JSON line: the rate of each task of the workload, seconds to start, a
 
 import json
 import sys
-import time
 from pathlib import Path
 
 from tests.benchmarks.peers.workload import (
@@ -15,6 +14,7 @@ from tests.benchmarks.peers.workload import (
     PREFILL,
     PREFILL_TOKENS,
     START,
+    DecodeRate,
     decodes,
     peak_memory,
     prompt,
@@ -27,16 +27,15 @@ from headrace.engine.text_engine import TextEngine
 
 
 def run(engine: TextEngine, count: int, prompt_tokens: int, outputs: int) -> tuple[float, float]:
-    """Seconds until all have their first token, and from there to the end."""
+    """Seconds until all have their first token, and tokens per second from there until the first one ends."""
     for index in range(count):
         sampling = SamplingParams(max_tokens=outputs, temperature=0, ignore_eos=True)
         engine.add(EngineRequest(str(index), tuple(prompt(index, prompt_tokens)), sampling))
-    begin = time.monotonic()
-    first: dict[str, float] = {}
+    rate = DecodeRate(count)
     while engine.has_work():
-        for delta in engine.step():
-            first.setdefault(delta.request_id, time.monotonic())
-    return max(first.values()) - begin, time.monotonic() - max(first.values())
+        deltas = engine.step()
+        rate.observe({delta.request_id: len(delta.token_ids) for delta in deltas}, any(d.finish_reason for d in deltas))
+    return rate.prefill_seconds, rate.tokens_per_second
 
 
 def main() -> None:
@@ -55,8 +54,7 @@ def main() -> None:
     memory = peak_memory()
     found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
     for task in decodes(sys.argv[-1]):
-        _, seconds = run(engine, task.count, task.prompt_tokens, task.output_tokens)
-        found[task.name] = task.count * (task.output_tokens - 1) / seconds
+        found[task.name] = run(engine, task.count, task.prompt_tokens, task.output_tokens)[1]
     found[MEMORY] = memory
     print(json.dumps(found))
 

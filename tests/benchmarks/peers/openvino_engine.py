@@ -5,31 +5,39 @@ Prints one JSON line. Imports nothing of Headrace but the workload, whose folder
 
 import json
 import sys
-import time
 
 import numpy as np
 import openvino as ov
 import openvino_genai as genai
-from workload import MEMORY, PREFILL, PREFILL_TOKENS, START, decodes, peak_memory, prompt, seconds_since_start
+from workload import (
+    MEMORY,
+    PREFILL,
+    PREFILL_TOKENS,
+    START,
+    DecodeRate,
+    decodes,
+    peak_memory,
+    prompt,
+    seconds_since_start,
+)
 
 
 def run(pipeline, count, prompt_tokens, outputs):  # type: ignore[no-untyped-def]
-    """Seconds until all have their first token, and from there to the end."""
+    """Seconds until all have their first token, and tokens per second from there until the first one ends."""
     settings = genai.GenerationConfig(max_new_tokens=outputs, ignore_eos=True, do_sample=False)
-    begin = time.monotonic()
     handles = []
     for index in range(count):
         ids = ov.Tensor(np.array([prompt(index, prompt_tokens)], dtype=np.int64))
         handles.append(pipeline.add_request(index, ids, settings))
-    first = {}
+    rate = DecodeRate(count)
     while pipeline.has_non_finished_requests():
         pipeline.step()
+        counts = {}
         for index, handle in enumerate(handles):
-            if index not in first and handle.can_read():
-                handle.read()
-                first[index] = time.monotonic()
-    end = time.monotonic()
-    return max(first.values()) - begin, end - max(first.values())
+            while handle.can_read():
+                counts[index] = counts.get(index, 0) + sum(len(out.generated_ids) for out in handle.read().values())
+        rate.observe(counts, any(str(handle.get_status()).endswith("FINISHED") for handle in handles))
+    return rate.prefill_seconds, rate.tokens_per_second
 
 
 def main() -> None:
@@ -45,8 +53,7 @@ def main() -> None:
     memory = peak_memory()
     found[PREFILL] = PREFILL_TOKENS / run(pipeline, 1, PREFILL_TOKENS, 1)[0]
     for task in decodes(sys.argv[-1]):
-        _, seconds = run(pipeline, task.count, task.prompt_tokens, task.output_tokens)
-        found[task.name] = task.count * (task.output_tokens - 1) / seconds
+        found[task.name] = run(pipeline, task.count, task.prompt_tokens, task.output_tokens)[1]
     found[MEMORY] = memory
     print(json.dumps(found))
 

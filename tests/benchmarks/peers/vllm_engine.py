@@ -10,23 +10,37 @@ import time
 
 import psutil
 from vllm_settings import vllm_environment
-from workload import MEMORY, PREFILL, PREFILL_TOKENS, START, decodes, peak_memory, prompt, seconds_since_start
+from workload import (
+    MEMORY,
+    PREFILL,
+    PREFILL_TOKENS,
+    START,
+    DecodeRate,
+    decodes,
+    peak_memory,
+    prompt,
+    seconds_since_start,
+)
 
 
 def run(engine, count, prompt_tokens, outputs):  # type: ignore[no-untyped-def]
-    """Seconds until all have their first token, and from there to the end."""
+    """Seconds until all have their first token, and tokens per second from there until the first one ends."""
     from vllm import SamplingParams
 
     settings = SamplingParams(max_tokens=outputs, temperature=0, ignore_eos=True, detokenize=False)
-    begin = time.monotonic()
+    run_id, seen = time.monotonic(), {}
     for index in range(count):
-        engine.add_request(f"{begin}-{index}", {"prompt_token_ids": prompt(index, prompt_tokens)}, settings)
-    first = {}
+        engine.add_request(f"{run_id}-{index}", {"prompt_token_ids": prompt(index, prompt_tokens)}, settings)
+    rate = DecodeRate(count)
     while engine.has_unfinished_requests():
+        counts, ended = {}, False
         for output in engine.step():
-            first.setdefault(output.request_id, time.monotonic())
-    end = time.monotonic()
-    return max(first.values()) - begin, end - max(first.values())
+            total = len(output.outputs[0].token_ids)
+            counts[output.request_id] = total - seen.get(output.request_id, 0)
+            seen[output.request_id] = total
+            ended = ended or output.finished
+        rate.observe(counts, ended)
+    return rate.prefill_seconds, rate.tokens_per_second
 
 
 def memory_of_all() -> float:
@@ -53,8 +67,7 @@ def main() -> None:
     memory = memory_of_all()
     found[PREFILL] = PREFILL_TOKENS / run(engine, 1, PREFILL_TOKENS, 1)[0]
     for task in decodes(sys.argv[-1]):
-        _, seconds = run(engine, task.count, task.prompt_tokens, task.output_tokens)
-        found[task.name] = task.count * (task.output_tokens - 1) / seconds
+        found[task.name] = run(engine, task.count, task.prompt_tokens, task.output_tokens)[1]
     found[MEMORY] = memory
     # It says goodbye while it ends, and our line is to be the last.
     engine.engine_core.shutdown()

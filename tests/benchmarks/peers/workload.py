@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -21,7 +22,38 @@ class Decode:
 
 PREFILL_TOKENS = 512
 PREFILL = f"prefill, {PREFILL_TOKENS} tokens"
-DECODES = (Decode(1, 16), Decode(4, 16), Decode(16, 16), Decode(1, 1500), Decode(8, 1500, 16))
+DECODES = (Decode(1, 16), Decode(4, 16), Decode(16, 16), Decode(1, 1500), Decode(8, 1500, 64))
+
+
+class DecodeRate:
+    """How fast sequences go on while all of them do: prompts are read one after the other, and the first ones may have
+    ended before the last one begins."""
+
+    def __init__(self, count: int) -> None:
+        """Begins with the clock."""
+        self.prefill_seconds = 0.0
+        self._begun: set[object] = set()
+        self._count, self._started = count, time.monotonic()
+        self._all_began = self._last = 0.0
+        self._token_count = 0
+        self._is_over = False
+
+    def observe(self, token_counts: Mapping[object, int], any_ended: bool) -> None:
+        """What a step brought: new tokens by sequence, and whether any came to its end."""
+        now = time.monotonic()
+        if self._all_began and not self._is_over:
+            self._token_count += sum(token_counts.values())
+            self._last = now
+        self._begun |= {key for key, tokens in token_counts.items() if tokens}
+        if not self._all_began and len(self._begun) == self._count:
+            self._all_began, self.prefill_seconds = now, now - self._started
+        self._is_over = self._is_over or any_ended
+
+    @property
+    def tokens_per_second(self) -> float:
+        """0 where a sequence ended before all had begun."""
+        seconds = self._last - self._all_began
+        return self._token_count / seconds if self._all_began and seconds > 0 else 0.0
 
 
 def prompt(index: int, token_count: int) -> list[int]:
