@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from headrace.engine.kernels.cpu.memory import allocate
+
 SPARE_BLOCK_COUNT = 1
 """A block of zeros beyond those of the pool, which fills up short block tables."""
 
@@ -79,10 +81,7 @@ class KvCache:
     def allocate(self) -> None:
         """Takes memory for all layers, full of zeros."""
         buffer = GatherBuffer(self._shape[-2] * self._shape[-1], self.dtype, self._device)
-        self.layers = [
-            KvLayer(torch.zeros(self._shape, dtype=self.dtype, device=self._device), buffer)
-            for _ in range(self._layer_count)
-        ]
+        self.layers = [KvLayer(self._zeros(), buffer) for _ in range(self._layer_count)]
 
     def release(self) -> None:
         """Gives the memory back, with all that is in it, until `allocate`."""
@@ -102,3 +101,10 @@ class KvCache:
         """Zeroes blocks. Stale NaN would leak through the masked part of a later reader's block: 0 x NaN is NaN."""
         for layer in self.layers:
             layer.states[:, :, blocks] = 0
+
+    def _zeros(self) -> Tensor:
+        """On a CPU not from the heap, which would keep what `release` frees."""
+        if self._device.type != "cpu":
+            return torch.zeros(self._shape, dtype=self.dtype, device=self._device)
+        memory = allocate(math.prod(self._shape) * self.dtype.itemsize)
+        return torch.from_numpy(memory).view(self.dtype).view(self._shape)
