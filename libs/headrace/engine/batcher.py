@@ -9,15 +9,15 @@ import random
 from collections import deque
 from collections.abc import Mapping
 
-from headrace.engine.block_hash import chain_hash, hash_blocks, root_hash
+from headrace.engine.block_hash import extend_hashes, hash_blocks, root_hash
 from headrace.engine.block_need import BlockNeed
 from headrace.engine.block_pool import BlockPool
 from headrace.engine.engine import EngineSpec
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams, TokenLogprob
 from headrace.engine.request_check import check_request
-from headrace.engine.sequence import Sequence
+from headrace.engine.sequence import Sequence, make_block_table
 from headrace.engine.speculative.drafter import Drafter
-from headrace.engine.step_plan import Chunk, PlanDraft, Sample, StepPlan
+from headrace.engine.step_plan import NOTHING, Chunk, PlanDraft, Sample, StepPlan
 from headrace.errors.tree import InvalidRequest
 
 WATERMARK = 0.01
@@ -69,7 +69,7 @@ class Batcher:
             request=request,
             arrival=self._arrival_count,
             seed=random.SystemRandom().getrandbits(64) if sampling.seed is None else sampling.seed,
-            stop_token_ids=sampling.stop_token_ids | self._eos_token_ids(sampling),
+            stop_token_ids=self._stop_token_ids(sampling),
             max_model_len=self._spec.max_model_len,
             evicts=self._spec.long_context == "evict" and sampling.max_tokens > 0,
         )
@@ -94,6 +94,7 @@ class Batcher:
         """Forgets a request and frees its blocks. Returns what was forgotten, if anything."""
         sequence = self._sequences.pop(request_id, None)
         if sequence is not None:
+            sequence.forgotten = True
             for queue in (self._running, self._waiting, self._ended, self._held):
                 if sequence in queue:
                     queue.remove(sequence)
@@ -122,11 +123,14 @@ class Batcher:
         sequence loses its blocks and waits for recomputation; then nobody is admitted in this step.
         """
         draft = PlanDraft(budget_left=self._spec.max_step_token_count)
-        decoding: list[Sequence] = []
         reading: list[Sequence] = []
+        # Those that are preempted meanwhile are taken off the end, so that the loop does not come to them.
         for sequence in self._running:
-            (reading if sequence.remaining_count > 1 else decoding).append(sequence)
-        for sequence in decoding + reading:
+            if sequence.remaining_count > 1:
+                reading.append(sequence)
+            else:
+                self._continue(sequence, draft)
+        for sequence in reading:
             if sequence not in draft.preempted:
                 self._continue(sequence, draft)
         if not draft.preempted:
@@ -134,18 +138,18 @@ class Batcher:
         self._guess(draft)
         return draft.finish()
 
-    def record(self, plan: StepPlan, samples: Mapping[str, Sample]) -> list[Delta]:
+    def record(self, plan: StepPlan, samples: Mapping[Chunk, Sample]) -> list[Delta]:
         """Books what a step computed: frees finished sequences and returns what each gained.
 
-        `samples` is keyed by request id. Sequences that were cancelled since the plan are passed over.
+        `samples` has those of the plan's chunks that something came of. Sequences that were cancelled since the plan
+        are passed over.
         """
         self._step_count += bool(plan.chunks)
         deltas = [self._end(sequence) for sequence in self._ended]
         self._ended = []
         for chunk in plan.chunks:
-            sequence = chunk.sequence
-            if self._sequences.get(sequence.request_id) is sequence:
-                delta = self._record_chunk(chunk, samples[sequence.request_id])
+            if not chunk.sequence.forgotten:
+                delta = self._record_chunk(chunk, samples.get(chunk, NOTHING))
                 if delta is not None:
                     deltas.append(delta)
         return deltas
@@ -188,10 +192,11 @@ class Batcher:
             if sequence.block_table or sequence.computed_count:
                 raise AssertionError(f"{sequence.request_id} waits, but holds blocks")
 
-    def _eos_token_ids(self, sampling: SamplingParams) -> frozenset[int]:
-        """The model's end-of-sequence ids, if they are to end the request. After the end of a grammar nothing can
-        follow."""
-        return frozenset() if sampling.ignore_eos and sampling.grammar is None else self._spec.eos_token_ids
+    def _stop_token_ids(self, sampling: SamplingParams) -> frozenset[int]:
+        """The request's own, and the model's end-of-sequence ids if they are to end it. After the end of a grammar
+        nothing can follow."""
+        ignored = sampling.ignore_eos and sampling.grammar is None
+        return sampling.stop_token_ids if ignored else sampling.stop_token_ids | self._spec.eos_token_ids
 
     def _continue(self, sequence: Sequence, draft: PlanDraft) -> None:
         """Plans the next chunk of a running sequence, at the expense of the youngest ones if need be."""
@@ -247,7 +252,7 @@ class Batcher:
         missing = self._need.count(token_count) - len(sequence.block_table)
         if missing > self.pool.free_count:
             return False
-        sequence.block_table += self.pool.allocate(missing)
+        sequence.block_table.extend(self.pool.allocate(missing))
         return True
 
     def _preempt_youngest(self) -> Sequence:
@@ -261,7 +266,7 @@ class Batcher:
         if self._drafter is not None:
             self._drafter.forget(sequence)
         self.pool.release(sequence.held_blocks)
-        sequence.block_table = []
+        sequence.block_table = make_block_table()
         sequence.first_block = 0
         sequence.computed_count = 0
 
@@ -309,7 +314,7 @@ class Batcher:
         """`found` are the blocks at the end of `cached` that there really are."""
         self._running.append(self._waiting.popleft())
         self.pool.share(found)
-        sequence.block_table = cached
+        sequence.block_table = make_block_table(cached)
         sequence.first_block = len(cached) - len(found)
         self._prefix_hit_token_count += sequence.computed_count
         if not sequence.admitted:
@@ -325,7 +330,9 @@ class Batcher:
         token_ids = self._accept(chunk, sample)
         logprobs = sample.logprobs and sample.logprobs[: len(token_ids)]
         sequence.computed_count = chunk.end + len(token_ids[1:])
-        self._publish(sequence, chunk)
+        block_size = self._spec.block_size
+        if sequence.computed_count // block_size > chunk.start // block_size and self.pool.prefix_cache:
+            self._publish(sequence, chunk.start // block_size, sequence.computed_count // block_size)
         if sequence.finish_reason is not None:
             return self._end(sequence, token_ids, logprobs)
         if self._forgets:
@@ -358,12 +365,8 @@ class Batcher:
         self._output_token_count += len(accepted)
         return tuple(accepted)
 
-    def _publish(self, sequence: Sequence, chunk: Chunk) -> None:
-        """Makes the blocks that the chunk completed findable. Only now: their content exists."""
-        block_size = self._spec.block_size
-        first, end = chunk.start // block_size, sequence.computed_count // block_size
-        if first == end or not self.pool.prefix_cache:
-            return
+    def _publish(self, sequence: Sequence, first: int, end: int) -> None:
+        """Makes blocks findable that were completed. Only now: their content exists."""
         self._extend_hashes(sequence, sequence.computed_count)
         for index in range(first, end):
             self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
@@ -382,14 +385,14 @@ class Batcher:
         first, end = sequence.first_block, self._need.first_seen(sequence.computed_count)
         if end > first:
             self.pool.release(sequence.block_table[first:end])
-            sequence.block_table[first:end] = [self.pool.no_block] * (end - first)
+            sequence.block_table[first:end] = make_block_table([self.pool.no_block]) * (end - first)
             sequence.first_block = end
 
     def _extend_hashes(self, sequence: Sequence, token_count: int) -> None:
-        hashes, block_size = sequence.block_hashes, self._spec.block_size
-        for start in range(len(hashes) * block_size, token_count - block_size + 1, block_size):
-            parent = hashes[-1] if hashes else root_hash(sequence.request.cache_salt, sequence.request.adapter)
-            hashes.append(chain_hash(parent, sequence.context_ids(start, start + block_size)))
+        hashes, block_size, request = sequence.block_hashes, self._spec.block_size, sequence.request
+        starts = range(len(hashes) * block_size, token_count - block_size + 1, block_size)
+        blocks = (sequence.context_ids(start, start + block_size) for start in starts)
+        extend_hashes(hashes, root_hash(request.cache_salt, request.adapter), blocks)
 
     def _end(
         self, sequence: Sequence, token_ids: tuple[int, ...] = (), logprobs: tuple[TokenLogprob, ...] = ()

@@ -127,14 +127,12 @@ class DecoderEmbeddingEngine:
             if not bool(torch.isfinite(vector).all()):
                 self._forget(sequence)
             self._outcomes.add(sequence.request_id, vector, sequence.cached_token_count)
-        self._batcher.record(
-            plan, {chunk.sequence.request_id: Sample(0 if chunk.samples else None) for chunk in plan.chunks}
-        )
+        self._batcher.record(plan, {chunk: Sample(0) for chunk in plan.chunks if chunk.samples})
 
     def _forget(self, sequence: Sequence) -> None:
         """Drops a sequence that went wrong, with everything that it put into the KV cache."""
-        self._batcher.pool.forget(sequence.block_table)
-        self._runner.clear(sequence.block_table)
+        self._batcher.pool.forget(sequence.held_blocks)
+        self._runner.clear(sequence.held_blocks)
         self._batcher.cancel(sequence.request_id)
 
 

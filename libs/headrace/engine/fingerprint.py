@@ -6,7 +6,7 @@ from hashlib import blake2b
 from headrace.engine.engine import Engine, EngineSpec
 from headrace.engine.request import EngineRequest, SamplingParams
 from headrace.engine.runner import Runner
-from headrace.engine.sequence import Sequence
+from headrace.engine.sequence import Sequence, make_block_table
 from headrace.engine.step_plan import Chunk, StepPlan
 
 PROBE_LENGTH = 64
@@ -24,7 +24,7 @@ def text_fingerprint_of(runner: Runner, spec: EngineSpec) -> str:
     sequence = Sequence(
         EngineRequest("fingerprint", _probe(length, spec), SamplingParams()), 0, 0, frozenset(), spec.max_model_len
     )
-    sequence.block_table = [0]
+    sequence.block_table = make_block_table([0])
     logits = runner.run(StepPlan((Chunk(sequence, 0, length),))).values
     digest = _digest(spec, runner.sampler.in_host_memory(logits).tobytes())
     runner.clear([0])

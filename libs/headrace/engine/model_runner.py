@@ -134,7 +134,7 @@ class ModelRunner:
     def _group(self, spans: list[_Span], first: int) -> AttentionGroup:
         first_block, block_end = (key // self._cache.block_size for key in (spans[0].first_key, spans[0].key_end))
         padding = [self._cache.zero_block] * block_end
-        tables = [(span.chunk.sequence.block_table + padding)[first_block:block_end] for span in spans]
+        tables = [[*span.chunk.sequence.block_table, *padding][first_block:block_end] for span in spans]
         query_count = spans[0].end - spans[0].start
         mask = self._decode_mask(spans) if query_count == 1 else self._prefill_mask(spans[0])
         return AttentionGroup(

@@ -1,11 +1,18 @@
 """The state of one request in the engine. Everything that follows from it is a property, so counts cannot disagree."""
 
 import copy
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from headrace.engine.eviction import SINK_COUNT, dropped_count
 from headrace.engine.request import Delta, EngineRequest, FinishReason, TokenLogprob
 from headrace.engine.structured.token_matcher import TokenMatcher
+
+
+def make_block_table(blocks: Iterable[int] = ()) -> "array[int]":
+    """As the kernels read it, so that a step only has to copy it: int64."""
+    return array("q", blocks)
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +31,8 @@ class Sequence:
     """Prompt, then output."""
     computed_count: int = 0
     """Tokens whose KV is in the cache."""
-    block_table: list[int] = field(default_factory=list)
+    block_table: "array[int]" = field(default_factory=make_block_table)
+    """Numbers of the KV blocks that hold its context, in order."""
     first_block: int = 0
     """Blocks at the beginning of the table that were given back, because no layer sees them any more. The pool's
     `no_block` stands for them."""
@@ -36,6 +44,8 @@ class Sequence:
     """Prompt tokens that the prefix cache supplied at the first admission."""
     admitted: bool = False
     """It has run before."""
+    forgotten: bool = False
+    """It has ended, or was cancelled."""
     delivered: bool = False
     """A delta of it was delivered before."""
     evicts: bool = False
@@ -108,7 +118,7 @@ class Sequence:
     @property
     def held_blocks(self) -> list[int]:
         """The blocks that it refers to."""
-        return self.block_table[self.first_block :]
+        return self.block_table[self.first_block :].tolist()
 
     @property
     def held_count(self) -> int:

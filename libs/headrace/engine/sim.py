@@ -81,7 +81,7 @@ class SimEngine:
     def step(self) -> list[Delta]:
         started = time.monotonic()
         plan = self._batcher.plan()
-        samples = {chunk.sequence.request_id: self._sample(chunk) for chunk in plan.chunks}
+        samples = {chunk: self._sample(chunk) for chunk in plan.chunks}
         _sleep_until(started + self._seconds(plan))
         return self._batcher.record(plan, samples)
 

@@ -15,13 +15,29 @@ class StepLogits:
     values: Logits
     """fp32 [rows, vocabulary]: one row for each token that is sampled from, then the scored prompt rows."""
     sampling: tuple[Chunk, ...]
-    """The chunk of each of the first rows."""
+    """Chunks with tokens that are sampled from, whose rows come first: one, and one for each guess."""
     scoring: tuple[Chunk, ...]
-    """Chunks with scored prompt tokens, whose rows follow in order: `len(chunk.scored_prompt_range)` each."""
+    """Chunks with scored prompt tokens, whose rows follow: `len(chunk.scored_prompt_range)` each."""
+
+    @property
+    def sampled_chunks(self) -> list[Chunk]:
+        """The chunk of each of the first rows."""
+        return [chunk for chunk in self.sampling for _ in range(1 + len(chunk.draft))]
+
+    @property
+    def sampled_sequences(self) -> list[Sequence]:
+        """The text that each of the first rows goes on with."""
+        sequences: list[Sequence] = []
+        for chunk in self.sampling:
+            if chunk.draft:
+                sequences += chunk.sampled_sequences
+            else:
+                sequences.append(chunk.sequence)
+        return sequences
 
     def owners(self, rows: list[int]) -> list[Sequence]:
         """The sequences that `rows` belong to."""
-        chunks = [*self.sampling, *(chunk for chunk in self.scoring for _ in chunk.scored_prompt_range)]
+        chunks = [*self.sampled_chunks, *(chunk for chunk in self.scoring for _ in chunk.scored_prompt_range)]
         return [chunks[row].sequence for row in rows]
 
 
@@ -44,14 +60,13 @@ class LogitRows:
         first = 0
         for chunk in chunks:
             end = first + chunk.token_count
-            if chunk.samples and not chunk.draft:
-                sampled.append(end - 1)
-                sampling.append(chunk)
+            if chunk.draft:
+                sampled += range(end - 1 - len(chunk.draft), end)
             elif chunk.samples:
-                row_count = 1 + len(chunk.draft)
-                sampled += range(end - row_count, end)
-                sampling += [chunk] * row_count
-            if chunk.sequence.wants_prompt_logprobs and (indices := chunk.scored_prompt_range):
+                sampled.append(end - 1)
+            if chunk.samples:
+                sampling.append(chunk)
+            if chunk.start < chunk.sequence.prompt_count and (indices := chunk.scored_prompt_range):
                 scored += [first + index - 1 - chunk.start for index in indices]
                 scoring.append(chunk)
             first = end

@@ -1,7 +1,7 @@
 """What one step computes, and what came of it: the messages between batcher and model."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import attrgetter
 
@@ -9,28 +9,24 @@ from headrace.engine.request import TokenLogprob
 from headrace.engine.sequence import Sequence
 
 
-# Not frozen, and equal to itself alone: one is made for each token, and nobody compares two.
-@dataclass(slots=True, eq=False)
 class Chunk:
     """Consecutive tokens of one sequence to run through the model. Never changed."""
 
-    sequence: Sequence
-    start: int
-    """Index of the first token in the sequence's context."""
-    end: int
-    """One past the last."""
-    draft: tuple[int, ...] = ()
-    """Guesses of what follows, computed along. Only where the chunk samples."""
-    token_count: int = field(init=False)
-    """Tokens that are computed, guesses included."""
-    samples: bool = field(init=False)
-    """A new token follows from the last one of the chunk."""
+    # No dataclass: one is made for each token, and several ask for what follows from its bounds.
+    __slots__ = ("draft", "end", "samples", "sequence", "start", "token_count")
 
-    def __post_init__(self) -> None:
-        # Noted at once, because several ask for them in every step.
-        sequence = self.sequence
-        self.token_count = self.end + len(self.draft) - self.start
-        self.samples = self.end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
+    def __init__(self, sequence: Sequence, start: int, end: int, draft: tuple[int, ...] = ()) -> None:
+        self.sequence = sequence
+        self.start = start
+        """Index of the first token in the sequence's context."""
+        self.end = end
+        """One past the last."""
+        self.draft = draft
+        """Guesses of what follows, computed along. Only where the chunk samples."""
+        self.token_count = end + len(draft) - start
+        """Tokens that are computed, guesses included."""
+        self.samples = end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
+        """A new token follows from the last one of the chunk."""
 
     @property
     def computed_end(self) -> int:
@@ -46,10 +42,6 @@ class Chunk:
     @property
     def sampled_sequences(self) -> list[Sequence]:
         """The sequence as it is at each token that is sampled from: after none, one, … all of the guesses."""
-        if not self.samples:
-            return []
-        if not self.draft:
-            return [self.sequence]
         if self.sequence.takes_likeliest:
             # The text does not matter where only the most likely token is wanted.
             return [self.sequence] * (1 + len(self.draft))
@@ -59,7 +51,7 @@ class Chunk:
     def scored_prompt_range(self) -> range:
         """Indices of the prompt tokens whose log-probabilities this chunk is to deliver."""
         sequence = self.sequence
-        if self.start >= sequence.prompt_count or not sequence.wants_prompt_logprobs:
+        if not sequence.wants_prompt_logprobs:
             return range(0)
         return range(max(self.start + 1, len(sequence.prompt_logprobs)), min(self.end + 1, sequence.prompt_count))
 
@@ -69,7 +61,7 @@ _TOKEN_COUNT = attrgetter("token_count")
 
 @dataclass(slots=True)
 class StepPlan:
-    """The chunks of one step: at most one per sequence, decodes first. Never changed."""
+    """The chunks of one step: at most one per sequence. Never changed."""
 
     chunks: tuple[Chunk, ...]
     token_count: int = field(init=False)
@@ -101,7 +93,8 @@ class PlanDraft:
 
     def guess(self, sequence: Sequence, guesses: tuple[int, ...]) -> None:
         """Lets a planned decode compute guesses along."""
-        self.chunks[sequence] = replace(self.chunks[sequence], draft=guesses)
+        planned = self.chunks[sequence]
+        self.chunks[sequence] = Chunk(sequence, planned.start, planned.end, guesses)
         self.budget_left -= len(guesses)
 
     def preempt(self, sequence: Sequence) -> None:
@@ -111,11 +104,7 @@ class PlanDraft:
             self.budget_left += chunk.token_count
 
     def finish(self) -> StepPlan:
-        chunks = self.chunks.values()
-        single = [chunk for chunk in chunks if chunk.token_count == 1]
-        if len(single) == len(chunks):
-            return StepPlan(tuple(single))
-        return StepPlan((*single, *(chunk for chunk in chunks if chunk.token_count > 1)))
+        return StepPlan(tuple(self.chunks.values()))
 
 
 @dataclass(slots=True)
@@ -130,3 +119,7 @@ class Sample:
     """Of all these tokens, where asked for."""
     prompt_logprobs: Iterable[TokenLogprob] = ()
     """For the chunk's `scored_prompt_range`."""
+
+
+NOTHING = Sample()
+"""Of a chunk that neither samples nor scores."""

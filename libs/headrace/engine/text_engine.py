@@ -4,6 +4,7 @@ import math
 import time
 from collections import deque
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -21,12 +22,11 @@ from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.placement import choose_max_len
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.runner import Runner
-from headrace.engine.sampling.sampler import Logits
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.load_speculator import load_speculator
 from headrace.engine.speculative.speculator import Speculator
 from headrace.engine.step_logits import StepLogits
-from headrace.engine.step_plan import Sample, StepPlan
+from headrace.engine.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.structured.grammar_compiler import GrammarCompiler
 from headrace.engine.structured.grammar_queue import GrammarQueue
 from headrace.engine.structured.grammar_source import refusal
@@ -175,38 +175,38 @@ class TextEngine:
         self._batcher.cancel(sequence.request_id)
         self._failures.append(error)
 
-    def _compute(self, plan: StepPlan) -> dict[str, Sample]:
-        """Runs the plan and samples from it, one Sample per chunk."""
+    def _compute(self, plan: StepPlan) -> dict[Chunk, Sample]:
+        """Runs the plan and samples from it."""
         started = time.perf_counter()
         logits = self._runner.run(plan)
-        samples = {chunk.sequence.request_id: Sample() for chunk in plan.chunks}
+        samples: dict[Chunk, Sample] = {}
         if len(logits.values):
             best, peaks = self._runner.sampler.likeliest(logits.values)
             self._sample(logits, best, samples)
             self._score(logits, samples)
-            self._drop_failed(logits, [row for row, peak in enumerate(peaks) if not math.isfinite(peak)])
-            self._drop_unmatched([chunk.sequence for chunk in logits.sampling])
+            if not all(map(math.isfinite, peaks)):
+                self._drop_failed(logits, [row for row, peak in enumerate(peaks) if not math.isfinite(peak)])
+            self._drop_unmatched(logits.sampling)
         if self._speculator is not None and plan.only_decodes:
             self._speculator.observe_step(plan.token_count, time.perf_counter() - started)
         return samples
 
-    def _sample(self, logits: StepLogits, best: list[int], samples: dict[str, Sample]) -> None:
+    def _sample(self, logits: StepLogits, best: list[int], samples: dict[Chunk, Sample]) -> None:
         """`best` has the most likely token of each row."""
-        chunks = dict.fromkeys(logits.sampling)
-        sequences = [sequence for chunk in chunks for sequence in chunk.sampled_sequences]
+        sequences = logits.sampled_sequences
         rows = logits.values[: len(sequences)]
         token_ids = self._runner.sampler.sample(rows, sequences, best[: len(sequences)])
-        first = 0
-        for chunk in chunks:
-            sample, end = samples[chunk.sequence.request_id], first + 1 + len(chunk.draft)
-            sample.token_id = token_ids[first]
+        chosen = iter(token_ids)
+        for chunk in logits.sampling:
+            token_id = next(chosen)
+            samples[chunk] = Sample(token_id)
             if chunk.draft:
-                sample.further_ids = _confirmed(chunk.draft, token_ids[first:end])
-            first = end
-        self._add_logprobs(rows, sequences, token_ids, samples)
+                after = (token_id, *islice(chosen, len(chunk.draft)))
+                samples[chunk].further_ids = _confirmed(chunk.draft, after)
+        self._add_logprobs(logits, sequences, token_ids, samples)
 
     def _add_logprobs(
-        self, rows: Logits, sequences: list[Sequence], token_ids: list[int], samples: dict[str, Sample]
+        self, logits: StepLogits, sequences: list[Sequence], token_ids: list[int], samples: dict[Chunk, Sample]
     ) -> None:
         """For every sampled token of the requests that want them."""
         wanted = [
@@ -216,12 +216,14 @@ class TextEngine:
         ]
         if wanted:
             indices, counts = [index for index, _ in wanted], [count for _, count in wanted]
-            found = self._runner.sampler.logprobs(rows[indices], [token_ids[index] for index in indices], counts)
+            chosen = [token_ids[index] for index in indices]
+            found = self._runner.sampler.logprobs(logits.values[indices], chosen, counts)
+            chunks = logits.sampled_chunks
             for index, logprob in zip(indices, found, strict=True):
-                samples[sequences[index].request_id].logprobs += (logprob,)
+                samples[chunks[index]].logprobs += (logprob,)
 
-    def _score(self, logits: StepLogits, samples: dict[str, Sample]) -> None:
-        first = len(logits.sampling)
+    def _score(self, logits: StepLogits, samples: dict[Chunk, Sample]) -> None:
+        first = sum(1 + len(chunk.draft) for chunk in logits.sampling)
         for chunk in logits.scoring:
             indices = chunk.scored_prompt_range
             rows = logits.values[first : first + len(indices)]
@@ -229,13 +231,11 @@ class TextEngine:
             count = chunk.sequence.request.sampling.prompt_logprob_count or 0
             prompt_ids = [chunk.sequence.token_ids[index] for index in indices]
             found = self._runner.sampler.logprobs(rows, prompt_ids, [count] * len(rows))
-            samples[chunk.sequence.request_id].prompt_logprobs = found
+            samples.setdefault(chunk, Sample()).prompt_logprobs = found
 
     def _drop_failed(self, logits: StepLogits, rows: list[int]) -> None:
         """Forgets the requests whose logits, in `rows`, are not finite, with everything that they put into the KV
         cache."""
-        if not rows:
-            return
         broken = {id(sequence): sequence for sequence in logits.owners(rows)}
         for sequence in broken.values():
             self._batcher.pool.forget(sequence.held_blocks)
@@ -249,13 +249,14 @@ class TextEngine:
                 ),
             )
 
-    def _drop_unmatched(self, sequences: list[Sequence]) -> None:
+    def _drop_unmatched(self, chunks: tuple[Chunk, ...]) -> None:
         """Forgets requests that their matcher could not follow."""
-        for sequence in sequences:
-            if sequence.matcher is None:
+        for chunk in chunks:
+            sequence, matcher = chunk.sequence, chunk.sequence.matcher
+            if matcher is None:
                 continue
             grammar = sequence.request.sampling.grammar
-            if grammar and (error := sequence.matcher.error):
+            if grammar and (error := matcher.error):
                 refused = refusal(grammar, error)
                 refused.details["request_id"] = sequence.request_id
                 self._fail(sequence, refused)
@@ -275,11 +276,11 @@ def _window(model: DecoderConfig, config: EngineConfig, max_len: int) -> int | N
     return None if window is None or window >= max_len or config.draft_folder is not None else window
 
 
-def _confirmed(draft: tuple[int, ...], chosen: list[int]) -> tuple[int, ...]:
+def _confirmed(draft: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, ...]:
     """The tokens after the first of `chosen` that hold: each was chosen after guesses that were all right."""
     right = 0
     for guess, token_id in zip(draft, chosen, strict=False):
         if guess != token_id:
             break
         right += 1
-    return tuple(chosen[1 : 1 + right])
+    return chosen[1 : 1 + right]

@@ -36,8 +36,7 @@ class TableRunner:
         chunks = [chunk for chunk in plan.chunks if chunk.samples]
         last = [[chunk.sequence.token_ids[-1], *chunk.draft] for chunk in chunks]
         rows = [token_id for tokens in last for token_id in tokens]
-        sampling = tuple(chunk for chunk, tokens in zip(chunks, last, strict=True) for _ in tokens)
-        return StepLogits(self._logits[rows], sampling, ())
+        return StepLogits(self._logits[rows], tuple(chunks), ())
 
     def clear(self, blocks: list[int]) -> None:
         """Nothing is kept."""

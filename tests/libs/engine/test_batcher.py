@@ -13,7 +13,7 @@ from headrace.engine.engine import EngineSpec
 from headrace.engine.request import FinishReason
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.speculator import Speculator
-from headrace.engine.step_plan import Sample, StepPlan
+from headrace.engine.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.errors.tree import InvalidRequest
 
@@ -35,8 +35,8 @@ def make_batcher(
     return Batcher(spec, prefix_cache=prefix_cache, drafter=Speculator() if speculates else None)
 
 
-def answer(plan: StepPlan, token_id: int = 5) -> dict[str, Sample]:
-    return {chunk.sequence.request_id: Sample(token_id if chunk.samples else None) for chunk in plan.chunks}
+def answer(plan: StepPlan, token_id: int = 5) -> dict[Chunk, Sample]:
+    return {chunk: Sample(token_id if chunk.samples else None) for chunk in plan.chunks}
 
 
 def summary(plan: StepPlan) -> list[tuple[str, int, int]]:
@@ -227,7 +227,7 @@ class RandomLife:
         for chunk in plan.chunks:
             token_id = self._rng.choice((1, 2, 3) if self._rng.random() < 0.98 else (0,))
             kept = chunk.draft[: self._rng.randint(0, len(chunk.draft))]
-            samples[chunk.sequence.request_id] = Sample(token_id if chunk.samples else None, kept)
+            samples[chunk] = Sample(token_id if chunk.samples else None, kept)
         for delta in self.batcher.record(plan, samples):
             self._owed[delta.request_id] -= len(delta.token_ids)
             assert self._owed[delta.request_id] >= 0

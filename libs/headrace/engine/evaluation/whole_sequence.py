@@ -4,7 +4,7 @@ from typing import Protocol
 
 from headrace.engine.request import EngineRequest, SamplingParams
 from headrace.engine.sampling.sampler import Logits
-from headrace.engine.sequence import Sequence
+from headrace.engine.sequence import Sequence, make_block_table
 from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import Chunk, StepPlan
 
@@ -21,5 +21,5 @@ def run_whole(runner: PlanRunner, token_ids: tuple[int, ...]) -> Logits:
     """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
     sampling = SamplingParams(max_tokens=0, prompt_logprob_count=0)
     sequence = Sequence(EngineRequest("sequence", token_ids, sampling), 0, 0, frozenset(), len(token_ids))
-    sequence.block_table = list(range(-(-len(token_ids) // BLOCK_SIZE)))
+    sequence.block_table = make_block_table(range(-(-len(token_ids) // BLOCK_SIZE)))
     return runner.run(StepPlan((Chunk(sequence, 0, len(token_ids)),))).values

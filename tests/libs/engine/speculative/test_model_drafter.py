@@ -11,7 +11,7 @@ from table_model import VOCAB_SIZE, TableRunner, make_table
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.block_hash import hash_blocks
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.sequence import Sequence
+from headrace.engine.sequence import Sequence, make_block_table
 from headrace.engine.speculative.model_drafter import ModelDrafter
 from headrace.engine.step_logits import StepLogits
 from headrace.engine.step_plan import StepPlan
@@ -40,7 +40,7 @@ def make_drafter(max_step: int = 64, vocab_size: int = VOCAB_SIZE) -> tuple[Mode
 
 def make_sequence(tokens: list[int], table: list[int]) -> Sequence:
     sequence = Sequence(request("r", tokens, temperature=0, max_tokens=50), 0, 0, frozenset(), 100)
-    sequence.block_table = table
+    sequence.block_table = make_block_table(table)
     sequence.block_hashes = hash_blocks(tuple(tokens), BLOCK, "")
     return sequence
 
@@ -130,7 +130,7 @@ def test_a_broken_draft_model_guesses_some_token() -> None:
     drafter = ModelDrafter(BrokenRunner(), VOCAB_SIZE, 100, BLOCK, 64)
     for sampling in ({"temperature": 0}, {"temperature": 1.0, "top_p": 0.9}, {"temperature": 1.0}):
         sequence = Sequence(request("r", [1], max_tokens=9, **sampling), 0, 0, frozenset(), 100)
-        sequence.block_table = [0, 1]
+        sequence.block_table = make_block_table([0, 1])
         assert all(0 <= guess < VOCAB_SIZE for guess in drafter.propose({sequence: 3})[sequence])
 
 
