@@ -11,7 +11,7 @@ from headrace.engine.speculative.model_drafter import ModelDrafter
 from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.speculative.step_cost import StepCost
 
-FEW, MANY = 2, 8
+FEW, MANY = 2, 16
 """Of steps of one size in a row, the first few are measured, then every one in many."""
 ASSUMED = {"grammar": 0.9, "ngram": 0.4, "model": 0.85}
 """Share of guesses that are right, by source, before anything is known. Much is expected of a draft model, so that it
@@ -22,6 +22,8 @@ TRUST = 4.0
 """Guesses of the draft model that what it did in other texts counts as much as."""
 FRESHNESS, DRIFT = 0.2, 0.02
 """Of the latest text in the draft model's record, and of what was assumed first, after a text without its guesses."""
+LONGEST_LOOK_DISTANCE = 4
+"""Tokens from one search for a repetition to the next, in a text that has not repeated itself for a while."""
 HORIZON, FREE_RUN = 256, 4
 """Tokens, at most, for which the draft model is expected to be of use once it has read a text: without a grammar, and
 with one, which forces others in between."""
@@ -34,6 +36,10 @@ class _Guesser:
     lengths: dict[str, GuessLength]
     """By source."""
     ngrams: NgramIndex = field(default_factory=NgramIndex)
+    next_look: int = 0
+    """Length of the text before which it is not searched for repetitions."""
+    look_distance: int = 1
+    """Tokens from one search to the next."""
     source: str = ""
     """Of the last guesses."""
     guess_count: int = 0
@@ -66,10 +72,9 @@ class Speculator:
         guesser = self._guessers.get(sequence)
         if guesser is None:
             guesser = self._guessers[sequence] = self._begin(sequence)
-        if sequence.matcher is not None or (self._model is not None and self._may_ask_model(guesser, sequence)):
+        if sequence.matcher is not None or self._may_ask_model(guesser, sequence):
             return True
-        token_ids = sequence.token_ids
-        return len(token_ids) >= guesser.lengths["ngram"].paused_until and guesser.ngrams.repeats(token_ids)
+        return len(sequence.token_ids) >= guesser.next_look and _look(guesser, sequence)
 
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
         guesses: Guesses = {}
@@ -149,6 +154,19 @@ class Speculator:
             if gain > best_gain:
                 return "model", length
         return best, best_length
+
+
+def _look(guesser: _Guesser, sequence: Sequence) -> bool:
+    """Whether the text repeats itself. Where it does not, the next look is a little later each time: for a small model
+    even a look takes a share of a step that shows."""
+    token_count = len(sequence.token_ids)
+    if token_count < guesser.lengths["ngram"].paused_until:
+        guesser.next_look = guesser.lengths["ngram"].paused_until
+        return False
+    found = guesser.ngrams.repeats(sequence.token_ids)
+    guesser.look_distance = 1 if found else min(guesser.look_distance + 1, LONGEST_LOOK_DISTANCE)
+    guesser.next_look = token_count + guesser.look_distance
+    return found
 
 
 def _look_up(guesser: _Guesser, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:

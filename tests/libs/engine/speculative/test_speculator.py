@@ -6,8 +6,10 @@ from engine_running import request
 
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.drafter import Guesses
-from headrace.engine.speculative.speculator import PATIENCE, Speculator
+from headrace.engine.speculative.speculator import LONGEST_LOOK_DISTANCE, PATIENCE, Speculator
 
+LENGTH = 3
+"""Tokens that have to be the same before they count as a repetition."""
 STEP = 0.01
 """Seconds of a step."""
 
@@ -73,6 +75,18 @@ def test_without_a_repetition_nobody_is_asked() -> None:
     assert speculator.may_guess(sequence)
     (guesses,) = speculator.propose({sequence: 4}).values()
     assert guesses == (7, 8, 9, 10)[: len(guesses)]
+
+
+def test_a_text_that_does_not_repeat_itself_is_searched_less_and_less() -> None:
+    """But what it repeats later is found a few tokens after it began."""
+    speculator, sequence = make_speculator(), make_sequence("r", max_tokens=900)
+    grow(speculator, sequence, 200, right=False)
+    looks = []
+    for token_id in range(1000 + 50, 1000 + 60):
+        sequence.token_ids.append(token_id)
+        looks.append(speculator.may_guess(sequence))
+    assert looks.index(True) < LENGTH + LONGEST_LOOK_DISTANCE
+    assert all(looks[looks.index(True) :])
 
 
 def test_repetitions_are_tried_before_the_draft_model_and_kept_where_they_are_right() -> None:
