@@ -14,13 +14,11 @@
 #pragma once
 
 #include "abi.h"
+#include "group_sums.h"
 #include "lanes.h"
 
 namespace headrace {
 inline namespace HEADRACE_ISA {
-
-constexpr int kPanel = 16;   // Rows of W in a panel.
-constexpr int64_t kAhead = 2048;  // Bytes of weights to fetch in advance.
 
 inline int64_t code_bytes(const Matrix &w) { return w.storage == kU4 ? w.in * kPanel / 2 : w.in * kPanel; }
 
@@ -84,152 +82,32 @@ inline Floats load_zeros(const Matrix &w, const uint8_t *zeros) {
     return to_floats(w.storage == kU4 ? load_u8(zeros) : load_s8(reinterpret_cast<const int8_t *>(zeros)));
 }
 
-// Four bytes as one number, to be spread over the lanes.
-inline int32_t load_word(const void *p) {
-    int32_t word;
-    std::memcpy(&word, p, sizeof word);
-    return word;
-}
-
-#if defined(HEADRACE_AVX512)
-
-template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    const __m512i low = _mm512_set1_epi8(15);
-    // Sums of their own for the second halves: one chain would wait for itself.
-    __m512i others[kRows];
-    for (int m = 0; m < kRows; ++m) others[m] = _mm512_setzero_si512();
-    for (int64_t k = 0; k < count; k += 8, p += 64) {
-        _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
-        const __m512i bytes = _mm512_loadu_si512(p);
-        const __m512i first = _mm512_and_si512(bytes, low);
-        const __m512i second = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
-        for (int m = 0; m < kRows; ++m) {
-            const int8_t *eight = a + m * stride + k;
-            s[m].v = _mm512_dpbusd_epi32(s[m].v, first, _mm512_set1_epi32(load_word(eight)));
-            others[m] = _mm512_dpbusd_epi32(others[m], second, _mm512_set1_epi32(load_word(eight + 4)));
-        }
-    }
-    for (int m = 0; m < kRows; ++m) s[m].v = _mm512_add_epi32(s[m].v, others[m]);
-}
-
-template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    __m512i others[kRows];
-    for (int m = 0; m < kRows; ++m) others[m] = _mm512_setzero_si512();
-    for (int64_t k = 0; k < count; k += 4, p += 64) {
-        _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
-        const __m512i first = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
-        const __m512i second = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p + 1));
-        for (int m = 0; m < kRows; ++m) {
-            const int16_t *four = a + m * stride + k;
-            s[m].v = _mm512_dpwssd_epi32(s[m].v, first, _mm512_set1_epi32(load_word(four)));
-            others[m] = _mm512_dpwssd_epi32(others[m], second, _mm512_set1_epi32(load_word(four + 2)));
-        }
-    }
-    for (int m = 0; m < kRows; ++m) s[m].v = _mm512_add_epi32(s[m].v, others[m]);
-}
-
-#elif defined(HEADRACE_AVX2)
-
-// Adds products of one nibble of 16 rows of W and four columns of kRows rows of x.
-template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
-    for (int m = 0; m < kRows; ++m) {
-        const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
-        s[m].a = _mm256_add_epi16(s[m].a, _mm256_maddubs_epi16(codes.a, four));
-        s[m].b = _mm256_add_epi16(s[m].b, _mm256_maddubs_epi16(codes.b, four));
-        pin(s[m]);
-    }
-}
-
-// Eight columns: the low nibbles of 64 bytes are four of them, the high ones the other four.
-template <int kRows> inline void add_eight(const uint8_t *p, const int8_t *x, int64_t stride, Ints (&narrow)[kRows]) {
-    const __m256i low = _mm256_set1_epi8(15);
-    // Few rows wait for memory, which the processor does not fetch far enough ahead by itself.
-    if constexpr (kRows <= 4) _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
-    const Ints bytes = load_i32(p);
-    const Ints first{_mm256_and_si256(bytes.a, low), _mm256_and_si256(bytes.b, low)};
-    add_products<kRows>(first, x, stride, narrow);
-    const Ints shifted = shift_right<4>(kRows == 1 ? bytes : load_i32(p));
-    add_products<kRows>({_mm256_and_si256(shifted.a, low), _mm256_and_si256(shifted.b, low)}, x + 4, stride, narrow);
-}
-
-// Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: they are widened every 32 columns only.
-template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    for (int64_t k = 0; k < count; k += 32) {
-        Ints narrow[kRows];
-        for (int m = 0; m < kRows; ++m) narrow[m] = spread(int32_t{0});
-        // One row leaves enough registers to have four steps under way.
-        if constexpr (kRows == 1) {
-            for (int64_t step = 0; step < 4; ++step) add_eight<kRows>(p + step * 64, x + k + step * 8, stride, narrow);
-            p += 4 * 64;
-        } else {
-#pragma GCC unroll 1
-            for (int64_t step = k; step < k + 32; step += 8, p += 64) add_eight<kRows>(p, x + step, stride, narrow);
-        }
-        for (int m = 0; m < kRows; ++m) {
-            s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(narrow[m].a, ones));
-            s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(narrow[m].b, ones));
-        }
-    }
-}
-
-template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-#pragma GCC unroll 2
-    for (int64_t k = 0; k < count; k += 2, p += 32) {
-        if constexpr (kRows <= 4) _mm_prefetch((const char *)p + kAhead, _MM_HINT_T0);
-        const __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
-        const __m256i second = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p + 1));
-        for (int m = 0; m < kRows; ++m) {
-            const __m256i x = _mm256_set1_epi32(load_word(a + m * stride + k));
-            s[m].a = _mm256_add_epi32(s[m].a, _mm256_madd_epi16(first, x));
-            s[m].b = _mm256_add_epi32(s[m].b, _mm256_madd_epi16(second, x));
-            pin(s[m]);
-        }
-    }
-}
-
-#else
-
-template <int kRows> inline void sum_u4(const uint8_t *p, const int8_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    for (int64_t k = 0; k < count; k += 8, p += 64)
-        for (int m = 0; m < kRows; ++m)
-            for (int n = 0; n < kPanel; ++n)
-                for (int j = 0; j < 4; ++j) {
-                    const int8_t *four = a + m * stride + k + j;
-                    s[m].v[n] += (p[4 * n + j] & 15) * four[0] + (p[4 * n + j] >> 4) * four[4];
-                }
-}
-
-template <int kRows> inline void sum_s8(const uint8_t *p, const int16_t *a, int64_t stride, int64_t count, Ints (&s)[kRows]) {
-    for (int64_t k = 0; k < count; k += 2, p += 32)
-        for (int m = 0; m < kRows; ++m)
-            for (int n = 0; n < kPanel; ++n)
-                for (int j = 0; j < 2; ++j) s[m].v[n] += static_cast<int8_t>(p[2 * n + j]) * a[m * stride + k + j];
-}
-
-#endif
-
-template <int kStorage, int kRows>
-inline void multiply_codes(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[1][kRows]) {
-    const uint8_t *p = w.panels + panel * panel_bytes(w);
+template <int kStorage, int kRows, int kPanels>
+inline void multiply_codes(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[kPanels][kRows]) {
+    const int64_t next = panel_bytes(w);
+    const uint8_t *p = w.panels + panel * next;
     const float *scales = panel_scales(w, p);
     const uint8_t *zeros = panel_zeros(w, p);
     const int64_t groups = w.in / w.group;
     const int64_t bytes = w.group * (kStorage == kU4 ? kPanel / 2 : kPanel);
-    for (int m = 0; m < kRows; ++m) y[0][m] = spread(0.0f);
+    for (auto &rows : y)
+        for (Floats &sum : rows) sum = spread(0.0f);
     for (int64_t g = 0; g < groups; ++g, p += bytes) {
-        Ints sums[kRows];
-        for (int m = 0; m < kRows; ++m) sums[m] = spread(int32_t{0});
+        Ints sums[kPanels][kRows];
+        clear(sums);
         if constexpr (kStorage == kU4)
-            sum_u4<kRows>(p, x.codes8 + row * w.in + g * w.group, w.in, w.group, sums);
+            sum_u4(p, next, x.codes8 + row * w.in + g * w.group, w.in, w.group, sums);
         else
-            sum_s8<kRows>(p, x.codes16 + row * w.in + g * w.group, w.in, w.group, sums);
-        const Floats scale = load(scales + g * kPanel), zero = load_zeros(w, zeros + g * kPanel);
-        for (int m = 0; m < kRows; ++m) {
-            const int64_t at = (row + m) * groups + g;
-            // Both numbers are whole and below 2^24, so the difference is exact.
-            const Floats centred = fma(zero, spread(-x.sums[at]), to_floats(sums[m]));
-            y[0][m] = fma(centred, scale * spread(x.scales[at]), y[0][m]);
+            sum_s8(p, next, x.codes16 + row * w.in + g * w.group, w.in, w.group, sums);
+        for (int j = 0; j < kPanels; ++j) {
+            const Floats scale = load(scales + j * next / 4 + g * kPanel);
+            const Floats zero = load_zeros(w, zeros + j * next + g * kPanel);
+            for (int m = 0; m < kRows; ++m) {
+                const int64_t at = (row + m) * groups + g;
+                // Both numbers are whole and below 2^24, so the difference is exact.
+                const Floats centred = fma(zero, spread(-x.sums[at]), to_floats(sums[j][m]));
+                y[j][m] = fma(centred, scale * spread(x.scales[at]), y[j][m]);
+            }
         }
     }
 }
@@ -283,7 +161,7 @@ inline void over_rows(int64_t first_row, int64_t last_row, const Kernel &kernel,
     }
 }
 
-template <int kStorage, bool kExact> struct PanelKernel {
+template <int kStorage, bool kExact, int kPanels> struct PanelKernel {
     static constexpr int kMostRows = kStorage <= kF16 ? 6 : 4;
 
     const Matrix &w;
@@ -291,32 +169,39 @@ template <int kStorage, bool kExact> struct PanelKernel {
     int64_t panel;
 
     template <int kRows, typename Finish> void run(int64_t row, const Finish &finish) const {
-        Floats y[1][kRows];
+        Floats y[kPanels][kRows];
         if constexpr (kStorage <= kF16)
-            multiply_plain<kStorage, kRows, 1>(w, x, panel, row, y);
+            multiply_plain<kStorage, kRows, kPanels>(w, x, panel, row, y);
         else if constexpr (kExact)
             multiply_exactly<kStorage, kRows>(w, x, panel, row, y);
         else
-            multiply_codes<kStorage, kRows>(w, x, panel, row, y);
-        for (int m = 0; m < kRows; ++m) finish(panel, row + m, y[0][m]);
+            multiply_codes<kStorage, kRows, kPanels>(w, x, panel, row, y);
+        for (int j = 0; j < kPanels; ++j)
+            for (int m = 0; m < kRows; ++m) finish(panel + j, row + m, y[j][m]);
     }
 };
+
+// For few rows, several panels side by side: one row has too few sums for the multipliers, and few rows wait for their
+// weights. A processor reads ahead in several places at once, but in each only up to the end of a page.
+template <int kRows, int kStorage, int kPanels, typename Finish>
+int64_t multiply_together(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t row, const Finish &finish) {
+    for (; panel + kPanels <= last_panel; panel += kPanels)
+        PanelKernel<kStorage, false, kPanels>{w, x, panel}.template run<kRows>(row, finish);
+    return panel;
+}
 
 template <int kStorage, bool kExact, typename Finish>
 void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
                      int64_t last_row, const Finish &finish) {
     int64_t panel = first_panel;
-    if constexpr (kStorage <= kF16) {
-        // One row has too few sums for the multipliers: take four panels side by side.
-        if (last_row - first_row == 1)
-            for (; panel + 4 <= last_panel; panel += 4) {
-                Floats y[4][1];
-                multiply_plain<kStorage, 1, 4>(w, x, panel, first_row, y);
-                for (int j = 0; j < 4; ++j) finish(panel + j, first_row, y[j][0]);
-            }
-    }
+    const int64_t rows = last_row - first_row;
+    if constexpr (!kExact)
+        if (rows == 1) panel = multiply_together<1, kStorage, 4>(w, x, panel, last_panel, first_row, finish);
+    // Four bits take so long to unpack that two rows wait for nothing.
+    if constexpr (!kExact && kStorage != kU4)
+        if (rows == 2) panel = multiply_together<2, kStorage, 2>(w, x, panel, last_panel, first_row, finish);
     for (; panel < last_panel; ++panel)
-        over_rows(first_row, last_row, PanelKernel<kStorage, kExact>{w, x, panel}, finish);
+        over_rows(first_row, last_row, PanelKernel<kStorage, kExact, 1>{w, x, panel}, finish);
 }
 
 template <typename Finish>

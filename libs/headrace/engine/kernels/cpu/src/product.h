@@ -83,13 +83,7 @@ class Products {
             const int64_t end = (task + 1) * each < pairs ? (task + 1) * each : pairs;
             for (int64_t row = 0; row < rows; row += kRowBlock) {
                 const int64_t last_row = row + kRowBlock < rows ? row + kRowBlock : rows;
-                if (last_row - row == 1) {
-                    multiply(w, x, 2 * task * each, 2 * end < panels ? 2 * end : panels, row, last_row, finish);
-                    continue;
-                }
-                // Pair by pair, because a gate waits for its other half.
-                for (int64_t pair = task * each; pair < end; ++pair)
-                    multiply(w, x, 2 * pair, 2 * pair + 2 < panels ? 2 * pair + 2 : panels, row, last_row, finish);
+                multiply(w, x, 2 * task * each, 2 * end < panels ? 2 * end : panels, row, last_row, finish);
             }
         });
     }

@@ -1,0 +1,169 @@
+// Sums of products of codes within a group of columns: whole numbers, exact in any order.
+
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "lanes.h"
+
+namespace headrace {
+inline namespace HEADRACE_ISA {
+
+constexpr int kPanel = 16;        // Rows of W in a panel.
+constexpr int64_t kAhead = 2048;  // Bytes of weights to fetch in advance.
+
+template <int kPanels, int kRows> inline void clear(Ints (&sums)[kPanels][kRows]) {
+    for (auto &rows : sums)
+        for (Ints &sum : rows) sum = spread(int32_t{0});
+}
+
+template <int kPanels, int kRows> inline void add(const Ints (&from)[kPanels][kRows], Ints (&to)[kPanels][kRows]) {
+    for (int j = 0; j < kPanels; ++j)
+        for (int m = 0; m < kRows; ++m) to[j][m] = to[j][m] + from[j][m];
+}
+
+// Four bytes as one number, to be spread over the lanes.
+inline int32_t load_word(const void *p) {
+    int32_t word;
+    std::memcpy(&word, p, sizeof word);
+    return word;
+}
+
+// One panel alone does not make the processor read far enough ahead.
+template <int kPanels> inline void fetch_ahead(const uint8_t *p) {
+    if constexpr (kPanels == 1) __builtin_prefetch(p + kAhead);
+}
+
+// sum_u4 and sum_s8 add to `s[j][m]` the products of `count` columns, in the panel that is `j * next` bytes after `p` (see
+// `matrix.h`), with the row of x that is `m * stride` after `x`.
+
+#if defined(HEADRACE_AVX512)
+
+template <int kPanels, int kRows>
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+    const __m512i low = _mm512_set1_epi8(15);
+    // Sums of their own for the second halves: one chain would wait for itself.
+    Ints others[kPanels][kRows];
+    clear(others);
+    for (int64_t k = 0; k < count; k += 8, p += 64)
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            const __m512i bytes = _mm512_loadu_si512(p + j * next);
+            const __m512i first = _mm512_and_si512(bytes, low);
+            const __m512i second = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
+            for (int m = 0; m < kRows; ++m) {
+                const int8_t *eight = x + m * stride + k;
+                s[j][m].v = _mm512_dpbusd_epi32(s[j][m].v, first, _mm512_set1_epi32(load_word(eight)));
+                others[j][m].v = _mm512_dpbusd_epi32(others[j][m].v, second, _mm512_set1_epi32(load_word(eight + 4)));
+            }
+        }
+    add(others, s);
+}
+
+template <int kPanels, int kRows>
+inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+    Ints others[kPanels][kRows];
+    clear(others);
+    for (int64_t k = 0; k < count; k += 4, p += 64)
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            const auto *halves = reinterpret_cast<const __m256i *>(p + j * next);
+            const __m512i first = _mm512_cvtepi8_epi16(_mm256_loadu_si256(halves));
+            const __m512i second = _mm512_cvtepi8_epi16(_mm256_loadu_si256(halves + 1));
+            for (int m = 0; m < kRows; ++m) {
+                const int16_t *four = x + m * stride + k;
+                s[j][m].v = _mm512_dpwssd_epi32(s[j][m].v, first, _mm512_set1_epi32(load_word(four)));
+                others[j][m].v = _mm512_dpwssd_epi32(others[j][m].v, second, _mm512_set1_epi32(load_word(four + 2)));
+            }
+        }
+    add(others, s);
+}
+
+#elif defined(HEADRACE_AVX2)
+
+// Adds products of one nibble of 16 rows of W and four columns of kRows rows of x.
+template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
+    for (int m = 0; m < kRows; ++m) {
+        const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
+        s[m].a = _mm256_add_epi16(s[m].a, _mm256_maddubs_epi16(codes.a, four));
+        s[m].b = _mm256_add_epi16(s[m].b, _mm256_maddubs_epi16(codes.b, four));
+        pin(s[m]);
+    }
+}
+
+// Eight columns: the low nibbles of 64 bytes are four of them, the high ones the other four.
+template <int kRows> inline void add_eight(const uint8_t *p, const int8_t *x, int64_t stride, Ints (&narrow)[kRows]) {
+    const __m256i low = _mm256_set1_epi8(15);
+    const Ints bytes = load_i32(p);
+    const Ints first{_mm256_and_si256(bytes.a, low), _mm256_and_si256(bytes.b, low)};
+    add_products<kRows>(first, x, stride, narrow);
+    const Ints shifted = shift_right<4>(kRows == 1 ? bytes : load_i32(p));
+    add_products<kRows>({_mm256_and_si256(shifted.a, low), _mm256_and_si256(shifted.b, low)}, x + 4, stride, narrow);
+}
+
+// Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: they are widened every 32 columns only.
+template <int kPanels, int kRows>
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    for (int64_t k = 0; k < count; k += 32) {
+        Ints narrow[kPanels][kRows], wide[kPanels][kRows];
+        clear(narrow);
+#pragma GCC unroll 1
+        for (int64_t step = k; step < k + 32; step += 8, p += 64)
+            for (int j = 0; j < kPanels; ++j) {
+                fetch_ahead<kPanels>(p);
+                add_eight<kRows>(p + j * next, x + step, stride, narrow[j]);
+            }
+        for (int j = 0; j < kPanels; ++j)
+            for (int m = 0; m < kRows; ++m)
+                wide[j][m] = {_mm256_madd_epi16(narrow[j][m].a, ones), _mm256_madd_epi16(narrow[j][m].b, ones)};
+        add(wide, s);
+    }
+}
+
+template <int kPanels, int kRows>
+inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < count; k += 2, p += 32)
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            const auto *halves = reinterpret_cast<const __m128i *>(p + j * next);
+            const __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128(halves));
+            const __m256i second = _mm256_cvtepi8_epi16(_mm_loadu_si128(halves + 1));
+            for (int m = 0; m < kRows; ++m) {
+                const __m256i two = _mm256_set1_epi32(load_word(x + m * stride + k));
+                s[j][m].a = _mm256_add_epi32(s[j][m].a, _mm256_madd_epi16(first, two));
+                s[j][m].b = _mm256_add_epi32(s[j][m].b, _mm256_madd_epi16(second, two));
+                pin(s[j][m]);
+            }
+        }
+}
+
+#else
+
+template <int kPanels, int kRows>
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+    for (int j = 0; j < kPanels; ++j)
+        for (int m = 0; m < kRows; ++m)
+            for (int64_t k = 0; k < count; k += 8)
+                for (int n = 0; n < kPanel * 4; ++n) {
+                    const int8_t *four = x + m * stride + k + n % 4;
+                    const uint8_t codes = p[j * next + k * 8 + n];
+                    s[j][m].v[n / 4] += (codes & 15) * four[0] + (codes >> 4) * four[4];
+                }
+}
+
+template <int kPanels, int kRows>
+inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+    for (int j = 0; j < kPanels; ++j)
+        for (int m = 0; m < kRows; ++m)
+            for (int64_t k = 0; k < count; k += 2)
+                for (int n = 0; n < kPanel * 2; ++n)
+                    s[j][m].v[n / 2] += static_cast<int8_t>(p[j * next + k * 16 + n]) * x[m * stride + k + n % 2];
+}
+
+#endif
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace
