@@ -9,7 +9,7 @@ import random
 from collections import deque
 from collections.abc import Mapping
 
-from headrace.engine.block_hash import extend_hashes, hash_blocks, root_hash
+from headrace.engine.block_hash import hash_blocks
 from headrace.engine.block_need import BlockNeed
 from headrace.engine.block_pool import BlockPool
 from headrace.engine.engine import EngineSpec
@@ -304,7 +304,7 @@ class Batcher:
         its logits are needed."""
         if not self.pool.prefix_cache or sequence.wants_prompt_logprobs:
             return []
-        self._extend_hashes(sequence, sequence.context_count)
+        sequence.hash_blocks(sequence.context_count, self._spec.block_size)
         hashes = sequence.block_hashes[: (sequence.context_count - 1) // self._spec.block_size]
         if self._need.window is None:
             return self.pool.find(hashes)
@@ -367,7 +367,7 @@ class Batcher:
 
     def _publish(self, sequence: Sequence, first: int, end: int) -> None:
         """Makes blocks findable that were completed. Only now: their content exists."""
-        self._extend_hashes(sequence, sequence.computed_count)
+        sequence.hash_blocks(sequence.computed_count, self._spec.block_size)
         for index in range(first, end):
             self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
 
@@ -387,12 +387,6 @@ class Batcher:
             self.pool.release(sequence.block_table[first:end])
             sequence.block_table[first:end] = make_block_table([self.pool.no_block]) * (end - first)
             sequence.first_block = end
-
-    def _extend_hashes(self, sequence: Sequence, token_count: int) -> None:
-        hashes, block_size, request = sequence.block_hashes, self._spec.block_size, sequence.request
-        starts = range(len(hashes) * block_size, token_count - block_size + 1, block_size)
-        blocks = (sequence.context_ids(start, start + block_size) for start in starts)
-        extend_hashes(hashes, root_hash(request.cache_salt, request.adapter), blocks)
 
     def _end(
         self, sequence: Sequence, token_ids: tuple[int, ...] = (), logprobs: tuple[TokenLogprob, ...] = ()

@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from headrace.engine.block_hash import extend_hashes, root_hash
 from headrace.engine.eviction import SINK_COUNT, dropped_count
 from headrace.engine.request import Delta, EngineRequest, FinishReason, TokenLogprob
 from headrace.engine.structured.token_matcher import TokenMatcher
@@ -92,6 +93,13 @@ class Sequence:
             return self.token_ids[start:end]
         sinks = self.token_ids[start : min(end, SINK_COUNT)]
         return sinks + self.token_ids[max(start, SINK_COUNT) + dropped : max(end, SINK_COUNT) + dropped]
+
+    def hash_blocks(self, token_count: int, block_size: int) -> None:
+        """Sees to the `block_hashes` of the context's first `token_count` tokens."""
+        hashes, request = self.block_hashes, self.request
+        starts = range(len(hashes) * block_size, token_count - block_size + 1, block_size)
+        blocks = (self.context_ids(start, start + block_size) for start in starts)
+        extend_hashes(hashes, root_hash(request.cache_salt, request.adapter), blocks)
 
     @property
     def must_evict(self) -> bool:
