@@ -49,7 +49,7 @@ def load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
     block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
-    kernels = choose_kernels(context, weights.matrices["0.gate_up"])
+    kernels = choose_kernels(context, weights.matrices["0.gate_up"], exact=config.exact)
     decoder.move_to_huge_pages()
     runner = FusedRunner(decoder, KvArena(shape, block_count), context, kernels)
     precision = describe_precision(config, model, "float32")

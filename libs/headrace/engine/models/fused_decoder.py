@@ -6,7 +6,7 @@ from functools import partial
 from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.huge_page_copy import HugePageCopy, Move
 from headrace.engine.kernels.cpu.kv_arena import KvArena
-from headrace.engine.kernels.cpu.library import Instructions, place
+from headrace.engine.kernels.cpu.library import Instructions, pointer
 from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.self_test import candidates, choose_instructions
 from headrace.engine.kernels.cpu.structures import Layer, Model, Step
@@ -101,8 +101,8 @@ class FusedDecoder:
         return Layer(
             address(vectors[f"{prefix}.input_layernorm"]),
             address(vectors[f"{prefix}.post_attention_layernorm"]),
-            place(vectors.get(f"{prefix}.self_attn.q_norm")),
-            place(vectors.get(f"{prefix}.self_attn.k_norm")),
+            pointer(vectors.get(f"{prefix}.self_attn.q_norm")),
+            pointer(vectors.get(f"{prefix}.self_attn.k_norm")),
             *(self._weights.matrices[f"{index}.{name}"].matrix(exact=self._exact) for name in BLOCKS),
             address(cosine),
             address(sine),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.kernels.cpu.library import VERSION
 from headrace.engine.kernels.cpu.mapped_file import MappedFile
-from headrace.engine.kernels.cpu.memory import Bytes
+from headrace.engine.kernels.cpu.memory import Bytes, aligned
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.models.decoder_config import DecoderConfig
@@ -26,7 +26,6 @@ from headrace.engine.models.fused_weights import FusedWeights, Table
 
 MAGIC = b"headrace packed weights 3\n"
 EMBEDDING = "embedding"
-ALIGNMENT = 64
 MIN_BYTES = 4 << 20
 """Smaller models are made for tests."""
 MOST_FILES = 8
@@ -50,7 +49,7 @@ def load_packed(path: Path) -> FusedWeights | None:
             if file.readline() != MAGIC:
                 return None
             header = json.loads(file.readline())
-            start = _aligned(file.tell())
+            start = aligned(file.tell())
             if os.fstat(file.fileno()).st_size != start + header["byte_count"]:
                 return None
             mapped = MappedFile(file)
@@ -85,7 +84,7 @@ def _write(path: Path, weights: FusedWeights) -> None:
     offset = 0
     for name, array in arrays.items():
         places[name] = {"offset": offset, "shape": array.shape, "dtype": array.dtype.str}
-        offset += _aligned(array.nbytes)
+        offset += aligned(array.nbytes)
     header = {
         "byte_count": offset,
         "arrays": places,
@@ -96,9 +95,9 @@ def _write(path: Path, weights: FusedWeights) -> None:
     with path.open("wb") as file:
         file.write(MAGIC + json.dumps(header).encode() + b"\n")
         for array in arrays.values():
-            file.write(b"\0" * (_aligned(file.tell()) - file.tell()))
+            file.write(b"\0" * (aligned(file.tell()) - file.tell()))
             file.write(np.ascontiguousarray(array).data)
-        file.write(b"\0" * (_aligned(file.tell()) - file.tell()))
+        file.write(b"\0" * (aligned(file.tell()) - file.tell()))
         file.flush()
         os.fsync(file.fileno())
 
@@ -135,10 +134,6 @@ def _restore(header: dict[str, Any], file: MappedFile, start: int) -> FusedWeigh
 def _view(memory: Bytes, offset: int, shape: list[int], dtype: str) -> NDArray[Any]:
     kind = np.dtype(dtype)
     return memory[offset : offset + kind.itemsize * math.prod(shape)].view(kind).reshape(shape)
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
 def _drop_oldest(folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.cpu.library import Instructions, available, load_kernels, place
+from headrace.engine.kernels.cpu.library import Instructions, available, load_kernels, pointer
 from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.structures import Draw, Model, Ranking, Step
@@ -29,7 +29,6 @@ class KernelContext:
             raise RuntimeError(f"the kernels cannot run here: {chosen!r} of {available()!r}, {thread_count} threads")
         self._library: ctypes.CDLL = library
         self._handle = handle
-        self._usual = (handle, chosen)
         self.instructions = chosen
         self.thread_count = thread_count
 
@@ -54,7 +53,7 @@ class KernelContext:
         others than usual."""
         outputs = np.empty((len(inputs), weight.out_size), np.float32)
         chosen = self.instructions if instructions is None else instructions
-        arguments = (weight.matrix(exact=exact), place(inputs), place(residual), place(outputs), len(inputs))
+        arguments = (weight.matrix(exact=exact), pointer(inputs), pointer(residual), pointer(outputs), len(inputs))
         _check(self._library.headrace_product(self._handle, chosen, *arguments))
         return outputs
 
@@ -63,14 +62,14 @@ class KernelContext:
         is NaN where any of the row is."""
         row_count, vocabulary = logits.shape
         token_ids, values = np.empty(row_count, np.int64), np.empty(row_count, np.float32)
-        pointers = (address(token_ids), address(values))
-        _check(self._library.headrace_likeliest(*self._usual, address(logits), row_count, vocabulary, *pointers))
+        arguments = (address(logits), row_count, vocabulary, address(token_ids), address(values))
+        _check(self._library.headrace_likeliest(self._handle, self.instructions, *arguments))
         return token_ids.tolist(), values.tolist()
 
     def draw(self, draws: Sequence[Draw], vocabulary: int) -> list[int]:
         """A token for each. Where the temperature is 0, the likeliest."""
         array = (Draw * len(draws))(*draws)
-        _check(self._library.headrace_draw(*self._usual, array, len(draws), vocabulary))
+        _check(self._library.headrace_draw(self._handle, self.instructions, array, len(draws), vocabulary))
         return [draw.token_id for draw in array]
 
     def rank(self, logits: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -81,7 +80,7 @@ class KernelContext:
         rankings = (Ranking * row_count)(
             *(Ranking(address(row), address(ids), count) for row, ids in zip(logits, token_ids, strict=True))
         )
-        _check(self._library.headrace_rank(*self._usual, rankings, row_count, vocabulary))
+        _check(self._library.headrace_rank(self._handle, self.instructions, rankings, row_count, vocabulary))
         return token_ids, np.array([ranking.normaliser for ranking in rankings])
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from headrace.engine.host_memory import available_bytes
 from headrace.engine.kernels.cpu.mapped_file import MappedFile
-from headrace.engine.kernels.cpu.memory import Bytes, address, allocate
+from headrace.engine.kernels.cpu.memory import Bytes, address, aligned, allocate
 
-ALIGNMENT = 64
 LARGEST_SHARE = 0.5
 """Of the memory that is free: where a copy would take more, weights stay mapped."""
 
@@ -45,15 +44,26 @@ class HugePageCopy:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        sizes = [-(-move.source.nbytes // ALIGNMENT) * ALIGNMENT for move in self._moves]
-        free = available_bytes()
-        if free is not None and sum(sizes) > free * LARGEST_SHARE:
+        sizes = [aligned(move.source.nbytes) for move in self._moves]
+        self._memory = _room(sum(sizes))
+        if self._memory is None:
             _log.info("weights stay mapped: a copy in huge pages does not fit", extra={"bytes": sum(sizes)})
             return
-        self._memory, offset = allocate(sum(sizes)), 0
+        offset = 0
         for move, size in zip(self._moves, sizes, strict=True):
             copy = self._memory[offset : offset + move.source.nbytes]
             copy[:] = move.source
             move.point_at(address(copy))
             self._file.forget(move.source)
             offset += size
+
+
+def _room(byte_count: int) -> Bytes | None:
+    """Memory for a copy, unless others need it more, or the system gives none."""
+    free = available_bytes()
+    if free is not None and byte_count > free * LARGEST_SHARE:
+        return None
+    try:
+        return allocate(byte_count)
+    except (OSError, MemoryError):
+        return None

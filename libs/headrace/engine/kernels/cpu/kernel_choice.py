@@ -37,13 +37,16 @@ class KernelChoice:
         return self.by_rows[-1][1]
 
 
-def choose_kernels(context: KernelContext, weight: PackedWeight, clock: Clock = time.perf_counter) -> KernelChoice:
-    """`weight` is the model's largest matrix but its head. Takes some 50 ms where there is a choice, else nothing."""
+def choose_kernels(
+    context: KernelContext, weight: PackedWeight, *, exact: bool, clock: Clock = time.perf_counter
+) -> KernelChoice:
+    """`weight` is the model's largest matrix but its head, `exact` how it is multiplied. Takes some 50 ms where there
+    is a choice, else nothing."""
     right = [each.instructions for each in candidates() if not each.reason]
     vectors = [each for each in right if each > Instructions.PORTABLE] or right
     if len(vectors) == 1:
         return KernelChoice(((1, vectors[0]),))
-    times = {rows: time_products(context, weight, rows, vectors, clock) for rows in ROW_COUNTS}
+    times = {rows: time_products(context, weight, rows, vectors, exact=exact, clock=clock) for rows in ROW_COUNTS}
     return KernelChoice(tuple((rows, min(vectors, key=found.__getitem__)) for rows, found in times.items()))
 
 
@@ -52,6 +55,8 @@ def time_products(
     weight: PackedWeight,
     rows: int,
     contenders: Sequence[Instructions],
+    *,
+    exact: bool = False,
     clock: Clock = time.perf_counter,
 ) -> dict[Instructions, float]:
     """Seconds of one product with `rows` rows, the best of several in turn."""
@@ -60,6 +65,6 @@ def time_products(
     for _ in range(REPEATS):
         for instructions in contenders:
             started = clock()
-            context.product(weight, inputs, instructions=instructions)
+            context.product(weight, inputs, exact=exact, instructions=instructions)
             best[instructions] = min(best[instructions], clock() - started)
     return best

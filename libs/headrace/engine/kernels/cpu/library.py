@@ -60,6 +60,6 @@ def available() -> list[Instructions]:
     return [] if library is None else [each for each in Instructions if library.headrace_has(each)]
 
 
-def place(array: NDArray[np.generic] | None) -> int | None:
-    """Where a contiguous array's data is, as a pointer that may be null."""
+def pointer(array: NDArray[np.generic] | None) -> int | None:
+    """To a contiguous array's data. May be null."""
     return None if array is None else address(array)

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 HUGE_PAGE = 2 << 20
+ALIGNMENT = 64
+"""Of matrices: a line of the processor's cache."""
 
 Bytes = NDArray[np.uint8]
 
@@ -22,6 +24,11 @@ def allocate(byte_count: int) -> Bytes:
     whole = np.frombuffer(area, np.uint8)
     start = -address(whole) % HUGE_PAGE
     return whole[start : start + byte_count]
+
+
+def aligned(byte_count: int) -> int:
+    """At least as much, so that what follows begins on a border of `ALIGNMENT`."""
+    return -(-byte_count // ALIGNMENT) * ALIGNMENT
 
 
 def address(array: NDArray[np.generic]) -> int:

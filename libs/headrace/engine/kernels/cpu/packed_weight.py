@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.cpu.library import load_kernels, place
+from headrace.engine.kernels.cpu.library import load_kernels, pointer
 from headrace.engine.kernels.cpu.memory import Bytes, allocate
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.kernels.cpu.structures import Matrix
@@ -33,7 +33,7 @@ class PackedWeight:
 
     def matrix(self, *, exact: bool) -> Matrix:
         """For the kernels. `exact` multiplies codes by inputs as they are; else inputs are quantised to 8 bits."""
-        pointers = (place(self.panels), place(self.bias), place(self.order))
+        pointers = (pointer(self.panels), pointer(self.bias), pointer(self.order))
         return Matrix(*pointers, self.out_size, self.in_size, self.group, self.storage, exact)
 
     @property
@@ -51,7 +51,7 @@ def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.i
     """[., in] numbers as `storage` has them; `rows` names the row that each row of the product has, -1 for zeros."""
     in_size, width = weight.shape[1], weight.itemsize
     panels = allocate(panel_count(rows) * PANEL * in_size * width)
-    _library().headrace_pack_plain(place(weight), place(rows), len(rows), in_size, width, place(panels))
+    _library().headrace_pack_plain(pointer(weight), pointer(rows), len(rows), in_size, width, pointer(panels))
     return PackedWeight(panels, storage, len(rows), in_size, in_size)
 
 
@@ -62,8 +62,8 @@ def pack_codes(
     in_size, group_count = codes.shape[1], scales.shape[1]
     group = in_size // group_count
     panels = allocate(panel_count(rows) * (int(in_size * PANEL * storage.byte_count) + group_count * PANEL * 5))
-    pointers = (place(codes), place(scales), place(zeros), place(rows))
-    _library().headrace_pack_codes(*pointers, len(rows), in_size, group, storage, place(panels))
+    pointers = (pointer(codes), pointer(scales), pointer(zeros), pointer(rows))
+    _library().headrace_pack_codes(*pointers, len(rows), in_size, group, storage, pointer(panels))
     return PackedWeight(panels, storage, len(rows), in_size, group)
 
 
