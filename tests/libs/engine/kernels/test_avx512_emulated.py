@@ -133,19 +133,24 @@ def test_the_code_for_avx512_passes_the_self_test() -> None:
 
 
 def test_the_fastest_set_is_chosen_for_each_number_of_rows() -> None:
-    """Times are made up: AVX2 is faster up to four rows."""
+    """Times are made up: AVX2 is faster up to four rows, and always where products are exact."""
     context, seconds = KernelContext(1), [0.0]
     right = context.product
 
-    def product(weight: PackedWeight, inputs: Floats, *, instructions: Instructions) -> Floats:
-        is_few = len(inputs) <= 4
-        seconds[0] += 1.0 if (instructions is Instructions.AVX2) == is_few else 2.0
-        return right(weight, inputs, instructions=instructions)
+    def product(weight: PackedWeight, inputs: Floats, *, exact: bool, instructions: Instructions) -> Floats:
+        suits_avx2 = exact or len(inputs) <= 4
+        seconds[0] += 1.0 if (instructions is Instructions.AVX2) == suits_avx2 else 2.0
+        return right(weight, inputs, exact=exact, instructions=instructions)
 
     context.product = product
-    choice = choose_kernels(context, random_weight("u4", 64), exact=False, clock=lambda: seconds[0])
-    found = [choice.for_rows(rows) for rows in (1, 3, 4, 5, 16, 64, 65, 512)]
-    assert found == [Instructions.AVX2] * 3 + [Instructions.AVX512] * 5
+    choices = {
+        exact: choose_kernels(context, random_weight("u4", 64), exact=exact, clock=lambda: seconds[0])
+        for exact in (False, True)
+    }
+    rows = (1, 3, 4, 5, 16, 64, 65, 512)
+    found = {exact: [choice.for_rows(count) for count in rows] for exact, choice in choices.items()}
+    assert found[False] == [Instructions.AVX2] * 3 + [Instructions.AVX512] * 5
+    assert set(found[True]) == {Instructions.AVX2}
 
 
 @pytest.mark.parametrize(("kind", "group", "exact"), WAYS)
