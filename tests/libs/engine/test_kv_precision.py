@@ -60,7 +60,11 @@ def rows(shape: KvShape, layer: Tensor, length: int) -> tuple[Tensor, Tensor, Te
     heads, size, width = shape.kv_head_count, shape.head_size, shape.number_bytes
     parts = layer.split([width, width, shape.scale_bytes, shape.scale_bytes], dim=1)
     keys, values = (part.contiguous().view(DTYPES[shape.storage]) for part in parts[:2])
-    keys = keys.view(-1, heads, size, BLOCK_SIZE).transpose(2, 3)
+    if shape.storage is Storage.S8:
+        keys = keys.view(-1, heads, size // 2, BLOCK_SIZE, 2).transpose(2, 3)
+        values = values.view(-1, heads, BLOCK_SIZE // 2, size, 2).transpose(3, 4)
+    else:
+        keys = keys.view(-1, heads, size, BLOCK_SIZE).transpose(2, 3)
     found = [each.reshape(-1, heads, BLOCK_SIZE, size) for each in (keys, values)]
     if shape.scale_bytes:
         found += [part.contiguous().view(torch.float32).view(-1, heads, BLOCK_SIZE, 1) for part in parts[2:]]

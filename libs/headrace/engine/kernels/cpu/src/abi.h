@@ -35,7 +35,7 @@ struct Layer {
     const float *cosine, *sine;                  // [positions, rotary / 2]
     int64_t window;                              // Tokens that a query sees, itself included. 0: all.
     // Of this layer in the first block; those in other blocks are `block_bytes` on.
-    uint8_t *keys, *values;                      // [kv heads, head, block size] and [kv heads, block size, head]
+    uint8_t *keys, *values;                      // For each KV head what kv_cache.h says
     uint8_t *key_scales, *value_scales;          // fp32 [kv heads, block size], for codes; else null
 };
 

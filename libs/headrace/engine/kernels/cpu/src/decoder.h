@@ -133,9 +133,7 @@ class DecoderStep {
         }
         const float *key = qkv_ + (row * heads() + model_.head_count) * size, *value = key + model_.kv_head_count * size;
         for (int64_t h = 0; h < model_.kv_head_count; ++h) {
-            const Tile at = Cache{model_, layer, h, step_.tables + span.table}.tile(position);
-            store_kv(at.keys, model_.block_size, key + h * size, size, model_.kv_storage, at.key_scales);
-            store_kv(at.values, 1, value + h * size, size, model_.kv_storage, at.value_scales);
+            Cache{model_, layer, h, step_.tables + span.table}.put(position, key + h * size, value + h * size);
         }
     }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "lanes.h"
 
@@ -21,13 +20,6 @@ template <int kPanels, int kRows> inline void clear(Ints (&sums)[kPanels][kRows]
 template <int kPanels, int kRows> inline void add(const Ints (&from)[kPanels][kRows], Ints (&to)[kPanels][kRows]) {
     for (int j = 0; j < kPanels; ++j)
         for (int m = 0; m < kRows; ++m) to[j][m] = to[j][m] + from[j][m];
-}
-
-// Four bytes as one number, to be spread over the lanes.
-inline int32_t load_word(const void *p) {
-    int32_t word;
-    std::memcpy(&word, p, sizeof word);
-    return word;
 }
 
 // One panel alone does not make the processor read far enough ahead.
@@ -56,25 +48,6 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
                 const int8_t *eight = x + m * stride + k;
                 s[j][m].v = _mm512_dpbusd_epi32(s[j][m].v, first, _mm512_set1_epi32(load_word(eight)));
                 others[j][m].v = _mm512_dpbusd_epi32(others[j][m].v, second, _mm512_set1_epi32(load_word(eight + 4)));
-            }
-        }
-    add(others, s);
-}
-
-template <int kPanels, int kRows>
-inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
-    Ints others[kPanels][kRows];
-    clear(others);
-    for (int64_t k = 0; k < count; k += 4, p += 64)
-        for (int j = 0; j < kPanels; ++j) {
-            fetch_ahead<kPanels>(p);
-            const auto *halves = reinterpret_cast<const __m256i *>(p + j * next);
-            const __m512i first = _mm512_cvtepi8_epi16(_mm256_loadu_si256(halves));
-            const __m512i second = _mm512_cvtepi8_epi16(_mm256_loadu_si256(halves + 1));
-            for (int m = 0; m < kRows; ++m) {
-                const int16_t *four = x + m * stride + k;
-                s[j][m].v = _mm512_dpwssd_epi32(s[j][m].v, first, _mm512_set1_epi32(load_word(four)));
-                others[j][m].v = _mm512_dpwssd_epi32(others[j][m].v, second, _mm512_set1_epi32(load_word(four + 2)));
             }
         }
     add(others, s);
@@ -122,24 +95,6 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
     }
 }
 
-template <int kPanels, int kRows>
-inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
-#pragma GCC unroll 2
-    for (int64_t k = 0; k < count; k += 2, p += 32)
-        for (int j = 0; j < kPanels; ++j) {
-            fetch_ahead<kPanels>(p);
-            const auto *halves = reinterpret_cast<const __m128i *>(p + j * next);
-            const __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128(halves));
-            const __m256i second = _mm256_cvtepi8_epi16(_mm_loadu_si128(halves + 1));
-            for (int m = 0; m < kRows; ++m) {
-                const __m256i two = _mm256_set1_epi32(load_word(x + m * stride + k));
-                s[j][m].a = _mm256_add_epi32(s[j][m].a, _mm256_madd_epi16(first, two));
-                s[j][m].b = _mm256_add_epi32(s[j][m].b, _mm256_madd_epi16(second, two));
-                pin(s[j][m]);
-            }
-        }
-}
-
 #else
 
 template <int kPanels, int kRows>
@@ -154,16 +109,21 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
                 }
 }
 
+#endif
+
 template <int kPanels, int kRows>
 inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
-    for (int j = 0; j < kPanels; ++j)
-        for (int m = 0; m < kRows; ++m)
-            for (int64_t k = 0; k < count; k += 2)
-                for (int n = 0; n < kPanel * 2; ++n)
-                    s[j][m].v[n / 2] += static_cast<int8_t>(p[j * next + k * 16 + n]) * x[m * stride + k + n % 2];
+#pragma GCC unroll 2
+    for (int64_t k = 0; k < count; k += 2, p += 32)
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            const Pairs codes = load_pairs(p + j * next);
+            for (int m = 0; m < kRows; ++m) {
+                s[j][m] = add_pairs(s[j][m], codes, load_word(x + m * stride + k));
+                pin(s[j][m]);
+            }
+        }
 }
-
-#endif
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

@@ -26,6 +26,9 @@ struct Floats {
 struct Ints {
     __m512i v;
 };
+struct Pairs {
+    __m512i v;
+};
 
 inline Floats load(const float *p) { return {_mm512_loadu_ps(p)}; }
 inline void store(float *p, Floats a) { _mm512_storeu_ps(p, a.v); }
@@ -55,6 +58,8 @@ inline Ints load_i32(const void *p) { return {_mm512_loadu_si512(p)}; }
 inline void store_s8(int8_t *p, Ints a) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(a.v)); }
 inline void store_s16(int16_t *p, Ints a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(a.v)); }
 inline Floats load_f16(const uint16_t *p) { return {_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p))}; }
+inline Pairs load_pairs(const void *p) { return {_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p))}; }
+inline Ints add_pairs(Ints s, Pairs a, int32_t two) { return {_mm512_dpwssd_epi32(s.v, a.v, _mm512_set1_epi32(two))}; }
 // `a` where `x` is at least `limit`, else 0.
 inline Floats where_at_least(Floats x, Floats limit, Floats a) {
     return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_GE_OQ), a.v)};
@@ -66,6 +71,9 @@ struct Floats {
     __m256 a, b;
 };
 struct Ints {
+    __m256i a, b;
+};
+struct Pairs {
     __m256i a, b;
 };
 
@@ -122,6 +130,13 @@ inline void store_s8(int8_t *p, Ints x) {
 inline Floats load_f16(const uint16_t *p) {
     return {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)), _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8)))};
 }
+inline Pairs load_pairs(const void *p) {
+    return {_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)), _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p + 1))};
+}
+inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
+    const __m256i y = _mm256_set1_epi32(two);
+    return {_mm256_add_epi32(s.a, _mm256_madd_epi16(x.a, y)), _mm256_add_epi32(s.b, _mm256_madd_epi16(x.b, y))};
+}
 // `z` where `x` is at least `y`, else 0.
 inline Floats where_at_least(Floats x, Floats y, Floats z) {
     return {_mm256_and_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ), z.a), _mm256_and_ps(_mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ), z.b)};
@@ -134,6 +149,10 @@ struct Floats {
 };
 struct Ints {
     int32_t v[kLanes];
+};
+// Two numbers of 16 bits in each lane.
+struct Pairs {
+    int16_t v[2 * kLanes];
 };
 
 #define HEADRACE_EACH(type, expression)                  \
@@ -189,6 +208,18 @@ inline void store_s8(int8_t *p, Ints x) {
 inline void store_s16(int16_t *p, Ints x) {
     for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int16_t>(x.v[i]);
 }
+// From numbers of 8 bits.
+inline Pairs load_pairs(const void *p) {
+    Pairs r;
+    for (int i = 0; i < 2 * kLanes; ++i) r.v[i] = static_cast<const int8_t *>(p)[i];
+    return r;
+}
+// Adds to each lane its first number times the first of `two` and its second number times the other.
+inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
+    const int32_t first = static_cast<int16_t>(two), second = two >> 16;
+    for (int i = 0; i < kLanes; ++i) s.v[i] += x.v[2 * i] * first + x.v[2 * i + 1] * second;
+    return s;
+}
 inline Floats where_at_least(Floats x, Floats y, Floats z) { HEADRACE_EACH(Floats, x.v[i] >= y.v[i] ? z.v[i] : 0.0f); }
 inline float half_to_float(uint16_t h) {
     // Exponents of subnormals and normals alike come out right through one multiplication, which is exact.
@@ -202,6 +233,13 @@ inline float half_to_float(uint16_t h) {
 inline Floats load_f16(const uint16_t *p) { HEADRACE_EACH(Floats, half_to_float(p[i])); }
 
 #endif
+
+// Four bytes as one number, to be spread over the lanes.
+inline int32_t load_word(const void *p) {
+    int32_t word;
+    std::memcpy(&word, p, sizeof word);
+    return word;
+}
 
 inline Floats load_bf16(const uint16_t *p) { return as_floats(shift_left<16>(load_u16(p))); }
 

@@ -16,6 +16,7 @@
 #include "abi.h"
 #include "group_sums.h"
 #include "lanes.h"
+#include "rounding.h"
 
 namespace headrace {
 inline namespace HEADRACE_ISA {
@@ -225,27 +226,8 @@ void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t las
 // Symmetric codes -127..127 for each group of a row. Whole groups of 16.
 template <typename Code> inline void quantise_row(const float *x, int64_t in, int64_t group, Code *codes, float *scales, float *sums) {
     for (int64_t g = 0; g < in / group; ++g) {
-        const float *part = x + g * group;
-        // Zero, or not a number where an input is infinite or none: codes would hide that.
-        Floats most = spread(0.0f), flaw = spread(0.0f);
-        for (int64_t k = 0; k < group; k += kLanes) {
-            const Floats values = load(part + k);
-            most = larger(magnitude(values), most);
-            flaw = fma(values, spread(0.0f), flaw);
-        }
-        const float largest = largest_lane(most);
-        const float inverse = largest > 1e-30f ? 127.0f / largest : 0.0f;
-        Ints total = spread(int32_t{0});
-        for (int64_t k = 0; k < group; k += kLanes) {
-            const Ints code = round_to_ints(load(part + k) * spread(inverse));
-            total = total + code;
-            if constexpr (sizeof(Code) == 1)
-                store_s8(codes + g * group + k, code);
-            else
-                store_s16(codes + g * group + k, code);
-        }
-        scales[g] = largest / 127.0f + add_lanes(flaw);
-        sums[g] = add_lanes(to_floats(total));
+        const Rounded rounded = round_to_codes(x + g * group, group, 127.0f, codes + g * group);
+        scales[g] = rounded.unit, sums[g] = rounded.sum;
     }
 }
 

@@ -1,0 +1,90 @@
+// Attention over keys and values of 8 bits, in whole numbers: queries and weights are rounded to 16 bits, a 256th of the
+// rounding of what they are multiplied with.
+
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "kv_cache.h"
+#include "queries.h"
+#include "rounding.h"
+
+namespace headrace {
+inline namespace HEADRACE_ISA {
+
+constexpr float kMostCode = 32767.0f;
+constexpr int64_t kWholeTokens = 512;  // 512 * 127 * 32767 fits 32 bits.
+
+// What to fetch while `t` is worked on: blocks are far apart, so that the processor does not do it by itself.
+inline const Tile &ahead(const std::vector<Tile> &tiles, size_t t) { return tiles[std::min(t + 2, tiles.size() - 1)]; }
+
+// See `score` in attention.h.
+template <int kCount>
+inline void score_codes(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin, float *scores,
+                        int64_t stride, std::vector<int16_t> &room) {
+    room.resize(std::max<size_t>(room.size(), kCount * model.head_size));
+    int16_t *codes = room.data();
+    float units[kCount];
+    // The sum over a head must fit 32 bits.
+    const float limit = std::min(kMostCode, std::floor(2147483647.0f / 128.0f / static_cast<float>(model.head_size)));
+    for (int i = 0; i < kCount; ++i) units[i] = round_to_codes(queries.q[i], model.head_size, limit, codes + i * model.head_size).unit;
+    for (size_t t = 0; t < tiles.size(); ++t) {
+        const int64_t token = begin + static_cast<int64_t>(t) * kLanes;
+        Ints sums[kCount];
+        for (Ints &sum : sums) sum = spread(int32_t{0});
+        const uint8_t *keys = tiles[t].keys, *later = ahead(tiles, t).keys;
+        for (int64_t d = 0; d < model.head_size; d += 2) {
+            __builtin_prefetch(later + d * model.block_size);
+            const Pairs pairs = load_pairs(keys + d * model.block_size);
+            for (int i = 0; i < kCount; ++i) sums[i] = add_pairs(sums[i], pairs, load_word(codes + i * model.head_size + d));
+        }
+        const Floats scale = spread(model.scale) * load(tiles[t].key_scales);
+        for (int i = 0; i < kCount; ++i) {
+            const Floats scaled = to_floats(sums[i]) * (spread(units[i]) * scale);
+            store(scores + i * stride + t * kLanes, queries.masked(i, scaled, token));
+        }
+    }
+}
+
+// See `weigh` in attention.h. Changes `weights`.
+template <int kCount>
+inline void weigh_codes(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin, float *weights,
+                        int64_t stride, const float *totals, std::vector<int16_t> &room) {
+    room.resize(std::max<size_t>(room.size(), kCount * stride));
+    int16_t *codes = room.data();
+    float units[kCount];
+    for (int i = 0; i < kCount; ++i) {
+        for (size_t t = 0; t < tiles.size(); ++t) {
+            float *part = weights + i * stride + t * kLanes;
+            const Floats weight = load(part);
+            // Scales of tokens that are not seen may be anything.
+            store(part, where_at_least(weight, spread(1e-38f), weight * load(tiles[t].value_scales)));
+        }
+        units[i] = round_to_codes(weights + i * stride, stride, kMostCode, codes + i * stride).unit;
+    }
+    for (size_t first = 0, last; first < tiles.size(); first = last) {
+        const int64_t token = begin + static_cast<int64_t>(first) * kLanes;
+        last = std::min(tiles.size(), first + (kWholeTokens - token % kWholeTokens) / kLanes);
+        for (int64_t d = 0; d < model.head_size; d += kLanes) {
+            Ints sums[kCount];
+            for (Ints &sum : sums) sum = spread(int32_t{0});
+            for (size_t t = first; t < last; ++t)
+                for (int64_t j = 0; j < kLanes; j += 2) {
+                    __builtin_prefetch(ahead(tiles, t).values + j * model.head_size + 2 * d);
+                    const Pairs pairs = load_pairs(tiles[t].values + j * model.head_size + 2 * d);
+                    for (int i = 0; i < kCount; ++i) sums[i] = add_pairs(sums[i], pairs, load_word(codes + i * stride + t * kLanes + j));
+                }
+            for (int i = 0; i < kCount; ++i) {
+                const Floats sum = to_floats(sums[i]);
+                store(queries.out[i] + d, first ? load(queries.out[i] + d) + sum : sum);
+            }
+        }
+    }
+    for (int i = 0; i < kCount; ++i)
+        for (int64_t d = 0; d < model.head_size; d += kLanes)
+            store(queries.out[i] + d, load(queries.out[i] + d) * spread(units[i] / totals[i]));
+}
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace

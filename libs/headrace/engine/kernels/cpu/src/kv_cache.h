@@ -1,0 +1,112 @@
+// Keys and values in blocks of memory: where they are, and how they are written.
+//
+// Keys lie as [head][block size] and values as [block size][head], so that products with both go along the lanes. Codes of
+// 8 bits are multiplied two at a time: keys [head / 2][block size][2], values [block size / 2][head][2].
+
+#pragma once
+
+#include <cmath>
+
+#include "abi.h"
+#include "lanes.h"
+
+namespace headrace {
+inline namespace HEADRACE_ISA {
+
+inline int64_t element_size(int32_t storage) { return storage == kF32 ? 4 : storage == kBf16 || storage == kF16 ? 2 : 1; }
+
+// e4m3 numbers: shifted into place they are 2^120 too small, subnormals included.
+inline Floats load_fp8(const uint8_t *p) {
+    const Ints bits = load_u8(p);
+    const Floats value = as_floats(shift_left<20>(bits & spread(int32_t{0x7F}))) * spread(1.329227995784916e36f);
+    return as_floats(as_ints(value) | shift_left<24>(bits & spread(int32_t{0x80})));
+}
+
+template <int kStorage> inline Floats load_kv(const uint8_t *p) {
+    if constexpr (kStorage == kF32) return load(reinterpret_cast<const float *>(p));
+    if constexpr (kStorage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(p));
+    if constexpr (kStorage == kF16) return load_f16(reinterpret_cast<const uint16_t *>(p));
+    if constexpr (kStorage == kS8) return to_floats(load_s8(reinterpret_cast<const int8_t *>(p)));
+    if constexpr (kStorage == kFp8) return load_fp8(p);
+}
+
+inline uint16_t to_bf16(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
+    return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+// `value` is at most 448 in magnitude.
+inline uint8_t to_fp8(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    const uint32_t sign = bits >> 24 & 0x80;
+    const float small = std::fabs(value) * 7.52316384526264e-37f;  // 2^-120
+    std::memcpy(&bits, &small, 4);
+    return static_cast<uint8_t>(sign | (bits + 0x7FFFF + (bits >> 20 & 1)) >> 20);
+}
+
+// One number per token and head, such that the largest element becomes the largest code.
+inline float code_scale(const float *x, int64_t size, int32_t storage) {
+    float most = 0.0f;
+    for (int64_t d = 0; d < size; ++d) {
+        if (!(std::fabs(x[d]) <= most)) most = std::fabs(x[d]);
+    }
+    const float limit = storage == kS8 ? 127.0f : 448.0f;
+    return most > 1e-30f || most != most ? most / limit : 1.0f;
+}
+
+// Sixteen tokens in the cache, or what begins with one of them.
+struct Tile {
+    uint8_t *keys, *values;
+    float *key_scales, *value_scales;
+};
+
+// The keys and values of one sequence and KV head.
+struct Cache {
+    const Model &model;
+    const Layer &layer;
+    int64_t kv_head;
+    const int64_t *table;
+
+    // Where `token` and those that follow in its block are.
+    Tile tile(int64_t token) const {
+        const int64_t block = table[token / model.block_size] * model.block_bytes, index = token % model.block_size;
+        const int64_t first = kv_head * model.block_size, head = model.head_size, size = element_size(model.kv_storage);
+        const int64_t odd = model.kv_storage == kS8 ? index % 2 : 0, width = model.kv_storage == kS8 ? 2 : 1;
+        const int64_t scale = block + (first + index) * static_cast<int64_t>(sizeof(float));
+        return {layer.keys + block + (first * head + index * width) * size,
+                layer.values + block + (first * head + (index - odd) * head + odd) * size,
+                reinterpret_cast<float *>(layer.key_scales + scale), reinterpret_cast<float *>(layer.value_scales + scale)};
+    }
+
+    // Writes what `token` has.
+    void put(int64_t token, const float *key, const float *value) const {
+        const Tile at = tile(token);
+        const int64_t pair = model.kv_storage == kS8 ? 2 : 1;
+        write(at.keys, key, at.key_scales, [=, this](int64_t d) { return d / pair * pair * model.block_size + d % pair; });
+        write(at.values, value, at.value_scales, [=](int64_t d) { return d * pair; });
+    }
+
+  private:
+    // Element d goes `place(d)` elements after p.
+    template <typename Place> void write(uint8_t *p, const float *x, float *scale, const Place &place) const {
+        const int64_t size = model.head_size;
+        const int32_t storage = model.kv_storage;
+        if (storage == kF32) {
+            for (int64_t d = 0; d < size; ++d) reinterpret_cast<float *>(p)[place(d)] = x[d];
+        } else if (storage == kBf16) {
+            for (int64_t d = 0; d < size; ++d) reinterpret_cast<uint16_t *>(p)[place(d)] = to_bf16(x[d]);
+        } else {
+            const float unit = *scale = code_scale(x, size, storage);
+            for (int64_t d = 0; d < size; ++d) {
+                const float code = x[d] / unit;
+                p[place(d)] = storage == kS8 ? static_cast<uint8_t>(static_cast<int8_t>(std::nearbyint(code))) : to_fp8(code);
+            }
+        }
+    }
+};
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace

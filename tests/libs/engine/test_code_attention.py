@@ -1,0 +1,65 @@
+"""Attention in whole numbers, beyond the length at which sums of 32 bits would run over."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from engine_running import finish, request
+from safetensors.torch import load_file, save_file
+from tiny_models import make_family, make_prompts
+
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.kernels.cpu.library import load_kernels
+from headrace.engine.request import TokenLogprob
+from headrace.engine.text_engine import TextEngine
+
+pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+
+LENGTH = 1300
+"""More than two of the parts that are summed in whole numbers."""
+
+
+def scores(folder: Path, prompt: list[int], **settings: object) -> list[TokenLogprob]:
+    config = EngineConfig(kv_precision="int8", thread_count=1, block_count=LENGTH // 16 + 4, max_step_token_count=512)
+    engine = TextEngine.load(folder, replace(config, **settings))
+    engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=5))
+    (delta,) = finish(engine)["r"]
+    assert delta.prompt_logprobs is not None
+    return [each for each in delta.prompt_logprobs if each is not None]
+
+
+@pytest.mark.parametrize("block_size", [16, 32])
+def test_a_mean_of_equal_values_is_that_value(tmp_path: Path, block_size: int) -> None:
+    """All tokens are the same and all keys zero, so that every weight is the largest code, and some element of every
+    value too: the sums are as large as they can be, and yet the context must change nothing."""
+    make_family(tmp_path, "llama", max_position_embeddings=2048)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    for name in tensors:
+        if "k_proj" in name:
+            tensors[name].zero_()
+    save_file(tensors, path, {"format": "pt"})
+    first, *others = scores(tmp_path, [7] * LENGTH, block_size=block_size)
+    for index, other in enumerate(others):
+        assert other.logprob == pytest.approx(first.logprob, abs=2e-4), index
+
+
+@pytest.mark.parametrize("window", [None, 40, 700])
+def test_long_texts_are_scored_alike_in_any_chunks(tmp_path: Path, window: int | None) -> None:
+    """To the bit: parts that are summed in whole numbers do not begin where a chunk or a window does."""
+    make_family(tmp_path, "mistral", max_position_embeddings=2048, sliding_window=window)
+    (prompt,) = make_prompts((LENGTH,))
+    whole = scores(tmp_path, prompt)
+    assert scores(tmp_path, prompt, max_step_token_count=16) == whole
+    assert scores(tmp_path, prompt, max_step_token_count=208, block_size=32, block_count=LENGTH // 32 + 4) == whole
+
+
+@pytest.mark.parametrize("window", [None, 700])
+def test_long_texts_are_scored_as_with_exact_keys_and_values(tmp_path: Path, window: int | None) -> None:
+    make_family(tmp_path, "mistral", max_position_embeddings=2048, sliding_window=window)
+    (prompt,) = make_prompts((LENGTH,))
+    exact = scores(tmp_path, prompt, kv_precision="float32")
+    rounded = scores(tmp_path, prompt)
+    differences = [abs(one.logprob - other.logprob) for one, other in zip(rounded, exact, strict=True)]
+    assert 0 < max(differences) < 0.4
+    assert sum(differences) / len(differences) < 0.04
