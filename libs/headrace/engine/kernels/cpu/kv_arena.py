@@ -1,8 +1,8 @@
 """Keys and values of all blocks, in the layout of the kernels.
 
 A block is one piece of memory, with all its layers one after the other: for each KV head keys, then values, as
-`src/kv_cache.h` says, and where those are codes, their scales [kv heads, block size] fp32. So a block that is never used
-takes no memory, in huge pages neither.
+`src/kv_cache.h` says, and where those are codes, their scales [kv heads, block size] fp32. So a block that is never
+used takes no memory, in huge pages neither.
 """
 
 from dataclasses import dataclass
