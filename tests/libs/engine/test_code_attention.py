@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine_running import finish, request
+from engine_running import finish, request, run
 from safetensors.torch import load_file, save_file
 from tiny_models import make_family, make_prompts
 
@@ -12,6 +12,7 @@ from headrace.engine.engine_config import EngineConfig
 from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.request import TokenLogprob
 from headrace.engine.text_engine import TextEngine
+from headrace.errors.tree import InternalError
 
 pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
 
@@ -63,3 +64,19 @@ def test_long_texts_are_scored_as_with_exact_keys_and_values(tmp_path: Path, win
     differences = [abs(one.logprob - other.logprob) for one, other in zip(rounded, exact, strict=True)]
     assert 0 < max(differences) < 0.4
     assert sum(differences) / len(differences) < 0.04
+
+
+def test_a_token_that_is_not_a_number_is_not_hidden(tmp_path: Path) -> None:
+    """The query is a number, what it sees is not. Afterwards the blocks are as good as new."""
+    make_family(tmp_path, "llama", tie_word_embeddings=False)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    tensors["model.embed_tokens.weight"][13] = float("nan")
+    save_file(tensors, path, {"format": "pt"})
+    engine = TextEngine.load(tmp_path, EngineConfig(kv_precision="int8", thread_count=1, block_count=4))
+    good = request("good", range(20, 60), max_tokens=4, temperature=0)
+    expected = run(engine, good)
+    engine.add(request("bad", (5, 13, *range(20, 50)), max_tokens=4, temperature=0))
+    with pytest.raises(InternalError):
+        finish(engine)
+    assert run(engine, good) == expected

@@ -40,7 +40,7 @@ inline void score(const Model &model, const Queries &queries, const std::vector<
         Floats scale = spread(model.scale);
         if constexpr (kStorage == kFp8) scale = scale * load(tiles[t].key_scales);
         for (int i = 0; i < kCount; ++i) {
-            store(scores + i * stride + t * kLanes, queries.masked(i, sums[i] * scale, token));
+            store(scores + i * stride + t * kLanes, queries.masked(i, sums[i] * scale, token, -INFINITY));
         }
     }
 }

@@ -42,7 +42,7 @@ inline void score_codes(const Model &model, const Queries &queries, const std::v
         const Floats scale = spread(model.scale) * load(tiles[t].key_scales);
         for (int i = 0; i < kCount; ++i) {
             const Floats scaled = to_floats(sums[i]) * (spread(units[i]) * scale);
-            store(scores + i * stride + t * kLanes, queries.masked(i, scaled, token));
+            store(scores + i * stride + t * kLanes, queries.masked(i, scaled, token, -INFINITY));
         }
     }
 }
@@ -57,9 +57,9 @@ inline void weigh_codes(const Model &model, const Queries &queries, const std::v
     for (int i = 0; i < kCount; ++i) {
         for (size_t t = 0; t < tiles.size(); ++t) {
             float *part = weights + i * stride + t * kLanes;
-            const Floats weight = load(part);
+            const int64_t token = begin + static_cast<int64_t>(t) * kLanes;
             // Scales of tokens that are not seen may be anything.
-            store(part, where_at_least(weight, spread(1e-38f), weight * load(tiles[t].value_scales)));
+            store(part, queries.masked(i, load(part) * load(tiles[t].value_scales), token, 0.0f));
         }
         units[i] = round_to_codes(weights + i * stride, stride, kMostCode, codes + i * stride).unit;
     }

@@ -26,7 +26,6 @@ template <int kStorage> inline Floats load_kv(const uint8_t *p) {
     if constexpr (kStorage == kF32) return load(reinterpret_cast<const float *>(p));
     if constexpr (kStorage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(p));
     if constexpr (kStorage == kF16) return load_f16(reinterpret_cast<const uint16_t *>(p));
-    if constexpr (kStorage == kS8) return to_floats(load_s8(reinterpret_cast<const int8_t *>(p)));
     if constexpr (kStorage == kFp8) return load_fp8(p);
 }
 

@@ -18,13 +18,13 @@ struct Queries {
     int64_t first[kQueries];      // The first token that each sees, and
     int64_t last[kQueries];       // the last one
 
-    // `scores` of query i for sixteen tokens from `token` on, without those that it does not see.
-    Floats masked(int i, Floats scores, int64_t token) const {
-        if (token >= first[i] && token + kLanes - 1 <= last[i]) return scores;
+    // What query i has for sixteen tokens from `token` on, with `unseen` for those that it does not see.
+    Floats masked(int i, Floats values, int64_t token, float unseen) const {
+        if (token >= first[i] && token + kLanes - 1 <= last[i]) return values;
         float v[kLanes];
-        store(v, scores);
+        store(v, values);
         for (int lane = 0; lane < kLanes; ++lane)
-            if (token + lane < first[i] || token + lane > last[i]) v[lane] = -INFINITY;
+            if (token + lane < first[i] || token + lane > last[i]) v[lane] = unseen;
         return load(v);
     }
 };
