@@ -109,7 +109,7 @@ def test_feed_forward_blocks_that_are_fused_for_several_threads_do_not_tell_comp
 
 def test_prompts_that_repeat_themselves_are_guessed_right_under_an_adapter(folder: Path) -> None:
     prompt = PROMPTS[1] * 3
-    requests = [request(name, prompt, name, max_tokens=40, temperature=0.0, logprob_count=0) for name in NAMES]
+    requests = [request(name, prompt, name, max_tokens=80, temperature=0.0, logprob_count=0) for name in NAMES]
     expected = alone(folder, requests)
     engine = load(folder, speculation="on")
     assert_same(staggered(engine, requests, 0), expected, "guesses")
