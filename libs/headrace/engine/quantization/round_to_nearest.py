@@ -6,6 +6,9 @@ from torch import Tensor
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
 MIN_SCALE = 1e-8
+ROWS = 4096
+"""At a time: what comes in between takes several times the memory of the weight, which may have a row for each of a
+hundred thousand tokens."""
 
 
 def choose_grid(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> tuple[Tensor, Tensor]:
@@ -33,7 +36,13 @@ def round_to_grid(weight: Tensor, scales: Tensor, zeros: Tensor, bits: int) -> T
 
 def quantize(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> QuantizedMatrix:
     """Quantises `weight` [out, in], whose input size is a multiple of `group_size`."""
-    weight = weight.float()
+    parts = [_quantize_rows(rows.float(), bits, group_size, symmetric) for rows in torch.split(weight, ROWS)]
+    codes, scales, zeros = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+    return QuantizedMatrix(codes, scales, zeros, bits, group_size)
+
+
+def _quantize_rows(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Codes, scales and zeros, see QuantizedMatrix."""
     scales, zeros = choose_grid(weight, bits, group_size, symmetric)
     codes = round_to_grid(weight, scales.repeat_interleave(group_size, 1), zeros.repeat_interleave(group_size, 1), bits)
-    return QuantizedMatrix(codes, scales, zeros.to(torch.uint8), bits, group_size)
+    return codes, scales, zeros.to(torch.uint8)

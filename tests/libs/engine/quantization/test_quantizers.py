@@ -104,3 +104,13 @@ def test_weights_without_range_stay_finite(make: Callable[[], Tensor]) -> None:
         matrix = round_to_nearest.quantize(make(), 4, GROUP, symmetric)
         assert torch.isfinite(matrix.dequantize()).all()
         assert matrix.dequantize().abs().max().item() < 1e-3
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_rows_are_rounded_alike_in_any_number_of_parts(symmetric: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = torch.randn(20, 64, generator=torch.Generator().manual_seed(1)).bfloat16()
+    whole = round_to_nearest.quantize(weight, 4, 32, symmetric)
+    monkeypatch.setattr(round_to_nearest, "ROWS", 7)
+    parts = round_to_nearest.quantize(weight, 4, 32, symmetric)
+    for name in ("codes", "scales", "zeros"):
+        assert torch.equal(getattr(parts, name), getattr(whole, name))
