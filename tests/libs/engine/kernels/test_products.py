@@ -85,7 +85,7 @@ def test_bits_depend_on_nothing_but_the_row(kind: str, exact: bool) -> None:
         for threads in (1, 3):
             context = KernelContext(threads, instructions)
             assert torch.equal(product(context, packed, inputs, exact=exact), whole), (instructions, threads)
-            for rows in (1, 2, 3, 4, 5, 8, 9, 16, 31, 64, 65):
+            for rows in range(1, 66):
                 assert torch.equal(product(context, packed, inputs[:rows], exact=exact), whole[:rows]), (
                     instructions,
                     rows,
