@@ -1,6 +1,5 @@
 """The engine that makes embeddings with a decoder: the hidden state of an input's last token, as Qwen3-Embedding's."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,11 +20,12 @@ from headrace.engine.loader.weight_record import WeightRecord
 from headrace.engine.loader.weights import Weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
+from headrace.engine.operators.choose_operators import choose_operators
 from headrace.engine.placement import ROUNDED_BITS, choose_max_len, describe_precision
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams
 from headrace.engine.sequence import Sequence
 from headrace.engine.step_plan import Sample, StepPlan
-from headrace.engine.torch_placement import build_cache, choose_device, choose_precision
+from headrace.engine.torch_placement import build_attention, choose_device, choose_precision, settle_threads
 from headrace.errors.tree import Unsupported
 
 _ONE_TOKEN = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
@@ -47,34 +47,35 @@ class DecoderEmbeddingEngine:
     @classmethod
     def load(cls, folder: Path, config: EngineConfig) -> "DecoderEmbeddingEngine":
         """Loads a Hugging Face model folder. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-        torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
         settings = read_sentence_settings(folder)
         _refuse_what_is_not_there(folder, settings)
         model_config = read_model_config(folder)
         device = choose_device(config)
         dtype = choose_precision(config, model_config, device)
         max_len = choose_max_len(config, model_config)
+        operators = choose_operators(device, config.thread_count)
+        settle_threads(config, operators)
         with torch.inference_mode():
             files = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
             weights = WeightRecord(HeadlessWeights(files))
-            model = Decoder(model_config, max_len, weights, dtype, device, has_head=False)
-            cache = build_cache(config, model_config, max_len, dtype, device)
+            model = Decoder(model_config, weights, operators, dtype, device, has_head=False)
+            attention = build_attention(config, model_config, model, operators, max_len, dtype, device)
         spec = EngineSpec(
             architecture=model_config.architecture,
             vocab_size=model_config.vocab_size,
-            max_model_len=min(max_len, settings.max_len or max_len, cache.zero_block * config.block_size),
+            max_model_len=min(max_len, settings.max_len or max_len, attention.block_count * config.block_size),
             max_running_count=config.max_running_count,
             max_step_token_count=config.max_step_token_count,
             block_size=config.block_size,
-            block_count=cache.zero_block,
+            block_count=attention.block_count,
             eos_token_ids=model_config.eos_token_ids,
             device=str(device),
             precision=describe_precision(config, model_config, dtype),
             parameter_count=model.parameter_count,
             embedding_size=model_config.hidden_size,
-            memory=HeldMemory(weights.byte_count, cache.byte_count),
+            memory=HeldMemory(weights.byte_count, attention.byte_count),
         )
-        runner = ModelRunner(model, cache, model_config.head_count, model_config.kv_head_count, device)
+        runner = ModelRunner(model, attention, operators, device)
         engine = cls(spec, runner, normalizes=settings.normalizes, prefix_cache=config.prefix_cache)
         engine._spec = replace(spec, fingerprint=fingerprint_of(engine))
         return engine
@@ -121,8 +122,9 @@ class DecoderEmbeddingEngine:
     def _compute(self, plan: StepPlan) -> None:
         """Runs the plan. Whoever's last token was in it has ended."""
         states = self._runner.run(plan)
-        for chunk, hidden in zip(states.sampling, states.values, strict=True):
+        for chunk, state in zip(states.sampling, states.values, strict=True):
             sequence = chunk.sequence
+            hidden = torch.as_tensor(state)
             vector = normalized(hidden) if self._normalizes else hidden
             if not bool(torch.isfinite(vector).all()):
                 self._forget(sequence)

@@ -1,6 +1,5 @@
 """The engine that makes embeddings with an encoder: whole inputs in, one vector each out."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +17,10 @@ from headrace.engine.loader.sentence_transformer import SentenceSettings, read_s
 from headrace.engine.loader.weights import Weights
 from headrace.engine.models.encoder import Encoder
 from headrace.engine.models.encoder_config import EncoderConfig
+from headrace.engine.operators.choose_operators import choose_encoder_operators
 from headrace.engine.placement import ROUNDED_BITS, choose_max_len, describe_precision
 from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats
-from headrace.engine.torch_placement import choose_device, choose_precision
+from headrace.engine.torch_placement import choose_device, choose_precision, settle_threads
 from headrace.errors.tree import InvalidRequest
 
 
@@ -48,15 +48,16 @@ class EncoderEngine:
 
         Raises InvalidCheckpoint, Unsupported or ConfigError.
         """
-        torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
         settings = read_sentence_settings(folder)
         model_config = _within(read_encoder_config(folder), settings.max_len)
         device = choose_device(config)
         dtype = choose_precision(config, model_config, device)
         max_len = choose_max_len(config, model_config)
+        operators = choose_encoder_operators(device, config.thread_count)
+        settle_threads(config, operators)
         with torch.inference_mode():
             weights = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
-            encoder = Encoder(model_config, weights, dtype, device)
+            encoder = Encoder(model_config, weights, operators, dtype, device)
         spec = EngineSpec(
             architecture=model_config.architecture,
             vocab_size=model_config.vocab_size,

@@ -11,7 +11,7 @@ from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.structures import Step
 from headrace.engine.models.fused_decoder import FusedDecoder
 from headrace.engine.sampling.kernel_sampler import KernelSampler
-from headrace.engine.sequence import make_block_table
+from headrace.engine.step_arrays import StepArrays
 from headrace.engine.step_logits import LogitRows, StepLogits
 from headrace.engine.step_plan import StepPlan
 
@@ -31,18 +31,13 @@ class FusedRunner:
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks, writes their KV and returns the logits that the plan wants, until the next call."""
         wanted = LogitRows.of(plan.chunks)
-        token_ids: list[int] = []
-        spans: list[int] = []
-        tables = make_block_table()
-        for chunk in plan.chunks:
-            spans += (len(token_ids), chunk.token_count, chunk.start, len(tables))
-            token_ids += chunk.token_ids
-            tables += chunk.sequence.block_table
+        arrays = StepArrays.of(plan.chunks)
         logits = self._logits(len(wanted.rows))
-        arrays = (array("q", token_ids), tables, array("q", spans), array("q", wanted.rows))
-        inputs = (values.buffer_info()[0] for values in arrays)
-        step = Step(*inputs, address(logits), None, len(token_ids), len(plan.chunks), len(logits))
-        self._decoder.run(step, self._context, self._kernels.for_rows(len(token_ids)))
+        logit_rows = array("q", wanted.rows)
+        inputs = (values.buffer_info()[0] for values in (arrays.token_ids, arrays.tables, arrays.spans, logit_rows))
+        row_count = len(arrays.token_ids)
+        step = Step(*inputs, address(logits), None, row_count, arrays.span_count, len(logits))
+        self._decoder.run(step, self._context, self._kernels.for_rows(row_count))
         return wanted.filled(logits)
 
     def clear(self, blocks: list[int]) -> None:

@@ -1,6 +1,5 @@
 """Loads a decoder that runs through torch, on any device."""
 
-import os
 from pathlib import Path
 
 import torch
@@ -14,8 +13,9 @@ from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
 from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.operators.choose_operators import choose_operators
 from headrace.engine.placement import ROUNDED_BITS, describe_precision
-from headrace.engine.torch_placement import build_cache, choose_device, choose_precision
+from headrace.engine.torch_placement import build_attention, choose_device, choose_precision, settle_threads
 from headrace.errors.tree import ConfigError
 
 
@@ -29,13 +29,14 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
             f"kv_precision is {config.kv_precision!r}, but only the fused kernels hold keys and values in another type "
             f"than they compute with, and they cannot run this model: {reason}; use auto, which is {computed} here."
         )
-    torch.set_num_threads(config.thread_count or max(1, len(os.sched_getaffinity(0)) - 1))
+    operators = choose_operators(device, config.thread_count)
+    settle_threads(config, operators)
     with torch.inference_mode():
         weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or "")))
-        decoder = Decoder(model, max_len, weights, dtype, device)
-        adapters = AdapterSet.load(config.adapters, model, dtype, device) if config.adapters else None
-        cache = build_cache(config, model, max_len, dtype, device)
-    runner = ModelRunner(decoder, cache, model.head_count, model.kv_head_count, device, adapters)
+        decoder = Decoder(model, weights, operators, dtype, device)
+        adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
+        attention = build_attention(config, model, decoder, operators, max_len, dtype, device)
+    runner = ModelRunner(decoder, attention, operators, device, adapters)
     precision = describe_precision(config, model, dtype)
-    memory = HeldMemory(weights.byte_count, cache.byte_count)
-    return LoadedModel(runner, cache.zero_block, decoder.parameter_count, str(device), precision, memory)
+    memory = HeldMemory(weights.byte_count, attention.byte_count)
+    return LoadedModel(runner, attention.block_count, decoder.parameter_count, str(device), precision, memory)

@@ -1,15 +1,28 @@
 """Settles where a model that runs through torch runs and how much it may hold, from the settings and the checkpoint."""
 
+import os
+
 import torch
 
-from headrace.engine.attention.gather import KEY_TILE
+from headrace.engine.attention.gathered_attention import KEY_TILE, GatheredAttention
+from headrace.engine.attention.kernel_attention import KernelPagedAttention
 from headrace.engine.attention.kv_cache import KvCache
+from headrace.engine.attention.paged_attention import PagedAttention
+from headrace.engine.attention.token_attention import TokenAttention
 from headrace.engine.engine_config import EngineConfig
+from headrace.engine.kernels.cpu.kv_arena import KvArena, KvShape
+from headrace.engine.kernels.cpu.storage import Storage
+from headrace.engine.models.decoder import Decoder
 from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.operators.kernel_operators import KernelOperators
+from headrace.engine.operators.operators import Operators
+from headrace.engine.operators.single_row_operators import SingleRowOperators
 from headrace.engine.placement import ROUNDED_BITS, CheckpointFacts, choose_block_count, host_kv_bytes
 from headrace.errors.tree import ConfigError
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+KV_STORAGE = {torch.float32: Storage.F32, torch.bfloat16: Storage.BF16, torch.float16: Storage.F16}
+LANES = 16
 GPU_KV_SHARE = 0.8
 """Of the memory that is free once the weights are loaded."""
 
@@ -35,17 +48,44 @@ def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch
     return PRECISIONS[name]
 
 
-def build_cache(
-    config: EngineConfig, model: DecoderConfig, max_len: int, dtype: torch.dtype, device: torch.device
-) -> KvCache:
-    """A KV cache of as many blocks as are wanted and fit. Raises ConfigError for a block size that does not suit."""
-    if KEY_TILE % config.block_size:
-        raise ConfigError(f"block_size is {config.block_size}: it must divide {KEY_TILE}.")
+def settle_threads(config: EngineConfig, operators: Operators) -> None:
+    """Says how many threads torch has, for the whole process. Beside the kernels' own they would only be in the way;
+    without those, one core is left over: torch's threads all wait for one that another process holds up."""
+    usual = max(1, len(os.sched_getaffinity(0)) - 1)
+    torch.set_num_threads(1 if isinstance(operators, KernelOperators) else config.thread_count or usual)
+
+
+def build_attention(
+    config: EngineConfig,
+    model: DecoderConfig,
+    decoder: Decoder,
+    operators: Operators,
+    max_len: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> PagedAttention:
+    """Attention over a KV cache of as many blocks as are wanted and fit, for contexts of up to `max_len` tokens. Raises
+    ConfigError for a block size that does not suit."""
     block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
     block_count = choose_block_count(config, max_len, block_bytes, _kv_bytes(config, device))
-    return KvCache(
+    heads, layers = decoder.heads, decoder.attentions(max_len)
+    if isinstance(operators, KernelOperators):
+        _check_block_size(config, config.block_size % LANES, f"be a multiple of {LANES}")
+        shape = (model.layer_count, model.kv_head_count, model.head_size, config.block_size)
+        arena = KvArena(KvShape(*shape, KV_STORAGE[dtype]), block_count)
+        return KernelPagedAttention(operators.context, heads, layers, arena)
+    _check_block_size(config, KEY_TILE % config.block_size, f"divide {KEY_TILE}")
+    cache = KvCache(
         model.layer_count, block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device
     )
+    if isinstance(operators, SingleRowOperators):
+        return TokenAttention(heads, layers, cache)
+    return GatheredAttention(heads, layers, cache, device)
+
+
+def _check_block_size(config: EngineConfig, remainder: int, rule: str) -> None:
+    if remainder:
+        raise ConfigError(f"block_size is {config.block_size}: it must {rule}.")
 
 
 def _kv_bytes(config: EngineConfig, device: torch.device) -> int:

@@ -13,8 +13,16 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(params=["auto", "torch"])
-def each_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs a test through the fused kernels, where they can run its model, and through torch."""
+def each_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test through the fused kernels, where they can run its model, and operation by operation. On demand also as
+    on a machine without kernels (rows), and as on a GPU (device)."""
     import engine_running
 
-    monkeypatch.setitem(engine_running.DEFAULTS, "kernels", request.param)
+    kernels: str = request.param
+    if kernels == "rows":
+        engine_running.without_kernels(monkeypatch)
+    elif kernels == "device":
+        engine_running.as_on_a_gpu(monkeypatch)
+    else:
+        monkeypatch.setitem(engine_running.DEFAULTS, "kernels", kernels)
+    return kernels

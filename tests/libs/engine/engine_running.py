@@ -2,11 +2,33 @@
 
 from collections.abc import Iterable
 
+import pytest
+
+from headrace.engine import decoder_embedding_engine, load_torch
 from headrace.engine.engine import Engine
+from headrace.engine.evaluation import sequence_model
+from headrace.engine.kernels.cpu import packing
+from headrace.engine.models import fused_decoder
+from headrace.engine.operators import choose_operators
+from headrace.engine.operators.torch_operators import TorchOperators
 from headrace.engine.request import Delta, EngineRequest, SamplingParams
 
 DEFAULTS: dict[str, object] = {}
 """Settings of the engine that a test runs under: see `each_kernel`."""
+
+
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where there was no compiler when Headrace was installed."""
+    monkeypatch.setattr(packing, "load_kernels", lambda: None)
+    for module in (choose_operators, fused_decoder):
+        monkeypatch.setattr(module, "choose_instructions", lambda: None)
+
+
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operations and the attention that GPUs have, on the CPU."""
+    monkeypatch.setitem(DEFAULTS, "kernels", "torch")
+    for module in (load_torch, decoder_embedding_engine, sequence_model):
+        monkeypatch.setattr(module, "choose_operators", lambda *_: TorchOperators())
 
 
 def request(request_id: str, prompt: Iterable[int], output: tuple[int, ...] = (), **sampling: object) -> EngineRequest:

@@ -84,8 +84,7 @@ def test_the_kv_cache_takes_its_share_of_what_is_free_and_no_more_than_it_needs(
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
 def test_an_engine_says_what_it_holds(kernels: str) -> None:
     memory = TextEngine.load(CHECKPOINT, EngineConfig(kernels=kernels, block_count=10)).spec.memory
-    spare = kernels == "torch"
-    assert memory.kv_bytes == (10 + spare) * 2 * 5 * 4 * 32 * 16 * 4
+    assert memory.kv_bytes == 10 * 2 * 5 * 4 * 32 * 16 * 4
     assert memory.weight_bytes > (CHECKPOINT / "model.safetensors").stat().st_size
 
 

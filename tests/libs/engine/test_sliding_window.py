@@ -4,7 +4,6 @@ import math
 from pathlib import Path
 
 import pytest
-import torch
 from engine_running import DEFAULTS, finish, request, run, tokens
 from tiny_models import WINDOW, make_family, make_prompts
 
@@ -32,18 +31,13 @@ def load(folder: Path, **settings: object) -> TextEngine:
 
 
 def poison_free_blocks(engine: TextEngine) -> None:
-    """Overwrites what nobody holds, so that whoever saw any of it would compute something else. Through torch with
-    numbers: there, what a block held before is multiplied by zero."""
+    """Overwrites what nobody holds, so that whoever saw any of it would compute something else."""
     held = {block for each in engine._batcher._sequences.values() for block in each.held_blocks}
     free = [block for block in range(engine.spec.block_count) if block not in held]
     runner = engine._runner
-    with torch.inference_mode():
-        if hasattr(runner, "_arena"):
-            # No numbers in fp32, with all bits set.
-            runner._arena._memory[free] = 0xFF
-        else:
-            for layer in runner._cache.layers:
-                layer.states[:, :, free] = 1e4
+    arena = runner._arena if hasattr(runner, "_arena") else runner._attention._arena
+    # No numbers in fp32, with all bits set.
+    arena._memory[free] = 0xFF
 
 
 def test_a_long_stream_fits_a_small_pool_and_reads_only_its_window(folder: Path) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_running import DEFAULTS, finish, request, run, tokens
+from engine_running import DEFAULTS, as_on_a_gpu, finish, request, run, tokens
 from safetensors.torch import load_file, save_file
 from tiny_models import SHAPES, VOCAB_SIZE, continue_greedily, make_oracle, make_prompts
 from transformers import LlamaForCausalLM
 
-from headrace.engine import model_runner
+from headrace.engine.attention import gathered_attention
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import FinishReason
+from headrace.engine.request import Delta, FinishReason
 from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import ConfigError, InternalError, InvalidRequest
 
@@ -110,19 +110,22 @@ def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sample
 
 
 def test_long_contexts_do_not_depend_on_how_they_are_cut(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several key tiles: in one chunk, in many, and with the scores of a chunk computed in parts."""
+    """In one chunk, in many, and where attention goes through torch, with the scores of a chunk computed in parts."""
     (prompt,) = make_prompts((300,), seed=2)
     each = request("r", prompt, max_tokens=90, temperature=0.0, logprob_count=0, prompt_logprob_count=0)
 
-    def finish_with(budget: int) -> object:
+    def finish_with(budget: int) -> dict[str, list[Delta]]:
         engine = load(folder, max_step_token_count=budget)
         engine.add(each)
         return finish(engine)
 
     expected = finish_with(512)
     assert finish_with(48) == expected
-    monkeypatch.setattr(model_runner, "MAX_SCORE_COUNT", 20_000)
-    assert finish_with(512) == expected
+    as_on_a_gpu(monkeypatch)
+    whole = finish_with(512)["r"]
+    monkeypatch.setattr(gathered_attention, "MAX_SCORE_COUNT", 20_000)
+    parts = finish_with(512)["r"]
+    assert tokens(parts) == tokens(whole) == tokens(expected["r"])
 
 
 def test_bfloat16_runs(folder: Path) -> None:

@@ -19,8 +19,3 @@ class Adapter:
     name: str
     layers: tuple[LayerUpdates, ...]
     """One for each layer of the base model."""
-
-    @property
-    def changes_mlp(self) -> bool:
-        """It adds to the feed-forward block of at least one layer."""
-        return any("gate_up" in layer or "down" in layer for layer in self.layers)

@@ -10,6 +10,7 @@ from headrace.engine.adapters.adapter import Adapter
 from headrace.engine.adapters.peft_reader import read_adapter
 from headrace.engine.adapters.step_adapters import AdapterRows, StepAdapters
 from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.operators.operators import Operators
 from headrace.engine.step_plan import Chunk
 
 
@@ -22,10 +23,17 @@ class AdapterSet:
 
     @classmethod
     def load(
-        cls, folders: Mapping[str, Path], model: DecoderConfig, dtype: torch.dtype, device: torch.device
+        cls,
+        folders: Mapping[str, Path],
+        model: DecoderConfig,
+        operators: Operators,
+        dtype: torch.dtype,
+        device: torch.device,
     ) -> "AdapterSet":
         """Reads the folder of each name. Raises InvalidCheckpoint or Unsupported."""
-        adapters = {name: read_adapter(name, folder, model, dtype, device) for name, folder in folders.items()}
+        adapters = {
+            name: read_adapter(name, folder, model, operators, dtype, device) for name, folder in folders.items()
+        }
         return cls(adapters, device)
 
     def rows_of(self, chunks: Iterable[Chunk]) -> StepAdapters | None:
@@ -35,23 +43,12 @@ class AdapterSet:
         for chunk in chunks:
             rows.setdefault(chunk.sequence.request.adapter, []).extend(range(first, first + chunk.token_count))
             first += chunk.token_count
-        return self._grouped(rows) if rows.keys() - {""} else None
-
-    def _grouped(self, rows: dict[str, list[int]]) -> StepAdapters:
-        groups: list[AdapterRows] = []
-        mlp_groups: list[AdapterRows] = []
-        mlp_rows: list[int] = []
-        other_rows = rows.pop("", [])
-        for name, chosen in rows.items():
-            adapter = self._adapters[name]
-            groups.append(AdapterRows(adapter, self._tensor(chosen)))
-            if adapter.changes_mlp:
-                places = range(len(mlp_rows), len(mlp_rows) + len(chosen))
-                mlp_groups.append(AdapterRows(adapter, self._tensor(places)))
-                mlp_rows += chosen
-            else:
-                other_rows += chosen
-        return StepAdapters(tuple(groups), tuple(mlp_groups), self._tensor(mlp_rows), self._tensor(other_rows))
+        rows.pop("", None)
+        if not rows:
+            return None
+        return StepAdapters(
+            tuple(AdapterRows(self._adapters[name], self._tensor(chosen)) for name, chosen in rows.items())
+        )
 
     def _tensor(self, values: Iterable[int]) -> Tensor:
         return torch.tensor(list(values), dtype=torch.int64, device=self._device)

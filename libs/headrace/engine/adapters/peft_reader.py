@@ -14,10 +14,13 @@ from headrace.engine.adapters.lora_config import CONFIG_FILE, WEIGHTS_FILE, Lora
 from headrace.engine.adapters.target_modules import TargetModule, target_modules
 from headrace.engine.layers.low_rank import LowRankUpdate
 from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.operators.operators import Operators
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 
-def read_adapter(name: str, folder: Path, model: DecoderConfig, dtype: torch.dtype, device: torch.device) -> Adapter:
+def read_adapter(
+    name: str, folder: Path, model: DecoderConfig, operators: Operators, dtype: torch.dtype, device: torch.device
+) -> Adapter:
     """An adapter for `model`, whose weights may be quantised: its own are in `dtype`.
 
     Raises InvalidCheckpoint where files are missing, malformed or made for another model, Unsupported where the
@@ -31,7 +34,7 @@ def read_adapter(name: str, folder: Path, model: DecoderConfig, dtype: torch.dty
         parts[target.layer, target.product].append(_read_part(file, config, module, target, dtype))
     layers = tuple(LayerUpdates() for _ in range(model.layer_count))
     for (layer, product), found in parts.items():
-        layers[layer][product] = _joined(found, device)
+        layers[layer][product] = _joined(found, operators, device)
     return Adapter(name, layers)
 
 
@@ -46,7 +49,7 @@ class _Part:
     """scale * B [out, rank]."""
 
 
-def _joined(parts: Sequence[_Part], device: torch.device) -> LowRankUpdate:
+def _joined(parts: Sequence[_Part], operators: Operators, device: torch.device) -> LowRankUpdate:
     """Modules that are computed as one product are adapted by one: A's one below the other, B's along a diagonal.
 
     A call more costs more than the zeros between.
@@ -58,7 +61,7 @@ def _joined(parts: Sequence[_Part], device: torch.device) -> LowRankUpdate:
         end = start + len(part.first)
         second[part.target.columns, start:end] = part.second
         start = end
-    return LowRankUpdate.build(first.to(device), second.to(device))
+    return LowRankUpdate(operators.linear(first.to(device)), operators.linear(second.to(device)))
 
 
 def _find_targets(

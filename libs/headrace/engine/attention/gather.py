@@ -1,9 +1,4 @@
-"""Attention by gathering each sequence's blocks into one tensor and two batched products.
-
-The arithmetic of a query does not depend on its company, on the length of the padding, or on where chunks of the
-prompt began: products have at least ROW_TILE rows, and values are summed in tiles of KEY_TILE keys in order, to
-which masked keys add exact zeros. For the same reason, whole tiles before a sliding window may be left out.
-"""
+"""Attention by gathering each sequence's blocks into one tensor and two batched products, on any device."""
 
 from dataclasses import dataclass
 
@@ -11,10 +6,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.attention.kv_cache import KvLayer
-from headrace.engine.layers.linear import ROW_TILE
-
-KEY_TILE = 128
-"""Keys per product with values. Key counts are padded to a multiple of it."""
+from headrace.engine.attention.scoring import Scoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +17,10 @@ class AttentionGroup:
     """Their tokens among those of the step."""
     sequence_count: int
     block_rows: Tensor
-    """See `KvCache.block_rows`. Each sequence has the same number of blocks, a multiple of KEY_TILE tokens. They
-    begin with the tile in which the first key lies that any of its queries sees."""
+    """See `KvCache.block_rows`. Each sequence has the same number of blocks. They begin with the one in which the first
+    key lies that any of its queries sees."""
     mask: Tensor
     """0 or -inf, to be added to the scores: [sequences x kv heads or 1, query rows or 1, keys]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scoring:
-    """How queries and keys become scores."""
-
-    scale: float
-    """What their products are multiplied by."""
-    soft_cap: float | None = None
-    """Scores s become cap * tanh(s / cap), as in Gemma 2."""
-
-    def __call__(self, queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
-        """[batch, queries, head] and [batch, keys, head] to [batch, queries, keys]."""
-        if self.soft_cap is None:
-            return torch.baddbmm(mask, queries, keys.transpose(1, 2), alpha=self.scale)
-        scores = torch.bmm(queries, keys.transpose(1, 2)).mul_(self.scale / self.soft_cap)
-        return scores.tanh_().mul_(self.soft_cap).add_(mask)
 
 
 def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup], scoring: Scoring) -> Tensor:
@@ -73,21 +48,5 @@ def _attend_group(queries: Tensor, layer: KvLayer, group: AttentionGroup, scorin
 
 
 def _weigh(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scoring: Scoring) -> Tensor:
-    """Softmax attention [batch, rows, head]: scores in one product, values tile by tile."""
-    weights = torch.softmax(scoring(_fill_tile(queries), keys, mask), dim=-1)
-    if keys.shape[1] == KEY_TILE:
-        return torch.bmm(weights, values)[:, : queries.shape[1]]
-    tiles = zip(torch.split(weights, KEY_TILE, dim=2), torch.split(values, KEY_TILE, dim=1), strict=True)
-    outputs = torch.bmm(*next(tiles))
-    for tile_weights, tile_values in tiles:
-        outputs.baddbmm_(tile_weights, tile_values)
-    return outputs[:, : queries.shape[1]]
-
-
-def _fill_tile(queries: Tensor) -> Tensor:
-    """Repeats the first row until the row count is a multiple of ROW_TILE."""
-    batch, row_count, head_size = queries.shape
-    missing = -row_count % ROW_TILE
-    if not missing:
-        return queries
-    return torch.cat((queries, queries[:, :1].expand(batch, missing, head_size)), dim=1)
+    """Softmax attention [batch, rows, head]."""
+    return torch.bmm(torch.softmax(scoring(queries, keys, mask), dim=-1), values)

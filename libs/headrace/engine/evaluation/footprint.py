@@ -11,6 +11,7 @@ from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.loader.weight_record import GRID_BYTES, WeightRecord
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.decoder_reader import DecoderReader
+from headrace.engine.operators.torch_operators import TorchOperators
 from headrace.engine.placement import ROUNDED_BITS
 from headrace.engine.quantization.loaded_weight import GROUP_SIZES, HEAD_BITS
 from headrace.engine.quantization.scheme import QuantizationScheme
@@ -70,10 +71,11 @@ class _Packing:
 def _read_shapes(config: DecoderConfig) -> WeightRecord:
     """What the decoder would read, in fp32."""
     record = WeightRecord(_Shapes())
-    reader = DecoderReader(config, record, torch.float32, META)
+    reader = DecoderReader(config, record, TorchOperators(), torch.float32, META)
     embedding = reader.embedding()
     for index in range(config.layer_count):
         reader.layer(index)
+        reader.head_norms(index)
     reader.norm("model.norm")
     reader.head(embedding)
     return record

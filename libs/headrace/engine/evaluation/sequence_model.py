@@ -13,8 +13,9 @@ from headrace.engine.loader.weight_source import open_weights
 from headrace.engine.model_runner import ModelRunner
 from headrace.engine.models.decoder import Decoder
 from headrace.engine.models.decoder_config import DecoderConfig
+from headrace.engine.operators.choose_operators import choose_operators
 from headrace.engine.placement import ROUNDED_BITS, choose_max_len, describe_precision
-from headrace.engine.torch_placement import build_cache, choose_device, choose_precision
+from headrace.engine.torch_placement import build_attention, choose_device, choose_precision
 
 
 class SequenceModel:
@@ -42,12 +43,13 @@ class SequenceModel:
         torch_device = choose_device(settings)
         dtype = choose_precision(settings, model_config, torch_device)
         max_len = choose_max_len(settings, model_config)
+        operators = choose_operators(torch_device)
         with torch.inference_mode():
             weights = open_weights(source, model_config.quantization, ROUNDED_BITS.get(precision or ""))
             record = WeightRecord(weights)
-            decoder = Decoder(model_config, max_len, record, dtype, torch_device)
-            cache = build_cache(settings, model_config, max_len, dtype, torch_device)
-        runner = ModelRunner(decoder, cache, model_config.head_count, model_config.kv_head_count, torch_device)
+            decoder = Decoder(model_config, record, operators, dtype, torch_device)
+            attention = build_attention(settings, model_config, decoder, operators, max_len, dtype, torch_device)
+        runner = ModelRunner(decoder, attention, operators, torch_device)
         model = cls(model_config, decoder, record, runner)
         model.precision = describe_precision(settings, model_config, dtype)
         return model
@@ -55,5 +57,4 @@ class SequenceModel:
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
         """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
-        logits: Tensor = run_whole(self._runner, token_ids)
-        return logits
+        return torch.as_tensor(run_whole(self._runner, token_ids))

@@ -1,5 +1,5 @@
-"""Between the two products of a gated feed-forward block."""
+"""The function between the products of a feed-forward block."""
 
 from typing import Literal
 
-Activation = Literal["silu", "gelu_tanh"]
+Activation = Literal["silu", "gelu", "gelu_tanh", "relu"]

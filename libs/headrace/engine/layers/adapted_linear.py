@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from headrace.engine.layers.linear import Linear
@@ -35,17 +34,3 @@ class AdaptedLinear:
         for group in self.row_updates:
             outputs.index_add_(0, group.rows, group.update(inputs.index_select(0, group.rows)))
         return outputs
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedLinear:
-    """Two products of the same inputs, side by side."""
-
-    first: Linear
-    second: Linear
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        return torch.cat([self.first(inputs), self.second(inputs)], dim=-1)
-
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self(inputs).add_(residual)

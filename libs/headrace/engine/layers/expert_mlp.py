@@ -1,5 +1,6 @@
 """A sparse mixture of gated feed-forward blocks (Shazeer et al., 2017), as in Mixtral and Qwen3-MoE."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -21,11 +22,12 @@ class ExpertMlp:
     """hidden to one score per expert."""
     experts: list[GatedMlp]
     chosen_count: int
-    normalizes_weights: bool
+    route: Callable[[Tensor], tuple[Tensor, Tensor]]
+    """The router's scores to the shares and the indices of the chosen experts, both [rows, chosen]."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """[rows, hidden] to the same shape."""
-        weights, chosen = self._route(inputs)
+        weights, chosen = self.route(self.router(inputs))
         outputs = torch.zeros_like(inputs)
         for expert, places in self._group_by_expert(chosen):
             rows = places // self.chosen_count
@@ -35,14 +37,6 @@ class ExpertMlp:
 
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self(inputs).add_(residual)
-
-    def _route(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights and indices of the chosen experts, both [rows, chosen]."""
-        shares = torch.softmax(self.router(inputs), dim=-1, dtype=torch.float32)
-        weights, chosen = torch.topk(shares, self.chosen_count, dim=-1)
-        if self.normalizes_weights:
-            weights = weights / weights.sum(dim=-1, keepdim=True)
-        return weights.to(inputs.dtype), chosen
 
     def _group_by_expert(self, chosen: Tensor) -> list[tuple[GatedMlp, Tensor]]:
         """The experts that any row chose, in order, each with its places in the flattened `chosen`, in order."""

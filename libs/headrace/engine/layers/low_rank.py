@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from headrace.engine.layers.linear import Linear, build_linear
+from headrace.engine.layers.linear import Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,6 @@ class LowRankUpdate:
     """in to rank."""
     expand: Linear
     """rank to out, scaled."""
-
-    @classmethod
-    def build(cls, first: Tensor, second: Tensor) -> "LowRankUpdate":
-        """`first` is A [rank, in] and `second` is scale * B [out, rank]."""
-        return cls(build_linear(first), build_linear(second))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """[rows, in] to [rows, out]."""

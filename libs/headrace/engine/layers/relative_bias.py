@@ -16,11 +16,9 @@ class RelativeBias:
         """`table` is [buckets, heads]."""
         self._table = table
 
-    def __call__(self, length: int) -> Tensor:
-        """What is added to the scores of one input: [1, heads, queries, keys]."""
-        places = torch.arange(length, device=self._table.device)
-        buckets = self._buckets(places[None, :] - places[:, None])
-        return self._table[buckets].permute(2, 0, 1)[None].contiguous()
+    def at_distances(self, distances: Tensor) -> Tensor:
+        """What is added to scores of keys so far behind their queries, int64 [distances]: [heads, distances]."""
+        return self._table[self._buckets(distances.to(self._table.device))].T.contiguous()
 
     def _buckets(self, distances: Tensor) -> Tensor:
         """Of key place minus query place."""

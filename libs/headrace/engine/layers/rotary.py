@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.layers.rope_scaling import RopeScaling
-from headrace.engine.layers.rotary_angles import rotary_angles
+from headrace.engine.layers.rope_scaling import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +19,17 @@ class Rotation:
 
 
 class RotaryTable:
-    """Cosines and sines for every position, computed once in fp32.
+    """Cosines and sines for every position.
 
     They cover all heads of a fused query, key and value projection. Values turn by angle zero, which leaves them as
     they are and keeps them beside their keys in memory, ready to be written to the cache together.
     """
 
     def __init__(
-        self,
-        rotary_size: int,
-        theta: float,
-        scaling: RopeScaling | None,
-        max_len: int,
-        head_counts: tuple[int, int],
-        dtype: torch.dtype,
-        device: torch.device,
+        self, angles: tuple[Floats, Floats], head_counts: tuple[int, int], dtype: torch.dtype, device: torch.device
     ) -> None:
-        """`head_counts` are those of queries and of keys."""
-        cosine, sine = map(torch.from_numpy, rotary_angles(rotary_size, theta, scaling, max_len))
+        """`angles` are cosines and sines [positions, rotary/2] each, `head_counts` those of queries and of keys."""
+        cosine, sine = map(torch.from_numpy, angles)
         self._cosine = torch.stack([cosine, cosine], dim=1)[:, None].to(device, dtype)  # [len, 1, 2, rotary/2]
         self._sine = torch.stack([-sine, sine], dim=1)[:, None].to(device, dtype)
         self._turning_count = sum(head_counts)

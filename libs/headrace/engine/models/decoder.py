@@ -7,15 +7,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.adapters.adapted_layer import adapted
-from headrace.engine.attention.kv_cache import KvCache
+from headrace.engine.attention.paged_attention import HeadShape, LayerAttention, PagedAttention
 from headrace.engine.layers.linear import Linear
-from headrace.engine.layers.rope_scaling import RopeScaling
-from headrace.engine.layers.rotary import RotaryTable
+from headrace.engine.layers.rope_scaling import Floats
 from headrace.engine.loader.weight_source import WeightSource
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.decoder_layer import DecoderLayer
 from headrace.engine.models.decoder_reader import DecoderReader
+from headrace.engine.models.layer_angles import layer_angles
 from headrace.engine.models.step_tensors import StepTensors
+from headrace.engine.operators.operators import Operators
 
 
 class Decoder:
@@ -24,34 +25,46 @@ class Decoder:
     def __init__(
         self,
         config: DecoderConfig,
-        max_len: int,
         weights: WeightSource,
+        operators: Operators,
         dtype: torch.dtype,
         device: torch.device,
         *,
         has_head: bool = True,
     ) -> None:
-        """`max_len` is the longest context in tokens. Without its head it gives hidden states instead of logits.
-
-        Raises InvalidCheckpoint where `weights` do not suit.
-        """
+        """Without its head it gives hidden states instead of logits. Raises InvalidCheckpoint where `weights` do not
+        suit."""
         self._config = config
-        self._reader = DecoderReader(config, weights, dtype, device)
+        self._operators = operators
+        self._reader = DecoderReader(config, weights, operators, dtype, device)
         self._embedding = self._reader.embedding()
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
         self._norm = self._reader.norm("model.norm")
         self._head = self._reader.head(self._embedding) if has_head else None
         self._embedding_scale = torch.tensor(config.embedding_scale, dtype=dtype, device=device)
-        self._rotaries = self._build_rotaries(max_len, dtype, device)
 
     @property
     def parameter_count(self) -> int:
         return self._reader.parameter_count
 
     @property
-    def windows(self) -> frozenset[int | None]:
-        """The windows that its layers have: see `StepTensors.groups`."""
-        return frozenset(self._config.windows)
+    def heads(self) -> HeadShape:
+        """What its layers have in common when they attend."""
+        config = self._config
+        return HeadShape(
+            config.head_count,
+            config.kv_head_count,
+            config.head_size,
+            config.rotary_size,
+            config.attention_scale,
+            config.attention_soft_cap,
+            config.rms_norm_epsilon,
+        )
+
+    def attentions(self, max_len: int) -> list[LayerAttention]:
+        """What each layer has of its own when it attends, for contexts of up to `max_len` tokens."""
+        angles = layer_angles(self._config, max_len)
+        return [self._attention(index, angles[index]) for index in range(self._config.layer_count)]
 
     @property
     def layers(self) -> Sequence[DecoderLayer]:
@@ -61,15 +74,14 @@ class Decoder:
         """Puts other layers in place of its own, such as the same ones watched."""
         self._layers = list(layers)
 
-    def __call__(self, step: StepTensors, cache: KvCache) -> Tensor:
+    def __call__(self, step: StepTensors, attention: PagedAttention) -> Tensor:
         """Logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalised hidden states
-        [rows, hidden]. Fills the cache for all of the step's tokens."""
+        [rows, hidden]. `attention` has been told of the step, and its cache is filled for all of its tokens."""
         hidden = self._embed(step.token_ids)
-        rotations = {rotary: rotary.at(step.positions) for rotary in set(self._rotaries)}
-        layers = self._layers if step.adapters is None else adapted(self._layers, step.adapters)
-        for layer, rotary, kv_layer in zip(layers, self._rotaries, cache.layers, strict=True):
-            hidden = layer(hidden, rotations[rotary], kv_layer, step)
-        normalized = self._norm(hidden.index_select(0, step.logit_rows))
+        for layer in self._layers if step.adapters is None else adapted(self._layers, step.adapters):
+            hidden = layer(hidden, attention)
+        wanted = hidden.index_select(0, step.logit_rows)
+        normalized = self._norm(wanted) if len(wanted) else wanted
         return normalized.float() if self._head is None else self._score(self._head, normalized)
 
     def _embed(self, token_ids: Tensor) -> Tensor:
@@ -77,19 +89,11 @@ class Decoder:
         return hidden if self._config.embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
 
     def _score(self, head: Linear, hidden: Tensor) -> Tensor:
+        if not len(hidden):
+            return hidden.new_empty((0, self._config.vocab_size), dtype=torch.float32)
         logits, cap = head(hidden).float(), self._config.logit_soft_cap
-        return logits if cap is None else logits.div_(cap).tanh_().mul_(cap)
+        return logits if cap is None else self._operators.soft_cap(logits, cap)
 
-    def _build_rotaries(self, max_len: int, dtype: torch.dtype, device: torch.device) -> list[RotaryTable]:
-        """The table of each layer. Most models have one for all."""
-        config = self._config
-        counts = (config.head_count, config.kv_head_count)
-
-        def build(theta: float, scaling: RopeScaling | None) -> RotaryTable:
-            return RotaryTable(config.rotary_size, theta, scaling, max_len, counts, dtype, device)
-
-        everywhere = build(config.rope_theta, config.rope_scaling)
-        if config.local_rope_theta is None:
-            return [everywhere] * config.layer_count
-        local = build(config.local_rope_theta, None)
-        return [everywhere if window is None else local for window in config.windows]
+    def _attention(self, index: int, angles: tuple[Floats, Floats]) -> LayerAttention:
+        query_norm, key_norm = self._reader.head_norms(index)
+        return LayerAttention(self._config.windows[index], angles, query_norm, key_norm)

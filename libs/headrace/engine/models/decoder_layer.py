@@ -5,17 +5,15 @@ from typing import Protocol
 
 from torch import Tensor
 
-from headrace.engine.attention.kv_cache import KvLayer
-from headrace.engine.layers.gated_mlp import GatedMlp
-from headrace.engine.layers.rms_norm import RmsNorm
-from headrace.engine.layers.rotary import Rotation
+from headrace.engine.attention.paged_attention import PagedAttention
+from headrace.engine.layers.gated_mlp import Mlp
 from headrace.engine.models.self_attention import SelfAttention
-from headrace.engine.models.step_tensors import StepTensors
+from headrace.engine.operators.operators import RowNorm
 
 
 class DecoderLayer(Protocol):
-    def __call__(self, hidden: Tensor, rotation: Rotation, kv_layer: KvLayer, step: StepTensors) -> Tensor:
-        """[tokens, hidden] to the same shape. Writes the tokens' keys and values to `kv_layer`."""
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        """[tokens, hidden] to the same shape. Writes the tokens' keys and values to the cache of `attention`."""
         ...
 
 
@@ -23,13 +21,13 @@ class DecoderLayer(Protocol):
 class PreNormLayer:
     """Inputs are normalised (Xiong et al., 2020)."""
 
-    attention_norm: RmsNorm
+    attention_norm: RowNorm
     attention: SelfAttention
-    mlp_norm: RmsNorm
-    mlp: GatedMlp
+    mlp_norm: RowNorm
+    mlp: Mlp
 
-    def __call__(self, hidden: Tensor, rotation: Rotation, kv_layer: KvLayer, step: StepTensors) -> Tensor:
-        hidden = self.attention.add(self.attention_norm(hidden), hidden, rotation, kv_layer, step)
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        hidden = self.attention.add(self.attention_norm(hidden), hidden, attention)
         return self.mlp.add(self.mlp_norm(hidden), hidden)
 
 
@@ -37,14 +35,14 @@ class PreNormLayer:
 class SandwichNormLayer:
     """Inputs are normalised, and outputs before they join the residual (Ding et al., 2021), as in Gemma 2."""
 
-    attention_norm: RmsNorm
+    attention_norm: RowNorm
     attention: SelfAttention
-    post_attention_norm: RmsNorm
-    mlp_norm: RmsNorm
-    mlp: GatedMlp
-    post_mlp_norm: RmsNorm
+    post_attention_norm: RowNorm
+    mlp_norm: RowNorm
+    mlp: Mlp
+    post_mlp_norm: RowNorm
 
-    def __call__(self, hidden: Tensor, rotation: Rotation, kv_layer: KvLayer, step: StepTensors) -> Tensor:
-        attended = self.attention(self.attention_norm(hidden), rotation, kv_layer, step)
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        attended = self.attention(self.attention_norm(hidden), attention)
         hidden = hidden + self.post_attention_norm(attended)
         return hidden + self.post_mlp_norm(self.mlp(self.mlp_norm(hidden)))

@@ -2,29 +2,12 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
-from torch.nn import functional
 
+from headrace.engine.attention.whole_attention import WholeAttention
 from headrace.engine.layers.feed_forward import FeedForward
-from headrace.engine.layers.layer_norm import LayerNorm
 from headrace.engine.layers.linear import Linear
-
-
-@dataclass(frozen=True, slots=True)
-class EqualInputs:
-    """Inputs of the same length, which attend in one call, each to itself.
-
-    There is no padding: what an input is computed with depends on its own length alone, so its company cannot change
-    its bits.
-    """
-
-    rows: slice
-    """Their tokens among those of the step."""
-    length: int
-    """Tokens of each."""
-    bias: Tensor | None
-    """Added to the scores: [1, heads, length, length]."""
+from headrace.engine.operators.operators import RowNorm
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +17,10 @@ class EncoderAttention:
     qkv: Linear
     """Query, key and value projections as one product."""
     output: Linear
-    head_count: int
-    head_size: int
 
-    def add(self, inputs: Tensor, residual: Tensor, groups: list[EqualInputs]) -> Tensor:
+    def add(self, inputs: Tensor, residual: Tensor, attention: WholeAttention) -> Tensor:
         """The block's output plus `residual`, both [tokens, hidden]."""
-        projected = self.qkv(inputs)
-        attended = torch.cat([self._attend(projected[group.rows], group) for group in groups])
-        return self.output.add(attended, residual)
-
-    def _attend(self, projected: Tensor, group: EqualInputs) -> Tensor:
-        """[tokens, 3 x hidden] to [tokens, hidden]."""
-        split = projected.view(-1, group.length, 3, self.head_count, self.head_size).permute(2, 0, 3, 1, 4)
-        queries, keys, values = split.unbind()
-        outputs = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=group.bias)
-        return outputs.transpose(1, 2).reshape(len(projected), -1)
+        return self.output.add(attention.attend(self.qkv(inputs)), residual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +28,11 @@ class EncoderLayer:
     """Outputs are normalised with the residual (Devlin et al., 2018)."""
 
     attention: EncoderAttention
-    attention_norm: LayerNorm
+    attention_norm: RowNorm
     mlp: FeedForward
-    mlp_norm: LayerNorm
+    mlp_norm: RowNorm
 
-    def __call__(self, hidden: Tensor, groups: list[EqualInputs]) -> Tensor:
-        """[tokens, hidden] to the same shape."""
-        hidden = self.attention_norm(self.attention.add(hidden, hidden, groups))
+    def __call__(self, hidden: Tensor, attention: WholeAttention) -> Tensor:
+        """[tokens, hidden] to the same shape. `attention` has been told of the step."""
+        hidden = self.attention_norm(self.attention.add(hidden, hidden, attention))
         return self.mlp_norm(self.mlp.add(hidden, hidden))

@@ -1,34 +1,34 @@
 """Builds the parts of an encoder from a checkpoint's tensors, fusing products that have the same input."""
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from headrace.engine.layers.feed_forward import FeedForward, gelu
-from headrace.engine.layers.gated_mlp import gelu_tanh
-from headrace.engine.layers.layer_norm import LayerNorm
-from headrace.engine.layers.linear import Linear, build_linear
+from headrace.engine.layers.feed_forward import FeedForward
+from headrace.engine.layers.linear import Linear
 from headrace.engine.layers.relative_bias import RelativeBias
 from headrace.engine.loader.weight_record import WeightRecord
 from headrace.engine.loader.weights import Weights
-from headrace.engine.models.encoder_config import EncoderActivation, EncoderConfig
+from headrace.engine.models.encoder_config import EncoderConfig
 from headrace.engine.models.encoder_layer import EncoderAttention, EncoderLayer
+from headrace.engine.operators.operators import Operators, RowNorm
 from headrace.engine.quantization.quantized_matrix import stack
-
-_ACTIVATIONS: dict[EncoderActivation, Callable[[Tensor], Tensor]] = {
-    "gelu": gelu,
-    "gelu_tanh": gelu_tanh,
-    "relu": functional.relu,
-}
 
 
 class EncoderReader:
     """Reads each tensor once, under the names that the family's checkpoints have for it."""
 
-    def __init__(self, config: EncoderConfig, weights: Weights, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: EncoderConfig,
+        weights: Weights,
+        operators: Operators,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
         self._config = config
+        self._operators = operators
         self._names = config.names
         self._files = weights
         self._weights = WeightRecord(weights)
@@ -60,7 +60,7 @@ class EncoderReader:
             return None
         return RelativeBias(self._read(f"{self._names.relative_bias}.weight", config.bucket_count, config.head_count))
 
-    def embedding_norm(self) -> LayerNorm:
+    def embedding_norm(self) -> RowNorm:
         return self._norm(self._names.embedding_norm)
 
     def layer(self, index: int) -> EncoderLayer:
@@ -70,14 +70,12 @@ class EncoderReader:
             attention=EncoderAttention(
                 qkv=self._linear([f"{prefix}.{name}" for name in (names.query, names.key, names.value)], size, size),
                 output=self._linear([f"{prefix}.{names.attention_output}"], size, size),
-                head_count=config.head_count,
-                head_size=config.head_size,
             ),
             attention_norm=self._norm(f"{prefix}.{names.attention_norm}"),
             mlp=FeedForward(
                 up=self._linear([f"{prefix}.{names.up}"], inner, size),
                 down=self._linear([f"{prefix}.{names.down}"], size, inner),
-                activate=_ACTIVATIONS[config.activation],
+                activate=partial(self._operators.activate, activation=config.activation),
             ),
             mlp_norm=self._norm(f"{prefix}.{names.output_norm}"),
         )
@@ -87,15 +85,15 @@ class EncoderReader:
         self.parameter_count += len(modules) * out_size * in_size
         shape = (out_size, in_size)
         matrices = [self._weights.matrix(self._prefix + name, shape, self._dtype, self._device) for name in modules]
-        return build_linear(stack(matrices), torch.cat([self._read(f"{name}.bias", out_size) for name in modules]))
+        bias = torch.cat([self._read(f"{name}.bias", out_size) for name in modules])
+        return self._operators.linear(stack(matrices), bias)
 
-    def _norm(self, name: str) -> LayerNorm:
+    def _norm(self, name: str) -> RowNorm:
         """The first checkpoints of BERT have TensorFlow's names."""
         gain, shift = ("gamma", "beta") if f"{self._prefix}{name}.gamma" in self._files else ("weight", "bias")
         size = self._config.hidden_size
-        return LayerNorm(
-            self._read(f"{name}.{gain}", size), self._read(f"{name}.{shift}", size), self._config.norm_epsilon
-        )
+        weight, bias = self._read(f"{name}.{gain}", size), self._read(f"{name}.{shift}", size)
+        return self._operators.layer_norm(weight, bias, self._config.norm_epsilon)
 
     def _read(self, name: str, *shape: int) -> Tensor:
         tensor = self._weights.read(self._prefix + name, shape, self._dtype, self._device)

@@ -10,10 +10,9 @@ from headrace.engine.kernels.cpu.library import Instructions, pointer
 from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.self_test import candidates, choose_instructions
 from headrace.engine.kernels.cpu.structures import Layer, Model, Step
-from headrace.engine.layers.rope_scaling import Floats
-from headrace.engine.layers.rotary_angles import rotary_angles
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.fused_weights import FusedWeights
+from headrace.engine.models.layer_angles import layer_angles
 
 LANES = 16
 BLOCKS = ("qkv", "output", "gate_up", "down")
@@ -45,7 +44,7 @@ class FusedDecoder:
         self._weights = weights
         self._exact = exact
         self._copy: HugePageCopy | None = None
-        self._angles = self._build_angles(max_len)
+        self._angles = layer_angles(config, max_len)
         self._layers = (Layer * config.layer_count)(*(self._layer(index) for index in range(config.layer_count)))
         self._model = Model(
             self._layers,
@@ -97,7 +96,7 @@ class FusedDecoder:
     def _layer(self, index: int) -> Layer:
         config, vectors = self._config, self._weights.vectors
         prefix, window = f"model.layers.{index}", config.windows[index]
-        cosine, sine = self._angles[window is not None and config.local_rope_theta is not None]
+        cosine, sine = self._angles[index]
         return Layer(
             address(vectors[f"{prefix}.input_layernorm"]),
             address(vectors[f"{prefix}.post_attention_layernorm"]),
@@ -108,11 +107,3 @@ class FusedDecoder:
             address(sine),
             window or 0,
         )
-
-    def _build_angles(self, max_len: int) -> dict[bool, tuple[Floats, Floats]]:
-        """Cosines and sines of all positions, and those of layers with a window where they differ."""
-        config = self._config
-        angles = {False: rotary_angles(config.rotary_size, config.rope_theta, config.rope_scaling, max_len)}
-        if config.local_rope_theta is not None:
-            angles[True] = rotary_angles(config.rotary_size, config.local_rope_theta, None, max_len)
-        return angles

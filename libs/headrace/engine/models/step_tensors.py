@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from headrace.engine.adapters.step_adapters import StepAdapters
-from headrace.engine.attention.gather import AttentionGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +13,6 @@ class StepTensors:
 
     token_ids: Tensor
     """int64 [tokens]."""
-    positions: Tensor
-    """int64 [tokens]."""
-    write_rows: Tensor
-    """Where their keys and values go, see `KvCache.token_rows`."""
-    groups: dict[int | None, list[AttentionGroup]]
-    """How they attend, for each window that the model's layers have."""
     logit_rows: Tensor
     """int64 [rows]: the tokens whose logits are wanted."""
     adapters: StepAdapters | None = None

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.layers.expert_mlp import ExpertMlp
-from headrace.engine.layers.gated_mlp import FusedGatedMlp, GatedMlp, PlainGatedMlp
+from headrace.engine.layers.gated_mlp import GatedMlp, Mlp
 from headrace.engine.layers.linear import Linear
 from headrace.engine.models.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
 from headrace.engine.quantization.gptq_solver import InputMoments
@@ -53,17 +53,15 @@ class InputObserver:
         )
         return replace(layer, attention=attention, mlp=self._watch_feed_forward(name, layer.mlp))
 
-    def _watch_feed_forward(self, name: str, mlp: GatedMlp) -> GatedMlp:
+    def _watch_feed_forward(self, name: str, mlp: Mlp) -> Mlp:
         if not isinstance(mlp, ExpertMlp):
             return self._watch_mlp(f"{name}.mlp", mlp)
         block = f"{name}.{self.expert_module}.experts"
         return replace(mlp, experts=[self._watch_mlp(f"{block}.{i}", expert) for i, expert in enumerate(mlp.experts)])
 
-    def _watch_mlp(self, block: str, mlp: GatedMlp) -> GatedMlp:
+    def _watch_mlp(self, block: str, mlp: Mlp) -> GatedMlp:
         record_input, record_inner = self._recorders(block)
-        if isinstance(mlp, FusedGatedMlp):
-            return WatchedFusedMlp(mlp, record_input, record_inner)
-        if not isinstance(mlp, PlainGatedMlp):
+        if not isinstance(mlp, GatedMlp):
             raise TypeError(f"cannot watch a {type(mlp).__name__}")
         gate_up, down = WatchedLinear(mlp.gate_up, record_input), WatchedLinear(mlp.down, record_inner)
         return replace(mlp, gate_up=gate_up, down=down)
@@ -92,24 +90,3 @@ class WatchedLinear:
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
         self.record(inputs)
         return self.linear.add(inputs, residual)
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedFusedMlp:
-    """A fused feed-forward block that shows what goes into its projections."""
-
-    mlp: FusedGatedMlp
-    record_input: Record
-    record_inner: Record
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        return self.mlp.down(self._inner(inputs))
-
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self.mlp.down.add(self._inner(inputs), residual)
-
-    def _inner(self, inputs: Tensor) -> Tensor:
-        self.record_input(inputs)
-        inner = self.mlp.up.multiply(inputs, self.mlp.gate.swish(inputs))
-        self.record_inner(inner)
-        return inner

@@ -16,6 +16,7 @@ from tiny_models import make_family
 
 from headrace.engine.adapters.peft_reader import read_adapter
 from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.operators.torch_operators import TorchOperators
 from headrace.errors import HeadraceError
 
 CASES = int(os.environ.get("HEADRACE_FUZZ_CASES", "600"))
@@ -83,7 +84,7 @@ def test_damaged_files_give_typed_errors_only(pristine: Path, tmp_path: Path, fi
         )
         (tmp_path / file).write_bytes(content)
         try:
-            read_adapter("x", tmp_path, config, torch.float32, torch.device("cpu"))
+            read_adapter("x", tmp_path, config, TorchOperators(), torch.float32, torch.device("cpu"))
         except HeadraceError:
             refused += 1
         except Exception as error:

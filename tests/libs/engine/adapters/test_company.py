@@ -1,7 +1,6 @@
 """Several adapters and the base model in one batch: each request gets the bits that it gets alone."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ from tiny_models import VOCAB_SIZE, make_oracle, make_prompts
 
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.layers.linear import build_linear
 from headrace.engine.models import decoder
+from headrace.engine.operators.choose_operators import choose_operators
 from headrace.engine.request import Delta, EngineRequest
 from headrace.engine.text_engine import TextEngine
 from headrace.errors import InvalidRequest, Unsupported
@@ -25,12 +24,6 @@ KINDS: dict[str, dict[str, object]] = {
     "mlp of one layer": {"r": 3, "target_modules": ["gate_proj", "down_proj"], "layers_to_transform": 1},
 }
 NAMES = (*KINDS, "")
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    yield
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +94,7 @@ def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sampli
         assert name == "tiny pool" or stats.prefix_hit_token_count > 0
 
 
-def test_feed_forward_blocks_that_are_fused_for_several_threads_do_not_tell_company_either(folder: Path) -> None:
+def test_two_threads_do_not_tell_company_either(folder: Path) -> None:
     requests = [each for each in requests_of(temperature=0.0, max_tokens=3) if not each.request_id.endswith("2")]
     expected = alone(folder, requests, thread_count=2)
     assert_same(staggered(load(folder, thread_count=2), requests, 0), expected, "two threads")
@@ -190,14 +183,13 @@ def test_a_prompt_scored_under_an_adapter_has_the_same_bits_in_company(folder: P
         assert together[each.request_id][-1].prompt_logprobs == expected[each.request_id][-1].prompt_logprobs
 
 
-@pytest.mark.parametrize("thread_count", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_products_of_low_rank_do_not_depend_on_the_row_count(dtype: torch.dtype, thread_count: int) -> None:
-    torch.set_num_threads(thread_count)
+def test_products_of_low_rank_do_not_depend_on_the_row_count(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
+    operators = choose_operators(torch.device("cpu"), 2)
     for rank in (1, 2, 3, 4, 5, 8, 16, 17, 64):
         for shape in ((rank, VOCAB_SIZE), (VOCAB_SIZE, rank), (rank, 64), (64, rank)):
-            product = build_linear(torch.randn(shape, generator=generator).to(dtype))
+            product = operators.linear(torch.randn(shape, generator=generator).to(dtype))
             inputs = torch.randn(67, shape[1], generator=generator).to(dtype)
             whole = product(inputs)
             for start, end in ((0, 1), (0, 2), (3, 6), (0, 5), (7, 20), (0, 33), (2, 67)):

@@ -12,6 +12,7 @@ from tiny_models import make_family
 
 from headrace.engine.adapters.peft_reader import read_adapter
 from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.operators.torch_operators import TorchOperators
 from headrace.errors import HeadraceError, InvalidCheckpoint, Unsupported
 
 Q_PROJ = "base_model.model.model.layers.1.self_attn.q_proj"
@@ -52,7 +53,7 @@ class Case:
 
     def read(self) -> None:
         config = read_model_config(self._base)
-        read_adapter("tuned", self.folder, config, torch.float32, torch.device("cpu"))
+        read_adapter("tuned", self.folder, config, TorchOperators(), torch.float32, torch.device("cpu"))
 
 
 @pytest.fixture

@@ -13,15 +13,21 @@ from headrace.engine.loader.encoder_settings import read_encoder_config
 from headrace.engine.loader.weights import Weights
 from headrace.engine.models.encoder import Encoder
 from headrace.engine.models.registry import find_family
+from headrace.engine.operators.choose_operators import choose_encoder_operators
+from headrace.engine.operators.operators import Operators
+from headrace.engine.operators.torch_operators import TorchOperators
 from headrace.errors import InvalidCheckpoint, Unsupported
 
 LARGEST_ERROR = 1e-4
 LENGTHS = (1, 2, 3, 17, 64, 129, 300, 512)
 
 
-def load(folder: Path, dtype: torch.dtype = torch.float32) -> Encoder:
+CPU = torch.device("cpu")
+
+
+def load(folder: Path, dtype: torch.dtype = torch.float32, operators: Operators | None = None) -> Encoder:
     config = read_encoder_config(folder)
-    return Encoder(config, Weights(folder), dtype, torch.device("cpu"))
+    return Encoder(config, Weights(folder), operators or choose_encoder_operators(CPU, 1), dtype, CPU)
 
 
 @torch.inference_mode()
@@ -35,9 +41,10 @@ def relative_error(encoder: Encoder, expected: torch.Tensor, prompt: tuple[int, 
 @pytest.mark.parametrize("name", NAMES)
 def test_hidden_states_equal_transformers(name: str, with_head: bool, tmp_path: Path) -> None:
     model = make_encoder(tmp_path, name, with_head=with_head)
-    encoder = load(tmp_path)
-    for prompt in make_prompts(LENGTHS):
-        assert relative_error(encoder, hidden_states(model, prompt), prompt) <= LARGEST_ERROR, len(prompt)
+    for operators in (None, TorchOperators()):
+        encoder = load(tmp_path, operators=operators)
+        for prompt in make_prompts(LENGTHS):
+            assert relative_error(encoder, hidden_states(model, prompt), prompt) <= LARGEST_ERROR, len(prompt)
 
 
 def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_it(tmp_path: Path) -> None:
@@ -46,7 +53,7 @@ def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_i
     assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= LARGEST_ERROR
 
 
-@pytest.mark.parametrize("thread_count", [1, 3])
+@pytest.mark.parametrize("thread_count", [1, 3, None])
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -58,20 +65,17 @@ def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_i
         ("mpnet", torch.float32),
     ],
 )
-def test_company_does_not_change_a_bit(name: str, dtype: torch.dtype, thread_count: int, tmp_path: Path) -> None:
-    """All lengths up to 40 and some beyond, alone, all together, and in pairs with a twin of the same length."""
+def test_company_does_not_change_a_bit(name: str, dtype: torch.dtype, thread_count: int | None, tmp_path: Path) -> None:
+    """All lengths up to 40 and some beyond, alone, all together, and in pairs with a twin of the same length. None
+    stands for a machine without kernels."""
     make_encoder(tmp_path, name)
     prompts = make_prompts((*range(1, 41), 63, 64, 65, 127, 128, 129, 300, 512))
-    before = torch.get_num_threads()
-    torch.set_num_threads(thread_count)
-    try:
-        with torch.inference_mode():
-            encoder = load(tmp_path, dtype)
-            alone = [encoder([prompt])[0] for prompt in prompts]
-            together = encoder(list(reversed(prompts)))[::-1]
-            twins = [encoder([prompt[::-1], prompt, prompt[::-1]])[1] for prompt in prompts]
-    finally:
-        torch.set_num_threads(before)
+    operators = TorchOperators() if thread_count is None else choose_encoder_operators(CPU, thread_count)
+    with torch.inference_mode():
+        encoder = load(tmp_path, dtype, operators)
+        alone = [encoder([prompt])[0] for prompt in prompts]
+        together = encoder(list(reversed(prompts)))[::-1]
+        twins = [encoder([prompt[::-1], prompt, prompt[::-1]])[1] for prompt in prompts]
     for prompt, first, second, third in zip(prompts, alone, together, twins, strict=True):
         assert torch.equal(first, second), len(prompt)
         assert torch.equal(first, third), len(prompt)

@@ -76,6 +76,7 @@ def check_against_transformers(engine: TextEngine, model: PreTrainedModel, promp
         assert out[str(index)] == continue_greedily(model, prompt, 12), len(prompt)
 
 
+@pytest.mark.parametrize("each_kernel", ["auto", "torch", "rows", "device"], indirect=True)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_architectures_equal_transformers(name: str, tmp_path: Path) -> None:
     model = make_family(tmp_path, name)
@@ -148,11 +149,13 @@ def test_two_threads_keep_rows_independent(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["qwen3", "gemma3", "mixtral"])
 def test_bfloat16_is_within_its_rounding(name: str, tmp_path: Path) -> None:
-    """No further from fp32 than twice what transformers in bfloat16 is."""
+    """No further from fp32 than twice what transformers in bfloat16 is. With experts only on the mean over all tokens:
+    where two of them are nearly equal, rounding may choose the other one, and that token's logits are far off."""
     model = make_family(tmp_path, name, initializer_range=0.05, intermediate_size=96)
-    engine = load(tmp_path, precision="bfloat16")
-    found = relative_error(engine, model, PROMPTS[2])
+    found = prompt_logits(load(tmp_path, precision="bfloat16"), PROMPTS[2])
     with torch.inference_mode():
-        exact = model(torch.tensor([PROMPTS[2]])).logits
-        rounded = model.bfloat16()(torch.tensor([PROMPTS[2]])).logits.float()
-    assert found <= 2 * float((rounded - exact).abs().max() / exact.abs().max())
+        exact = model(torch.tensor([PROMPTS[2]])).logits[0, :-1]
+        rounded = model.bfloat16()(torch.tensor([PROMPTS[2]])).logits[0, :-1].float()
+    ours, theirs = (found - exact).abs(), (rounded - exact).abs()
+    assert ours.mean() <= 2 * theirs.mean()
+    assert name == "mixtral" or ours.max() <= 2 * theirs.max()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.cpu.library import Instructions, available, load_kernels, pointer
+from headrace.engine.kernels.cpu.library import Function, Instructions, available, load_kernels, pointer
 from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
-from headrace.engine.kernels.cpu.structures import Draw, Model, Ranking, Step
+from headrace.engine.kernels.cpu.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
 
 Floats = NDArray[np.float32]
 
@@ -56,6 +56,35 @@ class KernelContext:
         arguments = (weight.matrix(exact=exact), pointer(inputs), pointer(residual), pointer(outputs), len(inputs))
         _check(self._library.headrace_product(self._handle, chosen, *arguments))
         return outputs
+
+    def multiply(self, matrix: Matrix, inputs: int, residual: int | None, outputs: int, row_count: int) -> None:
+        """The same for who has addresses: `inputs` [rows, in], `residual` and `outputs` [rows, out], all fp32."""
+        arguments = (matrix, inputs, residual, outputs, row_count)
+        _check(self._library.headrace_product(self._handle, self.instructions, *arguments))
+
+    def attend(self, model: Model, layer: Layer, step: Step, projected: int, outputs: int) -> None:
+        """Attention of one layer, fp32. `projected` [rows, query, key and value heads, head] is changed; its keys and
+        values go to where `layer` says. `outputs` is [rows, query heads, head]. See `src/paged_attention.h`."""
+        _check(self._library.headrace_attend(self._handle, self.instructions, model, layer, step, projected, outputs))
+
+    def normalise(self, norm: Norm, inputs: int, outputs: int, row_count: int) -> None:
+        """[rows, size] to the same shape, fp32. They may be the same memory."""
+        _check(self._library.headrace_normalise(self._handle, self.instructions, norm, inputs, outputs, row_count))
+
+    def activate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int], cap: float = 0.0) -> None:
+        """`function` of each of [rows, size] numbers, fp32. They may be the same memory. `cap` is for SOFT_CAP."""
+        arguments = (function, cap, inputs, outputs, *shape)
+        _check(self._library.headrace_activate(self._handle, self.instructions, *arguments))
+
+    def gate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int]) -> None:
+        """`function`(gate) times up for `inputs` [rows, gate and up] and `outputs` of `shape` [rows, size], fp32."""
+        _check(self._library.headrace_gate(self._handle, self.instructions, function, inputs, outputs, *shape))
+
+    def route(self, routing: Routing, scores: int, shares: int, experts: int, row_count: int) -> None:
+        """The experts that `scores` fp32 [rows, experts] prefer: int64 [rows, chosen], the best first; and their
+        shares, fp32 of the same shape."""
+        arguments = (routing, scores, shares, experts, row_count)
+        _check(self._library.headrace_route(self._handle, self.instructions, *arguments))
 
     def likeliest(self, logits: Floats) -> tuple[list[int], list[float]]:
         """The most likely token of each row of `logits` [rows, vocabulary], the first of equals; and its logit, which

@@ -15,6 +15,8 @@ from headrace.engine.kernels.cpu.storage import Storage
 SCALED = frozenset({Storage.S8, Storage.FP8})
 """With one fp32 scale per token and head, as OpenVINO has it."""
 SCALE_BYTES = 4
+READ_BEYOND = 64
+"""Bytes past the last value that kernels may read, where heads do not fill whole lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class KvArena:
 
     def allocate(self) -> None:
         """Takes memory for all blocks, full of zeros."""
-        self._memory = allocate(self.block_count * self.shape.block_bytes).reshape(self.block_count, -1)
+        size = self.block_count * self.shape.block_bytes
+        self._memory = allocate(size + READ_BEYOND)[:size].reshape(self.block_count, -1)
 
     def release(self) -> None:
         """Gives the memory back, with all that is in it, until `allocate`."""

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.kernels.cpu.memory import address
-from headrace.engine.kernels.cpu.structures import Draw, Matrix, Model, Ranking, Step
+from headrace.engine.kernels.cpu.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
 
 PATH = Path(__file__).with_name("_kernels.so")
-VERSION = 3
+VERSION = 4
 """Of the interface and the packed layout; the library says which it was built for."""
 
 _log = logging.getLogger(__name__)
-_POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+_POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
 
 
 class Instructions(enum.IntEnum):
@@ -27,6 +27,16 @@ class Instructions(enum.IntEnum):
     AVX2 = 1
     AVX512 = 2
     """With VNNI."""
+
+
+class Function(enum.IntEnum):
+    """Functions of one number that the kernels apply. The values are those of `Function` in `src/abi.h`."""
+
+    SILU = 0
+    GELU = 1
+    GELU_TANH = 2
+    RELU = 3
+    SOFT_CAP = 4
 
 
 @functools.cache
@@ -46,6 +56,11 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_close.argtypes = [_POINTER]
     library.headrace_step.argtypes = [_POINTER, _INT, ctypes.POINTER(Model), ctypes.POINTER(Step)]
     library.headrace_product.argtypes = [_POINTER, _INT, ctypes.POINTER(Matrix), *[_POINTER] * 3, _SIZE]
+    library.headrace_attend.argtypes = [_POINTER, _INT, *map(ctypes.POINTER, (Model, Layer, Step)), _POINTER, _POINTER]
+    library.headrace_normalise.argtypes = [_POINTER, _INT, ctypes.POINTER(Norm), _POINTER, _POINTER, _SIZE]
+    library.headrace_activate.argtypes = [_POINTER, _INT, _INT, _FLOAT, _POINTER, _POINTER, _SIZE, _SIZE]
+    library.headrace_gate.argtypes = [_POINTER, _INT, _INT, _POINTER, _POINTER, _SIZE, _SIZE]
+    library.headrace_route.argtypes = [_POINTER, _INT, ctypes.POINTER(Routing), *[_POINTER] * 3, _SIZE]
     library.headrace_likeliest.argtypes = [_POINTER, _INT, _POINTER, _SIZE, _SIZE, _POINTER, _POINTER]
     library.headrace_draw.argtypes = [_POINTER, _INT, ctypes.POINTER(Draw), _SIZE, _SIZE]
     library.headrace_rank.argtypes = [_POINTER, _INT, ctypes.POINTER(Ranking), _SIZE, _SIZE]

@@ -35,6 +35,8 @@ class Layer(ctypes.Structure):
         ("values", _POINTER),
         ("key_scales", _POINTER),
         ("value_scales", _POINTER),
+        ("bias", _POINTER),
+        ("bias_stride", _SIZE),
     )
 
 
@@ -53,6 +55,8 @@ class Model(ctypes.Structure):
         ("epsilon", _FLOAT),
         ("scale", _FLOAT),
         ("embedding_scale", _FLOAT),
+        ("soft_cap", _FLOAT),
+        ("sees_all", _INT),
     )
 
 
@@ -67,6 +71,23 @@ class Step(ctypes.Structure):
         ("row_count", _SIZE),
         ("span_count", _SIZE),
         ("logit_count", _SIZE),
+    )
+
+
+class Norm(ctypes.Structure):
+    _fields_ = (
+        ("weight", _POINTER),
+        ("bias", _POINTER),
+        ("size", _SIZE),
+        ("epsilon", _FLOAT),
+    )
+
+
+class Routing(ctypes.Structure):
+    _fields_ = (
+        ("expert_count", _SIZE),
+        ("chosen_count", _SIZE),
+        ("normalises", _INT),
     )
 
 

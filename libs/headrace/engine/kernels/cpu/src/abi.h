@@ -6,7 +6,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 enum Storage : int32_t {
     kF32 = 0,
@@ -15,6 +15,15 @@ enum Storage : int32_t {
     kU4 = 3,   // Codes 0..15.
     kS8 = 4,   // Codes -128..127.
     kFp8 = 5,  // e4m3fn. Only for keys and values.
+};
+
+// Functions of one number.
+enum Function : int32_t {
+    kSilu = 0,
+    kGelu = 1,
+    kGeluTanh = 2,
+    kRelu = 3,
+    kSoftCap = 4,
 };
 
 // A weight [out, in], packed in panels of 16 rows: see matrix.h.
@@ -37,6 +46,10 @@ struct Layer {
     // Of this layer in the first block; those in other blocks are `block_bytes` on.
     uint8_t *keys, *values;                      // For each KV head what kv_cache.h says
     uint8_t *key_scales, *value_scales;          // fp32 [kv heads, block size], for codes; else null
+    // Added to scores: of each head, one number for each distance from a query to a key. Null: nothing. Points to the
+    // distance 0 of the first head; those of the next head are `bias_stride` numbers on.
+    const float *bias;
+    int64_t bias_stride;
 };
 
 struct Model {
@@ -49,6 +62,8 @@ struct Model {
     int64_t block_size, block_bytes;             // Of the KV cache: tokens of a block, and memory of all its layers.
     int32_t embedding_storage, kv_storage;
     float epsilon, scale, embedding_scale;
+    float soft_cap;                              // Of attention scores. 0: none.
+    int32_t sees_all;                            // A token sees all tokens of its span, not only those before it.
 };
 
 // Consecutive tokens of one sequence.
@@ -67,6 +82,19 @@ struct Step {
     float *logits;                               // [logit count, vocabulary]
     float *hidden;                               // [rows, hidden] or null: the normalised states, if wanted
     int64_t row_count, span_count, logit_count;
+};
+
+struct Norm {
+    const float *weight;                         // [size]
+    const float *bias;                           // [size]: the mean is taken off first. Null: it is not.
+    int64_t size;
+    float epsilon;
+};
+
+// How a mixture of experts chooses.
+struct Routing {
+    int64_t expert_count, chosen_count;
+    int32_t normalises;                          // The shares of the chosen ones add up to one.
 };
 
 // One token to draw from a row of logits.

@@ -73,6 +73,26 @@ int headrace_product(void *context, int instructions, const Matrix *w, const flo
     return call(context, instructions, [&](const Kernels &k, Context &c) { k.product(*w, x, residual, y, rows, c.pool, c.space); });
 }
 
+int headrace_attend(void *context, int instructions, const Model *model, const Layer *layer, const Step *step, float *qkv, float *out) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool); });
+}
+
+int headrace_normalise(void *context, int instructions, const Norm *norm, const float *x, float *y, int64_t rows) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.normalise(*norm, x, y, rows, c.pool); });
+}
+
+int headrace_activate(void *context, int instructions, int function, float cap, const float *x, float *y, int64_t rows, int64_t size) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.activate(function, cap, x, y, rows, size, c.pool); });
+}
+
+int headrace_gate(void *context, int instructions, int function, const float *x, float *y, int64_t rows, int64_t size) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.gate(function, x, y, rows, size, c.pool); });
+}
+
+int headrace_route(void *context, int instructions, const Routing *routing, const float *scores, float *shares, int64_t *experts, int64_t rows) {
+    return call(context, instructions, [&](const Kernels &k, Context &c) { k.route(*routing, scores, shares, experts, rows, c.pool); });
+}
+
 int headrace_likeliest(void *context, int instructions, const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values) {
     return call(context, instructions, [&](const Kernels &k, Context &c) { k.likeliest(logits, rows, vocabulary, token_ids, values, c.pool); });
 }

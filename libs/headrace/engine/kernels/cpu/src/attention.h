@@ -40,7 +40,7 @@ inline void score(const Model &model, const Queries &queries, const std::vector<
         Floats scale = spread(model.scale);
         if constexpr (kStorage == kFp8) scale = scale * load(tiles[t].key_scales);
         for (int i = 0; i < kCount; ++i) {
-            store(scores + i * stride + t * kLanes, queries.masked(i, sums[i] * scale, token, -INFINITY));
+            store(scores + i * stride + t * kLanes, queries.score(model, i, sums[i] * scale, token));
         }
     }
 }
@@ -75,7 +75,7 @@ inline void weigh(const Model &model, const Queries &queries, const std::vector<
                 for (int i = 0; i < kCount; ++i) sums[i] = fma(spread(weights[i * stride + j]), value, sums[i]);
             }
         }
-        for (int i = 0; i < kCount; ++i) store(queries.out[i] + d, sums[i] / spread(totals[i]));
+        for (int i = 0; i < kCount; ++i) store_some(queries.out[i] + d, sums[i] / spread(totals[i]), model.head_size - d);
     }
 }
 
@@ -123,6 +123,7 @@ inline void attend(const Cache &cache, const Queries &queries, int count, Scratc
     switch (cache.model.kv_storage) {
         case kF32: return attend<kF32>(cache, queries, count, scratch);
         case kBf16: return attend<kBf16>(cache, queries, count, scratch);
+        case kF16: return attend<kF16>(cache, queries, count, scratch);
         case kS8: return attend<kS8>(cache, queries, count, scratch);
         case kFp8: return attend<kFp8>(cache, queries, count, scratch);
     }

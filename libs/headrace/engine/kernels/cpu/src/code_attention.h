@@ -42,7 +42,7 @@ inline void score_codes(const Model &model, const Queries &queries, const std::v
         const Floats scale = spread(model.scale) * load(tiles[t].key_scales);
         for (int i = 0; i < kCount; ++i) {
             const Floats scaled = to_floats(sums[i]) * (spread(units[i]) * scale);
-            store(scores + i * stride + t * kLanes, queries.masked(i, scaled, token, -INFINITY));
+            store(scores + i * stride + t * kLanes, queries.score(model, i, scaled, token));
         }
     }
 }

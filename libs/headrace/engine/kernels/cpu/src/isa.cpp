@@ -2,6 +2,7 @@
 
 #include "decoder.h"
 #include "kernels.h"
+#include "rows.h"
 #include "sampling.h"
 
 namespace headrace {
@@ -14,13 +15,21 @@ void run_step(const Model &model, const Step &step, Pool &pool, Workspace &space
 
 void run_product(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool, Workspace &space) {
     Products products(pool, space);
-    float *copy = space.normed.take(rows * w.in);
-    std::memcpy(copy, x, static_cast<size_t>(rows * w.in) * sizeof(float));
-    products.multiply_all(w, products.prepare(w, copy, rows), rows, [&](int64_t panel, int64_t row, Floats sums) {
+    // Inputs are changed only where their columns are put in another order.
+    float *inputs = const_cast<float *>(x);
+    if (w.order) {
+        inputs = space.normed.take(rows * w.in);
+        std::memcpy(inputs, x, static_cast<size_t>(rows * w.in) * sizeof(float));
+    }
+    products.multiply_all(w, products.prepare(w, inputs, rows), rows, [&](int64_t panel, int64_t row, Floats sums) {
         Floats value = biased(w, panel, sums);
         if (residual) value = value + get(residual + row * w.out, panel, w.out);
         put(y + row * w.out, panel, w.out, value);
     });
+}
+
+void run_attention(const Model &model, const Layer &layer, const Step &step, float *qkv, float *out, Pool &pool) {
+    PagedAttention(model, step, pool).run(layer, qkv, out);
 }
 
 void find_likeliest_rows(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values, Pool &pool) {
@@ -37,7 +46,8 @@ void rank_rows(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool)
 
 }  // namespace
 
-const Kernels kernels = {run_step, run_product, find_likeliest_rows, draw_rows, rank_rows};
+const Kernels kernels = {run_step,  run_product,         run_attention, normalise_rows, activate_rows, gate_rows,
+                         route_rows, find_likeliest_rows, draw_rows,     rank_rows};
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

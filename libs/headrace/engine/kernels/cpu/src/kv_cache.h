@@ -36,6 +36,22 @@ inline uint16_t to_bf16(float value) {
     return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+inline uint16_t to_f16(float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    const uint32_t sign = bits >> 16 & 0x8000;
+    bits &= 0x7FFFFFFF;
+    if (bits > 0x7F800000) return static_cast<uint16_t>(sign | 0x7E00);
+    if (bits >= 0x477FF000) return static_cast<uint16_t>(sign | 0x7C00);
+    if (bits < 0x38800000) {
+        // Beside one half, the last place of a float is that of a subnormal.
+        const float shifted = std::fabs(value) + 0.5f;
+        std::memcpy(&bits, &shifted, 4);
+        return static_cast<uint16_t>(sign | (bits - 0x3F000000));
+    }
+    return static_cast<uint16_t>(sign | (bits + 0xFFF + (bits >> 13 & 1) - 0x38000000) >> 13);
+}
+
 // `value` is at most 448 in magnitude.
 inline uint8_t to_fp8(float value) {
     uint32_t bits;
@@ -97,6 +113,8 @@ struct Cache {
             for (int64_t d = 0; d < size; ++d) reinterpret_cast<float *>(p)[place(d)] = x[d];
         } else if (storage == kBf16) {
             for (int64_t d = 0; d < size; ++d) reinterpret_cast<uint16_t *>(p)[place(d)] = to_bf16(x[d]);
+        } else if (storage == kF16) {
+            for (int64_t d = 0; d < size; ++d) reinterpret_cast<uint16_t *>(p)[place(d)] = to_f16(x[d]);
         } else {
             const float unit = *scale = code_scale(x, size, storage);
             for (int64_t d = 0; d < size; ++d) {

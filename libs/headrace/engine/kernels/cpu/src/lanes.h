@@ -64,6 +64,10 @@ inline Ints add_pairs(Ints s, Pairs a, int32_t two) { return {_mm512_dpwssd_epi3
 inline Floats where_at_least(Floats x, Floats limit, Floats a) {
     return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_GE_OQ), a.v)};
 }
+// `a` where `x` is at least `limit`, else `b`; also where `x` is not a number.
+inline Floats choose(Floats x, Floats limit, Floats a, Floats b) {
+    return {_mm512_mask_mov_ps(b.v, _mm512_cmp_ps_mask(x.v, limit.v, _CMP_GE_OQ), a.v)};
+}
 
 #elif defined(HEADRACE_AVX2)
 
@@ -140,6 +144,10 @@ inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
 // `z` where `x` is at least `y`, else 0.
 inline Floats where_at_least(Floats x, Floats y, Floats z) {
     return {_mm256_and_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ), z.a), _mm256_and_ps(_mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ), z.b)};
+}
+// `a` where `x` is at least `y`, else `b`; also where `x` is not a number.
+inline Floats choose(Floats x, Floats y, Floats a, Floats b) {
+    return {_mm256_blendv_ps(b.a, a.a, _mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ)), _mm256_blendv_ps(b.b, a.b, _mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ))};
 }
 
 #else
@@ -221,6 +229,8 @@ inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
     return s;
 }
 inline Floats where_at_least(Floats x, Floats y, Floats z) { HEADRACE_EACH(Floats, x.v[i] >= y.v[i] ? z.v[i] : 0.0f); }
+// `a` where `x` is at least `y`, else `b`; also where `x` is not a number.
+inline Floats choose(Floats x, Floats y, Floats a, Floats b) { HEADRACE_EACH(Floats, x.v[i] >= y.v[i] ? a.v[i] : b.v[i]); }
 inline float half_to_float(uint16_t h) {
     // Exponents of subnormals and normals alike come out right through one multiplication, which is exact.
     const uint32_t bits = static_cast<uint32_t>(h & 0x7FFF) << 13;
@@ -233,6 +243,21 @@ inline float half_to_float(uint16_t h) {
 inline Floats load_f16(const uint16_t *p) { HEADRACE_EACH(Floats, half_to_float(p[i])); }
 
 #endif
+
+// The first `count` numbers at p, then zeros.
+inline Floats load_some(const float *p, int64_t count) {
+    if (count >= kLanes) return load(p);
+    float padded[kLanes] = {};
+    for (int64_t i = 0; i < count; ++i) padded[i] = p[i];
+    return load(padded);
+}
+
+inline void store_some(float *p, Floats x, int64_t count) {
+    if (count >= kLanes) return store(p, x);
+    float padded[kLanes];
+    store(padded, x);
+    for (int64_t i = 0; i < count; ++i) p[i] = padded[i];
+}
 
 // Four bytes as one number, to be spread over the lanes.
 inline int32_t load_word(const void *p) {
@@ -292,8 +317,6 @@ inline Floats exponential(Floats x) {
     // Minus infinity is how masked scores come: they must weigh nothing at all.
     return where_at_least(x, low, p * as_floats(shift_left<23>(exponent + spread(127))));
 }
-
-inline Floats silu(Floats x) { return x / (spread(1.0f) + exponential(spread(0.0f) - x)); }
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

@@ -150,7 +150,7 @@ inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, in
 
 // Runs a kernel for as many rows of x at a time as registers allow. `finish` gets 16 elements of y, without bias.
 template <typename Kernel, typename Finish>
-inline void over_rows(int64_t first_row, int64_t last_row, const Kernel &kernel, const Finish &finish) {
+inline void over_tiles(int64_t first_row, int64_t last_row, const Kernel &kernel, const Finish &finish) {
     int64_t row = first_row;
     if constexpr (Kernel::kMostRows == 6)
         for (; row + 6 <= last_row; row += 6) kernel.template run<6>(row, finish);
@@ -202,7 +202,7 @@ void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int6
     if constexpr (!kExact && kStorage != kU4)
         if (rows == 2) panel = multiply_together<2, kStorage, 2>(w, x, panel, last_panel, first_row, finish);
     for (; panel < last_panel; ++panel)
-        over_rows(first_row, last_row, PanelKernel<kStorage, kExact, 1>{w, x, panel}, finish);
+        over_tiles(first_row, last_row, PanelKernel<kStorage, kExact, 1>{w, x, panel}, finish);
 }
 
 template <typename Finish>

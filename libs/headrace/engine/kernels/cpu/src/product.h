@@ -2,12 +2,10 @@
 
 #pragma once
 
-#include <cmath>
-
 #include "abi.h"
 #include "lanes.h"
 #include "matrix.h"
-#include "pool.h"
+#include "rows.h"
 #include "workspace.h"
 
 namespace headrace {
@@ -15,32 +13,10 @@ inline namespace HEADRACE_ISA {
 
 constexpr int64_t kRowBlock = 64;            // Rows of x that stay in the cache while panels pass by.
 constexpr int64_t kTaskBytes = 48 * 1024;    // Weights that are worth handing out.
-constexpr int64_t kRowsPerTask = 8;          // Of row-wise work.
-// x / sqrt(mean(x^2) + epsilon) * weight. `size` is a multiple of 16.
-inline void normalise(const float *x, const float *weight, int64_t size, float epsilon, float *out) {
-    Floats squares = spread(0.0f);
-    for (int64_t i = 0; i < size; i += kLanes) {
-        const Floats value = load(x + i);
-        squares = fma(value, value, squares);
-    }
-    const Floats factor = spread(1.0f / std::sqrt(add_lanes(squares) / static_cast<float>(size) + epsilon));
-    for (int64_t i = 0; i < size; i += kLanes) store(out + i, load(x + i) * factor * load(weight + i));
-}
 
 // Sixteen numbers at a panel's place in a row of `size`, the last ones missing perhaps.
-inline Floats get(const float *p, int64_t panel, int64_t size) {
-    if ((panel + 1) * kPanel <= size) return load(p + panel * kPanel);
-    float padded[kPanel] = {};
-    for (int64_t i = panel * kPanel; i < size; ++i) padded[i - panel * kPanel] = p[i];
-    return load(padded);
-}
-
-inline void put(float *p, int64_t panel, int64_t size, Floats y) {
-    if ((panel + 1) * kPanel <= size) return store(p + panel * kPanel, y);
-    float padded[kPanel];
-    store(padded, y);
-    for (int64_t i = panel * kPanel; i < size; ++i) p[i] = padded[i - panel * kPanel];
-}
+inline Floats get(const float *p, int64_t panel, int64_t size) { return load_some(p + panel * kPanel, size - panel * kPanel); }
+inline void put(float *p, int64_t panel, int64_t size, Floats y) { store_some(p + panel * kPanel, y, size - panel * kPanel); }
 
 inline void add(float *p, int64_t panel, int64_t size, Floats y) { put(p, panel, size, get(p, panel, size) + y); }
 
@@ -49,16 +25,6 @@ inline Floats biased(const Matrix &w, int64_t panel, Floats y) { return w.bias ?
 class Products {
   public:
     Products(Pool &pool, Workspace &space) : pool_(pool), space_(space) {}
-
-    template <typename Body> void over_rows(int64_t rows, const Body &body) {
-        // A few rows are done before another thread has noticed.
-        const int64_t tasks = rows < kRowsPerTask ? 1 : (rows + kRowsPerTask - 1) / kRowsPerTask;
-        const int64_t each = (rows + tasks - 1) / (tasks ? tasks : 1);
-        pool_.run(tasks, [&](int64_t task, int) {
-            const int64_t last = (task + 1) * each < rows ? (task + 1) * each : rows;
-            for (int64_t row = task * each; row < last; ++row) body(row);
-        });
-    }
 
     // Inputs of `w` from normalised rows of x.
     Inputs prepare_normed(const Matrix &w, const float *x, const float *norm, float epsilon, int64_t rows) {
@@ -97,7 +63,7 @@ class Products {
         float *scales = space_.scales.take(rows * groups), *sums = space_.sums.take(rows * groups);
         int8_t *codes8 = space_.codes8.take(w.storage == kU4 ? rows * w.in : 0);
         int16_t *codes16 = space_.codes16.take(w.storage == kS8 ? rows * w.in : 0);
-        over_rows(rows, [&](int64_t row) {
+        over_rows(pool_, rows, [&](int64_t row) {
             first(row);
             float *values = x + row * w.in;
             if (w.order) reorder(values, w);

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "abi.h"
+#include "functions.h"
 #include "lanes.h"
 
 namespace headrace {
@@ -15,8 +17,16 @@ constexpr int kQueries = 4;
 struct Queries {
     const float *q[kQueries];     // [head]
     float *out[kQueries];         // [head]
+    const float *bias[kQueries];  // What is added to the score of each token; may be null.
     int64_t first[kQueries];      // The first token that each sees, and
     int64_t last[kQueries];       // the last one
+
+    // What becomes of products with sixteen keys, from that of `token` on.
+    Floats score(const Model &model, int i, Floats products, int64_t token) const {
+        if (model.soft_cap) products = soft_cap(products, model.soft_cap);
+        if (bias[i]) products = products + load(bias[i] + token);
+        return masked(i, products, token, -INFINITY);
+    }
 
     // What query i has for sixteen tokens from `token` on, with `unseen` for those that it does not see.
     Floats masked(int i, Floats values, int64_t token, float unseen) const {

@@ -1,0 +1,14 @@
+"""How far each position turns queries and keys, for each layer of a model."""
+
+from headrace.engine.layers.rope_scaling import Floats
+from headrace.engine.layers.rotary_angles import rotary_angles
+from headrace.engine.models.decoder_config import DecoderConfig
+
+
+def layer_angles(config: DecoderConfig, max_len: int) -> list[tuple[Floats, Floats]]:
+    """Cosines and sines [max_len, rotary/2] of each layer. Most models have one pair of them for all."""
+    everywhere = rotary_angles(config.rotary_size, config.rope_theta, config.rope_scaling, max_len)
+    if config.local_rope_theta is None:
+        return [everywhere] * config.layer_count
+    local = rotary_angles(config.rotary_size, config.local_rope_theta, None, max_len)
+    return [everywhere if window is None else local for window in config.windows]

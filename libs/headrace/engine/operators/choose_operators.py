@@ -1,0 +1,28 @@
+"""The operations that suit a device."""
+
+import os
+
+import torch
+
+from headrace.engine.kernels.cpu.self_test import choose_instructions
+from headrace.engine.kernels.cpu.shared_context import shared_context
+from headrace.engine.operators.kernel_operators import KernelOperators
+from headrace.engine.operators.operators import Operators
+from headrace.engine.operators.single_row_operators import SingleRowOperators
+from headrace.engine.operators.torch_operators import TorchOperators
+
+
+def choose_encoder_operators(device: torch.device, thread_count: int | None = None) -> Operators:
+    """Those of an encoder, which computes whole inputs: where they cannot be told apart by operators, they are computed
+    one by one, which is quicker than row by row."""
+    chosen = choose_operators(device, thread_count)
+    return TorchOperators() if isinstance(chosen, SingleRowOperators) else chosen
+
+
+def choose_operators(device: torch.device, thread_count: int | None = None) -> Operators:
+    """`thread_count` is for the kernels. Unset: as many as there are cores."""
+    if device.type != "cpu":
+        return TorchOperators()
+    if choose_instructions() is None:
+        return SingleRowOperators()
+    return KernelOperators(shared_context(thread_count or len(os.sched_getaffinity(0))))

@@ -1,0 +1,142 @@
+"""Operations on rows: right, and the same bits in any company, on every instruction set, and without kernels."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.library import Instructions, available
+from headrace.engine.operators.kernel_operators import KernelOperators
+from headrace.engine.operators.operators import Operators
+from headrace.engine.operators.single_row_operators import SingleRowOperators
+
+SIZES = (1, 7, 16, 24, 40, 96, 100, 331)
+ROW_COUNT = 37
+PARTS = ((0, 1), (0, 2), (3, 6), (0, 5), (7, 20), (0, 33), (2, 37), (36, 37))
+Operation = Callable[[Tensor], Tensor]
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def make(instructions: Instructions | None, thread_count: int = 2) -> Operators:
+    """None: those for a machine without kernels."""
+    return SingleRowOperators() if instructions is None else KernelOperators(KernelContext(thread_count, instructions))
+
+
+@pytest.fixture(params=[*available(), None], ids=lambda each: "none" if each is None else each.name)
+def operators(request: pytest.FixtureRequest) -> Operators:
+    return make(request.param)
+
+
+def operations(operators: Operators, size: int, dtype: torch.dtype = torch.float32) -> dict[str, Operation]:
+    """Each takes [rows, size]."""
+    weight, bias = (numbers(size, seed=seed).to(dtype) for seed in (1, 2))
+    product = operators.linear(numbers(45, size, seed=3).to(dtype), numbers(45, seed=4).to(dtype))
+    found: dict[str, Operation] = {
+        "linear": product,
+        "linear plus residual": lambda x: product.add(x, x[:, :1].expand(-1, 45).contiguous()),
+        "rms_norm": operators.rms_norm(weight, 1e-5),
+        "layer_norm": operators.layer_norm(weight, bias, 1e-5),
+        "soft_cap": lambda x: operators.soft_cap(x, 1.5),
+        "route": lambda x: operators.route(x, min(3, size), normalizes=True)[0],
+        "route without": lambda x: operators.route(x, min(3, size), normalizes=False)[0],
+        "chosen": lambda x: operators.route(x, min(3, size), normalizes=False)[1],
+    }
+    for name in ACTIVATIONS:
+        found[name] = lambda x, name=name: operators.activate(x, name)
+        found[f"gate {name}"] = lambda x, name=name: operators.gate(torch.cat([x, x.flip(1)], dim=1), name)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("size", SIZES)
+def test_a_row_has_the_same_bits_in_any_company(operators: Operators, size: int, dtype: torch.dtype) -> None:
+    inputs = numbers(ROW_COUNT, size).to(dtype) * 3
+    inputs[5], inputs[6] = inputs[5] * 1e-3, 0
+    for name, operation in operations(operators, size, dtype).items():
+        whole = operation(inputs.clone())
+        for start, end in PARTS:
+            found = operation(inputs[start:end].clone())
+            assert found.dtype == whole.dtype
+            assert torch.equal(found, whole[start:end]), (name, start, end)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_all_instruction_sets_give_the_same_bits(size: int) -> None:
+    inputs = numbers(ROW_COUNT, size) * 3
+    first, *others = (operations(make(each, threads), size) for each in available() for threads in (1, 3))
+    for name, operation in first.items():
+        expected = operation(inputs.clone())
+        for other in others:
+            assert torch.equal(other[name](inputs.clone()), expected), name
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_results_are_right(operators: Operators, size: int) -> None:
+    inputs = numbers(ROW_COUNT, size) * 3
+    exact, weight, bias = inputs.double(), numbers(size, seed=1).double(), numbers(size, seed=2).double()
+    found = {name: operation(inputs.clone()) for name, operation in operations(operators, size).items()}
+    shares = torch.softmax(exact, dim=-1)
+    kept, chosen = shares.topk(min(3, size), dim=-1)
+    product = functional.linear(exact, numbers(45, size, seed=3).double(), numbers(45, seed=4).double())
+    expected = {
+        "linear": product,
+        "linear plus residual": product + exact[:, :1],
+        "rms_norm": exact / (exact.square().mean(dim=-1, keepdim=True) + 1e-5).sqrt() * weight,
+        "layer_norm": functional.layer_norm(exact, (size,), weight, bias, 1e-5),
+        "soft_cap": 1.5 * torch.tanh(exact / 1.5),
+        "route": kept / kept.sum(dim=-1, keepdim=True),
+        "route without": kept,
+        "silu": functional.silu(exact),
+        "gelu": functional.gelu(exact),
+        "gelu_tanh": functional.gelu(exact, approximate="tanh"),
+        "relu": functional.relu(exact),
+    }
+    for name in ACTIVATIONS:
+        expected[f"gate {name}"] = expected[name] * exact.flip(1)
+    assert torch.equal(found.pop("chosen"), chosen)
+    assert found.keys() == expected.keys()
+    for name, wanted in expected.items():
+        absolute = 1e-6 * size if "linear" in name else 1e-5 if "gate" in name else 2e-6
+        assert torch.allclose(found[name].double(), wanted, rtol=2e-5, atol=absolute), name
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu", "soft_cap"])
+def test_functions_are_as_near_as_fp32_allows(name: str) -> None:
+    """Over all magnitudes, the largest error by the size of the argument; and beyond all of them."""
+    inputs = torch.linspace(-12, 12, 100_001)[:, None]
+    exact = inputs.double()
+    expected = {
+        "gelu": functional.gelu(exact),
+        "gelu_tanh": functional.gelu(exact, approximate="tanh"),
+        "silu": functional.silu(exact),
+        "soft_cap": 1.5 * torch.tanh(exact / 1.5),
+    }[name]
+    for each in available():
+        operation = operations(make(each), 1)[name]
+        assert ((operation(inputs) - expected).abs() / exact.abs().clamp_min(0.1)).max() < 3e-7
+        ends = operation(torch.tensor([[-1e30], [1e30], [math.inf]]))[:, 0]
+        wanted = [-1.5, 1.5, 1.5] if name == "soft_cap" else [0, torch.tensor(1e30).item(), math.inf]
+        assert ends.tolist() == pytest.approx(wanted, abs=1e-8)
+
+
+def test_what_is_not_a_number_is_not_hidden(operators: Operators) -> None:
+    inputs = numbers(4, 24)
+    inputs[1, 20], inputs[2, 3] = math.nan, math.nan
+    for name, operation in operations(operators, 24).items():
+        found = operation(inputs.clone()).double()
+        assert torch.isfinite(found[[0, 3]]).all(), name
+        assert name == "chosen" or found[1].isnan().any() or "without" in name, name
+
+
+def test_equal_scores_choose_the_first_expert() -> None:
+    for each in available():
+        _, chosen = make(each).route(torch.tensor([[1.0, 2.0, 2.0, 2.0, 0.0]]), 2, normalizes=True)
+        assert chosen.tolist() == [[1, 2]]
