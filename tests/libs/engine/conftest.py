@@ -14,7 +14,7 @@ def _one_thread() -> None:
 
 @pytest.fixture(params=["auto", "torch"])
 def each_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Runs a test through the fused kernels, where they can run its model, and operation by operation. On demand also as
+    """Runs a test through the fused kernels where they can run its model, and operation by operation. On demand also as
     on a machine without kernels (rows), and as on a GPU (device)."""
     import engine_running
 

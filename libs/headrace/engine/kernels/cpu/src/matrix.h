@@ -191,6 +191,8 @@ int64_t multiply_together(const Matrix &w, const Inputs &x, int64_t panel, int64
     return panel;
 }
 
+constexpr int kWideRows = 8;
+
 template <int kStorage, bool kExact, typename Finish>
 void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
                      int64_t last_row, const Finish &finish) {
@@ -201,6 +203,17 @@ void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int6
     // Four bits take so long to unpack that two rows wait for nothing.
     if constexpr (!kExact && kStorage != kU4)
         if (rows == 2) panel = multiply_together<2, kStorage, 2>(w, x, panel, last_panel, first_row, finish);
+#if defined(HEADRACE_AVX512)
+    // Registers for two panels: a processor with two multipliers of this width has work for both.
+    if constexpr (kStorage <= kF16)
+        for (; rows >= kWideRows && panel + 2 <= last_panel; panel += 2) {
+            const int64_t wide_end = first_row + rows / kWideRows * kWideRows;
+            for (int64_t row = first_row; row < wide_end; row += kWideRows)
+                PanelKernel<kStorage, false, 2>{w, x, panel}.template run<kWideRows>(row, finish);
+            for (int64_t i = panel; i < panel + 2; ++i)
+                over_tiles(wide_end, last_row, PanelKernel<kStorage, false, 1>{w, x, i}, finish);
+        }
+#endif
     for (; panel < last_panel; ++panel)
         over_tiles(first_row, last_row, PanelKernel<kStorage, kExact, 1>{w, x, panel}, finish);
 }

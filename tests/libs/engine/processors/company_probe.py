@@ -1,0 +1,131 @@
+"""Asks engines for the same texts and vectors in different company. Runs in a process of its own, under whatever
+settings of torch's libraries that has, and prints what it found as one JSON line.
+
+    python company_probe.py FOLDER
+
+FOLDER holds the checkpoints that `write_checkpoints` in test_processors.py writes.
+"""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import pytest
+from engine_running import finish, without_kernels
+
+from headrace.engine.engine import Engine
+from headrace.engine.engine_config import EngineConfig
+from headrace.engine.kernels.cpu.context import KernelContext
+from headrace.engine.kernels.cpu.library import available
+from headrace.engine.kernels.cpu.packing import pack
+from headrace.engine.load_engine import load_engine
+from headrace.engine.quantization.round_to_nearest import quantize
+from headrace.engine.request import EngineRequest, SamplingParams
+
+LENGTHS = {"kernels": (3, 40, 150, 23, 24), "rows": (3, 20, 9)}
+COMPANY: dict[str, dict[str, Any]] = {
+    "together": {},
+    "small chunks": {"max_step_token_count": 16},
+    "few blocks": {"block_count": 16},
+}
+ADAPTERS = ("all", "attention")
+
+
+def digest(found: Any) -> str:
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+
+
+def prompt(index: int, length: int) -> tuple[int, ...]:
+    return tuple((index * 57 + position * 31 + position * position) % 199 for position in range(length))
+
+
+def load(folder: Path, **settings: Any) -> Engine:
+    names = ADAPTERS if folder.name == "adapters" else ()
+    usual = {"block_count": 64, "max_step_token_count": 512, "thread_count": 1, "max_model_len": 256}
+    adapters = {name: folder / name for name in names}
+    if folder.name == "encoder":
+        return load_engine(folder, EngineConfig(thread_count=1))
+    return load_engine(folder, EngineConfig(**(usual | settings), adapters=adapters))
+
+
+def ask(engine: Engine, requests: list[EngineRequest]) -> dict[str, object]:
+    """Tokens and log-probabilities, or the vector, of each request."""
+    found: dict[str, Any] = {}
+    for each in requests:
+        engine.add(each)
+    if engine.spec.embedding_size is None:
+        for request_id, stream in finish(engine).items():
+            found[request_id] = [(delta.token_ids, delta.logprobs, delta.prompt_logprobs) for delta in stream]
+    while engine.has_work():
+        found |= {delta.request_id: delta.embedding for delta in engine.step()}
+    return found
+
+
+def merged(stream: Any) -> Any:
+    """What does not depend on how tokens were grouped into deltas."""
+    if not isinstance(stream, list):
+        return stream
+    ids = [token_id for token_ids, _, _ in stream for token_id in token_ids]
+    return ids, [entry for _, logprobs, _ in stream for entry in logprobs], stream[-1][2]
+
+
+def check_company(folder: Path, lengths: tuple[int, ...], **settings: Any) -> str:
+    """Fails where company changes a bit; else the digest of what all give alone."""
+    names = (*ADAPTERS, "") if folder.name == "adapters" else ("",)
+    sampling = SamplingParams(max_tokens=6, temperature=0.0, logprob_count=2, prompt_logprob_count=0, ignore_eos=True)
+    requests = [
+        EngineRequest(f"{name}/{index}", prompt(index, length), sampling, (), adapter=name)
+        for name in names
+        for index, length in enumerate(lengths)
+    ]
+    alone: dict[str, object] = {}
+    for each in requests:
+        alone |= ask(load(folder, prefix_cache=False, **settings), [each])
+    for name, company in COMPANY.items():
+        engine = load(folder, **settings, **company)
+        for round_ in range(2):  # the second round hits the prefix cache
+            found = ask(engine, requests[::-1] if round_ else requests)
+            for request_id, stream in alone.items():
+                assert merged(found[request_id]) == merged(stream), (folder.name, settings, name, round_, request_id)
+    return digest([merged(stream) for stream in alone.values()])
+
+
+def check_products() -> dict[str, str]:
+    """The digest of products with each kind of weight, on each instruction set."""
+    # From numpy: torch's own random numbers differ by what it was told to do without.
+    generator = np.random.default_rng(0)
+    weight = torch.from_numpy(generator.standard_normal((67, 256), np.float32))
+    inputs = generator.standard_normal((33, 256), np.float32)
+    kinds = {str(dtype): pack(weight.to(dtype)) for dtype in (torch.float32, torch.bfloat16, torch.float16)}
+    kinds |= {f"int{bits}": pack(quantize(weight, bits, 64, symmetric=False)) for bits in (4, 8)}
+    found = {}
+    for instructions in available():
+        context = KernelContext(2, instructions)
+        results = [context.product(packed, inputs, exact=exact) for packed in kinds.values() for exact in (True, False)]
+        found[instructions.name] = hashlib.sha256(np.concatenate(results).tobytes()).hexdigest()[:16]
+    return found
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    found = {f"products {name}": value for name, value in check_products().items()}
+    folders = sorted(path for path in root.iterdir() if path.is_dir())
+    for folder in folders:
+        for kernels in ("auto", "torch"):
+            found[f"{folder.name} {kernels}"] = check_company(folder, LENGTHS["kernels"], kernels=kernels)
+    with pytest.MonkeyPatch.context() as patch:
+        without_kernels(patch)
+        for folder in folders:
+            check_company(folder, LENGTHS["rows"])
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
