@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from row_operations import numbers, operations
 from tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from torch import Tensor
 
@@ -30,6 +31,7 @@ from headrace.engine.kernels.cpu.structures import Step
 from headrace.engine.loader.model_config import read_model_config
 from headrace.engine.models.fused_decoder import FusedDecoder
 from headrace.engine.models.fused_weights_reader import read_fused_weights
+from headrace.engine.operators.kernel_operators import KernelOperators
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
 pytest.importorskip("hatchling", reason="the build backend is not installed")
@@ -258,3 +260,12 @@ def test_whole_steps(folder: Path, bits: int | None, exact: bool, storage: Stora
     for other in OTHERS:
         for index, (ours, theirs) in enumerate(zip(found, run_steps(decoder, other, storage), strict=True)):
             assert same_bits(ours, theirs), (other, index)
+
+
+@pytest.mark.parametrize("size", [1, 24, 40, 331])
+def test_operations_on_rows(size: int) -> None:
+    inputs = numbers(37, size) * 3
+    emulated = operations(KernelOperators(KernelContext(2, Instructions.AVX512)), size)
+    for other in OTHERS:
+        for name, operation in operations(KernelOperators(KernelContext(1, other)), size).items():
+            assert torch.equal(emulated[name](inputs.clone()), operation(inputs.clone())), (name, other)

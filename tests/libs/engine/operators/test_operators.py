@@ -1,11 +1,10 @@
 """Operations on rows: right, and the same bits in any company, on every instruction set, and without kernels."""
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from row_operations import ACTIVATIONS, numbers, operations
 from torch.nn import functional
 
 from headrace.engine.kernels.cpu.context import KernelContext
@@ -17,12 +16,6 @@ from headrace.engine.operators.single_row_operators import SingleRowOperators
 SIZES = (1, 7, 16, 24, 40, 96, 100, 331)
 ROW_COUNT = 37
 PARTS = ((0, 1), (0, 2), (3, 6), (0, 5), (7, 20), (0, 33), (2, 37), (36, 37))
-Operation = Callable[[Tensor], Tensor]
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def make(instructions: Instructions | None, thread_count: int = 2) -> Operators:
@@ -33,26 +26,6 @@ def make(instructions: Instructions | None, thread_count: int = 2) -> Operators:
 @pytest.fixture(params=[*available(), None], ids=lambda each: "none" if each is None else each.name)
 def operators(request: pytest.FixtureRequest) -> Operators:
     return make(request.param)
-
-
-def operations(operators: Operators, size: int, dtype: torch.dtype = torch.float32) -> dict[str, Operation]:
-    """Each takes [rows, size]."""
-    weight, bias = (numbers(size, seed=seed).to(dtype) for seed in (1, 2))
-    product = operators.linear(numbers(45, size, seed=3).to(dtype), numbers(45, seed=4).to(dtype))
-    found: dict[str, Operation] = {
-        "linear": product,
-        "linear plus residual": lambda x: product.add(x, x[:, :1].expand(-1, 45).contiguous()),
-        "rms_norm": operators.rms_norm(weight, 1e-5),
-        "layer_norm": operators.layer_norm(weight, bias, 1e-5),
-        "soft_cap": lambda x: operators.soft_cap(x, 1.5),
-        "route": lambda x: operators.route(x, min(3, size), normalizes=True)[0],
-        "route without": lambda x: operators.route(x, min(3, size), normalizes=False)[0],
-        "chosen": lambda x: operators.route(x, min(3, size), normalizes=False)[1],
-    }
-    for name in ACTIVATIONS:
-        found[name] = lambda x, name=name: operators.activate(x, name)
-        found[f"gate {name}"] = lambda x, name=name: operators.gate(torch.cat([x, x.flip(1)], dim=1), name)
-    return found
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

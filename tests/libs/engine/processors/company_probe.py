@@ -3,7 +3,7 @@ settings of torch's libraries that has, and prints what it found as one JSON lin
 
     python company_probe.py FOLDER
 
-FOLDER holds the checkpoints that `write_checkpoints` in test_processors.py writes.
+FOLDER holds the checkpoints that `write_checkpoints` in company_checkpoints.py writes.
 """
 
 import hashlib

@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_adapters import make_adapter
-from tiny_encoders import make_decoder, make_encoder, write_sentence_settings
-from tiny_models import make_family, make_oracle
+from company_checkpoints import write_checkpoints
 
 PROBE = Path(__file__).with_name("company_probe.py")
 SETTINGS = {
@@ -21,21 +19,6 @@ SETTINGS = {
 }
 NEEDED_FLAGS = {"AVX512": "avx512f", "AVX512_CORE": "avx512bw", "AVX512_CORE_VNNI": "avx512_vnni"}
 NEEDED_FLAGS |= {"avx512": "avx512f", "AVX512_CORE_AMX": "amx_int8", "AVX2": "avx2", "avx2": "avx2"}
-FAMILIES = ("qwen3", "gemma3", "qwen3_moe")
-
-
-def write_checkpoints(root: Path) -> None:
-    """A folder for each kind of model whose company was once seen to matter."""
-    for name in FAMILIES:
-        make_family(root / name, name)
-    base = make_oracle(root / "adapters", "multi_query_bias")
-    make_adapter(root / "adapters" / "all", base, 0, r=4)
-    make_adapter(root / "adapters" / "attention", base, 1, r=8, target_modules=["q_proj", "v_proj"])
-    (root / "embedding").mkdir()
-    make_decoder(root / "embedding")
-    (root / "encoder").mkdir()
-    make_encoder(root / "encoder", "bert")
-    write_sentence_settings(root / "encoder")
 
 
 @pytest.fixture(scope="module")
