@@ -11,6 +11,7 @@ import pytest
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
 ROOT = Path(__file__).resolve().parents[1]
+pytest_plugins = ["tests.alone", "tests.not_tried"]
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 

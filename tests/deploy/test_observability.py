@@ -119,7 +119,10 @@ def test_alerts_are_complete(rules: list[dict[str, Any]]) -> None:
         assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@pytest.mark.skipif(
+    shutil.which("promtool") is None,
+    reason="promtool is not installed; to run it: put promtool on PATH (Prometheus's releases, or Debian's prometheus)",
+)
 def test_alerts_fire_when_they_should() -> None:
     """Series that rise and fall, in alerts_test.yml."""
     command = ["promtool", "test", "rules", "alerts_test.yml"]

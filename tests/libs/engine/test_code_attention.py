@@ -14,7 +14,10 @@ from headrace.engine.request import TokenLogprob
 from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import InternalError
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = pytest.mark.skipif(
+    load_kernels() is None,
+    reason="no C++ compiler when Headrace was installed; to run it: install g++, then make clean test",
+)
 
 LENGTH = 1300
 """More than two of the parts that are summed in whole numbers."""

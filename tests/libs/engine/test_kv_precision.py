@@ -20,7 +20,10 @@ from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import ConfigError
 from headrace.tokenizer.text_model import TextModel
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = pytest.mark.skipif(
+    load_kernels() is None,
+    reason="no C++ compiler when Headrace was installed; to run it: install g++, then make clean test",
+)
 
 PRECISIONS = ("bfloat16", "int8", "fp8")
 BLOCK_SIZE = 16

@@ -38,7 +38,7 @@ def sampler(request: pytest.FixtureRequest) -> Sampler:
     if request.param == "torch":
         return TorchSampler()
     if load_kernels() is None:
-        pytest.skip("no C++ compiler when Headrace was installed")
+        pytest.skip("no C++ compiler when Headrace was installed; to run it: install g++, then make clean test")
     return KernelSampler(KernelContext(2))
 
 
@@ -202,7 +202,10 @@ def test_more_tokens_are_never_chosen_and_fewer_are_chosen_from(sampler: Sampler
         assert sampler.sample(narrow, [sequence])[0] < 3
 
 
-@pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+@pytest.mark.skipif(
+    load_kernels() is None,
+    reason="no C++ compiler when Headrace was installed; to run it: install g++, then make clean test",
+)
 @pytest.mark.parametrize(
     "sampling",
     [

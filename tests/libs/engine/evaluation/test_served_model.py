@@ -18,7 +18,10 @@ from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.text_engine import TextEngine
 
 LENGTH = 256
-needs_kernels = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+needs_kernels = pytest.mark.skipif(
+    load_kernels() is None,
+    reason="no C++ compiler when Headrace was installed; to run it: install g++, then make clean test",
+)
 
 
 @pytest.mark.parametrize("exact", [True, False])

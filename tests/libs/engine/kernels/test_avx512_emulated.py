@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from simde_headers import HEADER, INCLUDE, why_not
 from tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from torch import Tensor
 
@@ -32,9 +33,13 @@ from headrace.engine.models.fused_decoder import FusedDecoder
 from headrace.engine.models.fused_weights_reader import read_fused_weights
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
-pytest.importorskip("hatchling", reason="the build backend is not installed")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
 pytestmark = [
-    pytest.mark.skipif(Instructions.AVX2 not in available(), reason="there are no kernels for AVX2 to compare with"),
+    pytest.mark.skipif(
+        Instructions.AVX2 not in available(),
+        reason="there are no kernels for AVX2 to compare with; to run it: an x86-64 processor with AVX2, and g++ when "
+        "Headrace is installed (make clean test)",
+    ),
     pytest.mark.slow,
     pytest.mark.timeout(400),
 ]
@@ -42,7 +47,7 @@ pytestmark = [
 HEADERS = Path(__file__).with_name("emulated_avx512")
 FLAGS = ("-D__builtin_cpu_supports(name)=1",)
 EMULATED = (
-    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", "-mavx2", "-mfma", "-mf16c"),
+    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", f"-I{INCLUDE}", "-mavx2", "-mfma", "-mf16c"),
     # Without it, GCC 12 fails on SIMDe's types.
     "-fno-tree-sra",
 )
@@ -71,7 +76,9 @@ def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Loads kernels whose code for AVX-512 runs here."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None or not has_simde(compiler):
-        pytest.skip("SIMDe's headers are not installed: the package is libsimde-dev in Debian and Ubuntu")
+        pytest.skip(
+            f"SIMDe's headers are missing ({why_not()}); to run it: make test, or install libsimde-dev (Debian)"
+        )
     path = tmp_path_factory.mktemp("kernels") / "_kernels.so"
     compile_emulated(root, path)
     with pytest.MonkeyPatch.context() as patch:
@@ -82,8 +89,8 @@ def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def has_simde(compiler: str) -> bool:
-    command = [compiler, "-E", "-x", "c++", "-"]
-    return not subprocess.run(command, input=b"#include <simde/x86/avx512.h>", capture_output=True).returncode
+    command = [compiler, "-E", f"-I{INCLUDE}", "-x", "c++", "-"]
+    return not subprocess.run(command, input=f"#include <{HEADER}>".encode(), capture_output=True).returncode
 
 
 def compile_emulated(root: Path, path: Path) -> None:

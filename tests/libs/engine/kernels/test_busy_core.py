@@ -19,8 +19,12 @@ from headrace.engine.kernels.cpu.packing import pack
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
 pytestmark = [
-    pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed"),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core"),
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        load_kernels() is None,
+        reason="no C++ compiler when Headrace was installed; to run it: install g++, then make clean test",
+    ),
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core; to run it: two cores or more"),
 ]
 
 SIZE, GROUP = 2048, 128

@@ -11,7 +11,10 @@ from headrace.engine.kernels.cpu.packing import can_pack, pack, stored
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = pytest.mark.skipif(
+    load_kernels() is None,
+    reason="no C++ compiler when Headrace was installed; to run it: install g++, then make clean test",
+)
 
 SIZES = [(1, 32, 32), (7, 96, 32), (33, 256, 128), (300, 384, 384), (48, 64, 64)]
 

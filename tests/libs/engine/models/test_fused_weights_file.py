@@ -19,7 +19,10 @@ from headrace.engine.models import fused_weights_file
 from headrace.engine.models.fused_weights_file import load_packed, packed_path
 from headrace.engine.text_engine import TextEngine
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = pytest.mark.skipif(
+    load_kernels() is None,
+    reason="no C++ compiler when Headrace was installed; to run it: install g++, then make clean test",
+)
 
 
 @pytest.fixture(autouse=True)
