@@ -38,7 +38,7 @@ def fetch() -> None:
 
 
 def download(folder: Path) -> Path:
-    """The package's file. Machines without a list of packages, such as containers, get one of their own for a moment."""
+    """The package's file. Where the machine has no list of packages, as in images, one is fetched for the moment."""
     lists, cache = folder / "lists", folder / "cache"
     own = ("-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={cache}", "-o", "Acquire::Languages=none")
     command = ("apt-get", *PATIENCE, "-o", "APT::Sandbox::User=root")
