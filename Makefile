@@ -5,7 +5,7 @@ TEST_PROCESSES ?= 2
 KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/cpu/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test simde fmt check gen bench bench-engine bench-peers bench-http clean
+.PHONY: help up test unpacked-packages fmt check gen bench bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -37,12 +37,12 @@ up: .venv/.local
 
 # Several processes take a file of tests each, in the order of the folders: first those that start platforms, which wait
 # more than they compute, last the many short ones. Tests marked `alone` stop the other processes while they run.
-test: check simde
+test: check unpacked-packages
 	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
-# What the tests of code for AVX-512 want. It never fails: without it they are skipped, and say why.
-simde: .venv/.dev
-	@$(BIN)/python tests/libs/engine/simde_headers.py
+# SIMDe's headers and promtool, which a few tests want. It never fails: without them those are skipped, and say why.
+unpacked-packages: .venv/.dev
+	@$(BIN)/python -m tests.unpacked_packages
 
 check: .venv/.dev
 	@$(BIN)/ruff check

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from simde_headers import HEADER, INCLUDE, why_not
+from tests.unpacked_packages import SIMDE, unpacked, why_not
 from tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from torch import Tensor
 
@@ -45,9 +45,11 @@ pytestmark = [
 ]
 
 HEADERS = Path(__file__).with_name("emulated_avx512")
+SIMDE_HEADERS = unpacked(SIMDE).parent
+"""Where they are, if not among the system's."""
 FLAGS = ("-D__builtin_cpu_supports(name)=1",)
 EMULATED = (
-    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", f"-I{INCLUDE}", "-mavx2", "-mfma", "-mf16c"),
+    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", f"-I{SIMDE_HEADERS}", "-mavx2", "-mfma", "-mf16c"),
     # Without it, GCC 12 fails on SIMDe's types.
     "-fno-tree-sra",
 )
@@ -77,7 +79,7 @@ def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None or not has_simde(compiler):
         pytest.skip(
-            f"SIMDe's headers are missing ({why_not()}); to run it: make test, or install libsimde-dev (Debian)"
+            f"SIMDe's headers are missing ({why_not(SIMDE)}); to run it: make test, or install libsimde-dev (Debian)"
         )
     path = tmp_path_factory.mktemp("kernels") / "_kernels.so"
     compile_emulated(root, path)
@@ -89,8 +91,8 @@ def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def has_simde(compiler: str) -> bool:
-    command = [compiler, "-E", f"-I{INCLUDE}", "-x", "c++", "-"]
-    return not subprocess.run(command, input=f"#include <{HEADER}>".encode(), capture_output=True).returncode
+    command = [compiler, "-E", f"-I{SIMDE_HEADERS}", "-x", "c++", "-"]
+    return not subprocess.run(command, input=b"#include <simde/x86/avx512.h>", capture_output=True).returncode
 
 
 def compile_emulated(root: Path, path: Path) -> None:
