@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
-	@echo "make test    run every test that needs no GPU"
+	@echo "make test    run every test that needs no GPU, in two processes (TEST_PROCESSES=4 for four)"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
 	@echo "make bench   measure what the platform costs on top of the engine; also bench-engine,"
