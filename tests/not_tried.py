@@ -45,7 +45,7 @@ def make_table(skips: list[Skip]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=True, show_lines=True)
     table.add_column("Tests", justify="right")
     table.add_column("Which", ratio=1, overflow="fold")
-    table.add_column("Why not, and what makes them run", ratio=1)
+    table.add_column("Why not, and what makes them run", ratio=1, overflow="fold")
     reasons = Counter((skip.why, skip.remedy) for skip in skips)
     for (why, remedy), count in reasons.most_common():
         tests = Counter(skip.test for skip in skips if (skip.why, skip.remedy) == (why, remedy))
@@ -58,7 +58,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints the table. With several processes this is the one that hears of all tests."""
     skips = [read_skip(report) for report in terminalreporter.stats.get("skipped", [])]
     if not skips:
-        terminalreporter.write_sep("=", "Not tried here: nothing, every test ran")
+        terminalreporter.write_sep("=", "Not tried here: nothing was skipped")
         return
     terminalreporter.write_sep("=", "Not tried here")
     width = max(LEAST_WIDTH, terminalreporter._tw.fullwidth)
