@@ -47,11 +47,14 @@ class Downloads:
     def _download(self, package: str) -> None:
         try:
             self._apt_get("download", package, seconds=DOWNLOAD_SECONDS)
-        except subprocess.CalledProcessError:
+        except subprocess.CalledProcessError as first:
             if self._lists:
                 raise
             self._update()
-            self._apt_get("download", package, seconds=DOWNLOAD_SECONDS)
+            try:
+                self._apt_get("download", package, seconds=DOWNLOAD_SECONDS)
+            except subprocess.CalledProcessError:
+                raise first from None  # lists that could not be fetched say that there is no such package
 
     def _update(self) -> None:
         lists, cache = self._folder / "lists", self._folder / "cache"
