@@ -30,6 +30,7 @@ class Downloads:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lists: tuple[str, ...] = ()
+        self._has_updated = False
 
     def unpack(self, package: str) -> Path:
         """A folder with all that the package holds. Raises Unfetched."""
@@ -48,19 +49,22 @@ class Downloads:
         try:
             self._apt_get("download", package, seconds=DOWNLOAD_SECONDS)
         except subprocess.CalledProcessError as first:
-            if self._lists:
+            if self._has_updated:
                 raise
             self._update()
             try:
                 self._apt_get("download", package, seconds=DOWNLOAD_SECONDS)
             except subprocess.CalledProcessError:
-                raise first from None  # lists that could not be fetched say that there is no such package
+                # Lists that could not be fetched say that there is no such package.
+                self._lists = ()
+                raise first from None
 
     def _update(self) -> None:
         lists, cache = self._folder / "lists", self._folder / "cache"
         for made in (lists / "partial", cache / "archives" / "partial"):
             made.mkdir(parents=True)
         self._lists = ("-o", f"Dir::State::Lists={lists}", "-o", f"Dir::Cache={cache}", "-o", "Acquire::Languages=none")
+        self._has_updated = True
         self._apt_get("update", seconds=UPDATE_SECONDS)
 
     def _apt_get(self, *arguments: str, seconds: int) -> None:
