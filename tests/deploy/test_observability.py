@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client import REGISTRY, CollectorRegistry, Metric
+from tests.unpacked_packages import PROMETHEUS, unpacked, why_not
 
 from headrace.errors.table import ROWS
 from headrace.gateway.config import GatewaySettings
@@ -27,6 +28,7 @@ FOLDER = "deploy/observability"
 SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
 NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring)\s*\([^)]*\)')
 NAME = re.compile(r"\b([a-zA-Z_:][\w:]*)\b(?!\s*\()")
+PROMTOOL = shutil.which("promtool") or str(unpacked(PROMETHEUS))
 OPERATORS = {"and", "or", "unless", "offset", "bool"}
 OF_PROMETHEUS = {"up"}
 
@@ -119,10 +121,14 @@ def test_alerts_are_complete(rules: list[dict[str, Any]]) -> None:
         assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+@pytest.mark.skipif(
+    shutil.which(PROMTOOL) is None,
+    reason=f"promtool is missing ({why_not(PROMETHEUS)}); to run it: make test where there is apt-get, "
+    "or put promtool on PATH",
+)
 def test_alerts_fire_when_they_should() -> None:
     """Series that rise and fall, in alerts_test.yml."""
-    command = ["promtool", "test", "rules", "alerts_test.yml"]
+    command = [PROMTOOL, "test", "rules", "alerts_test.yml"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

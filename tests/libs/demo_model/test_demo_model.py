@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+torch = pytest.importorskip("torch", reason="torch is not installed; to run it: make test")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed; to run it: make test")
 
 from headrace.demo_model import CHECKPOINT, DRAFT  # noqa: E402
 from headrace.demo_model.training.corpus import Corpus  # noqa: E402

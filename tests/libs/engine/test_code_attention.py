@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 from engine_running import finish, request, run
+from needed_kernels import needs_kernels
 from safetensors.torch import load_file, save_file
 from tiny_models import make_family, make_prompts
 
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.request import TokenLogprob
 from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import InternalError
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = needs_kernels
 
 LENGTH = 1300
 """More than two of the parts that are summed in whole numbers."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from engine_running import finish, request
+from needed_kernels import needs_kernels
 from tiny_models import make_prompts
 from torch import Tensor
 
@@ -15,11 +16,10 @@ from headrace.demo_model import CHECKPOINT
 from headrace.engine.attention.kernel_attention import KernelPagedAttention
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.fused_runner import FusedRunner
-from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.operators.kernel_operators import KernelLinear, KernelNorm, KernelOperators
 from headrace.engine.text_engine import TextEngine
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = needs_kernels
 
 PROMPTS = make_prompts((33, 90, 7, 150, 61, 20, 48))
 COMPANY: dict[str, dict[str, object]] = {

@@ -6,6 +6,7 @@ import pytest
 import torch
 from covering_array import cover_pairs
 from engine_running import finish, request, run
+from needed_kernels import needs_kernels
 from test_one_text import TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
 from tiny_models import make_family, make_prompts
 from torch import Tensor
@@ -13,14 +14,13 @@ from torch import Tensor
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.kernels.cpu.kv_arena import KvShape
-from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.request import TokenLogprob
 from headrace.engine.text_engine import TextEngine
 from headrace.errors.tree import ConfigError
 from headrace.tokenizer.text_model import TextModel
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = needs_kernels
 
 PRECISIONS = ("bfloat16", "int8", "fp8")
 BLOCK_SIZE = 16

@@ -8,6 +8,7 @@ import torch
 from engine_running import request
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from needed_kernels import NO_KERNELS, needs_kernels
 
 from headrace.engine.kernels.cpu.context import KernelContext
 from headrace.engine.kernels.cpu.library import available, load_kernels
@@ -38,7 +39,7 @@ def sampler(request: pytest.FixtureRequest) -> Sampler:
     if request.param == "torch":
         return TorchSampler()
     if load_kernels() is None:
-        pytest.skip("no C++ compiler when Headrace was installed")
+        pytest.skip(NO_KERNELS)
     return KernelSampler(KernelContext(2))
 
 
@@ -202,7 +203,7 @@ def test_more_tokens_are_never_chosen_and_fewer_are_chosen_from(sampler: Sampler
         assert sampler.sample(narrow, [sequence])[0] < 3
 
 
-@pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+@needs_kernels
 @pytest.mark.parametrize(
     "sampling",
     [

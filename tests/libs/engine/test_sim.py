@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from engine_running import finish, request, run, tokens
 
 from headrace.engine.request import FinishReason
@@ -29,6 +30,7 @@ def test_output_ends_after_the_configured_count() -> None:
     assert stream[-1].finish_reason is FinishReason.STOP
 
 
+@pytest.mark.alone
 def test_step_time_follows_the_model() -> None:
     engine = SimEngine(SimConfig(base_seconds=0.01, prefill_seconds_per_token=0.001))
     engine.add(request("r", range(20), max_tokens=1))

@@ -87,7 +87,9 @@ def test_a_request_can_be_cancelled_during_sleep(folder: Path) -> None:
     assert engine.stats().used_block_count == 0
 
 
-@pytest.mark.skipif(not STATM.exists(), reason="only Linux tells a process's memory this way")
+@pytest.mark.skipif(
+    not STATM.exists(), reason="this system does not tell a process's memory as /proc does; to run it: Linux"
+)
 def test_memory_goes_back_to_the_system(folder: Path) -> None:
     """128 MiB of keys and values, all written, in a process whose heap has room for them from before: what is taken
     from a heap and freed stays with the process."""

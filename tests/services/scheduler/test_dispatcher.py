@@ -101,6 +101,7 @@ async def test_workers_that_keep_no_blocks_are_chosen_without_asking_who_has_any
     assert bool(lookups) == asked
 
 
+@pytest.mark.alone
 async def test_an_idle_time_without_requests_is_not_waited_time() -> None:
     table = WorkerTable(3.0)
     dispatcher = make(table, FakeCache(), no_worker_seconds=0.3)

@@ -179,6 +179,7 @@ async def test_what_an_older_stream_of_a_gateway_may_have_lost_is_told_to_the_ne
     assert len(runtime.sessions) == 0
 
 
+@pytest.mark.alone
 async def test_patience_with_an_absent_gateway_begins_anew_when_it_left() -> None:
     runtime = await start(SimEngine(SimConfig(base_seconds=0.005)), attach_seconds=0.2)
     runtime.detach("g", runtime.attach("g"))

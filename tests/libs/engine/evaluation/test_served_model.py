@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from engine_running import finish, request
+from needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.engine_config import EngineConfig
@@ -14,11 +15,9 @@ from headrace.engine.evaluation.sequence_model import SequenceModel
 from headrace.engine.evaluation.served_model import ServedModel
 from headrace.engine.evaluation.text import evaluation_text
 from headrace.engine.evaluation.token_windows import cut_windows
-from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.text_engine import TextEngine
 
 LENGTH = 256
-needs_kernels = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from row_operations import numbers, operations
+from tests.unpacked_packages import SIMDE, unpacked, why_not
 from tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from torch import Tensor
 
@@ -34,20 +35,28 @@ from headrace.engine.models.fused_weights_reader import read_fused_weights
 from headrace.engine.operators.kernel_operators import KernelOperators
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
-pytest.importorskip("hatchling", reason="the build backend is not installed")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
 pytestmark = [
-    pytest.mark.skipif(Instructions.AVX2 not in available(), reason="there are no kernels for AVX2 to compare with"),
+    pytest.mark.skipif(
+        Instructions.AVX2 not in available(),
+        reason="there are no kernels for AVX2 to compare with; to run it: an x86-64 processor with AVX2, and g++ when "
+        "Headrace is installed (make clean test)",
+    ),
     pytest.mark.slow,
     pytest.mark.timeout(400),
 ]
 
 HEADERS = Path(__file__).with_name("emulated_avx512")
+SIMDE_HEADERS = unpacked(SIMDE).parent
+"""Where they are, if not among the system's."""
 FLAGS = ("-D__builtin_cpu_supports(name)=1",)
 EMULATED = (
-    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", "-mavx2", "-mfma", "-mf16c"),
+    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", f"-I{SIMDE_HEADERS}", "-mavx2", "-mfma", "-mf16c"),
     # Without it, GCC 12 fails on SIMDe's types.
     "-fno-tree-sra",
 )
+KNOWN_COMPILERS = {"12"}
+"""With these it compiles, with SIMDe 0.7.4 and 0.8.2."""
 OTHERS = (Instructions.PORTABLE, Instructions.AVX2)
 
 OUT, IN = 83, 256
@@ -73,9 +82,14 @@ def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Loads kernels whose code for AVX-512 runs here."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None or not has_simde(compiler):
-        pytest.skip("SIMDe's headers are not installed: the package is libsimde-dev in Debian and Ubuntu")
+        pytest.skip(
+            f"SIMDe's headers are missing ({why_not(SIMDE)}); to run it: make test, or install libsimde-dev (Debian)"
+        )
     path = tmp_path_factory.mktemp("kernels") / "_kernels.so"
-    compile_emulated(root, path)
+    if not compile_emulated(root, path):
+        version = subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True, check=True).stdout.strip()
+        assert version not in KNOWN_COMPILERS, "the kernels no longer compile with SIMDe's headers: see above"
+        pytest.skip(f"{compiler} {version} does not compile SIMDe's headers; to run it: CXX=g++-12 make test")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "PATH", path)
         forget_kernels()
@@ -84,12 +98,12 @@ def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def has_simde(compiler: str) -> bool:
-    command = [compiler, "-E", "-x", "c++", "-"]
+    command = [compiler, "-E", f"-I{SIMDE_HEADERS}", "-x", "c++", "-"]
     return not subprocess.run(command, input=b"#include <simde/x86/avx512.h>", capture_output=True).returncode
 
 
-def compile_emulated(root: Path, path: Path) -> None:
-    """As an installation does, with other options for AVX-512."""
+def compile_emulated(root: Path, path: Path) -> bool:
+    """As an installation does, with other options for AVX-512. Whether it worked."""
     spec = importlib.util.spec_from_file_location("emulated_build", root / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
@@ -97,7 +111,7 @@ def compile_emulated(root: Path, path: Path) -> None:
     spec.loader.exec_module(build)
     build.FLAGS += FLAGS
     build.VECTORS["avx512"] = EMULATED
-    assert build.compile_kernels(root / build.FOLDER / "src", path)
+    return bool(build.compile_kernels(root / build.FOLDER / "src", path))
 
 
 def forget_kernels() -> None:

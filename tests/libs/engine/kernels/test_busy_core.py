@@ -11,16 +11,17 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from needed_kernels import needs_kernels
 
 from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.packing import pack
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
 pytestmark = [
-    pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed"),
-    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core"),
+    pytest.mark.alone,
+    needs_kernels,
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core; to run it: two cores or more"),
 ]
 
 SIZE, GROUP = 2048, 128

@@ -9,7 +9,7 @@ from headrace.engine.kernels.cpu.memory import HUGE_PAGE, address, allocate, giv
 MAPS = Path("/proc/self/maps")
 
 
-@pytest.mark.skipif(not MAPS.exists(), reason="there is no /proc")
+@pytest.mark.skipif(not MAPS.exists(), reason="there is no /proc; to run it: Linux")
 def test_large_blocks_are_private_whole_pages_of_zeros() -> None:
     memory = allocate(3 * HUGE_PAGE + 5)
     assert memory.shape == (3 * HUGE_PAGE + 5,)

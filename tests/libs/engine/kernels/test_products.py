@@ -2,16 +2,17 @@
 
 import pytest
 import torch
+from needed_kernels import needs_kernels
 from torch import Tensor
 
 from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.library import available, load_kernels
+from headrace.engine.kernels.cpu.library import available
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.packing import can_pack, pack, stored
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = needs_kernels
 
 SIZES = [(1, 32, 32), (7, 96, 32), (33, 256, 128), (300, 384, 384), (48, 64, 64)]
 

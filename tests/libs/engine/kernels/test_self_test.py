@@ -4,15 +4,16 @@ import logging
 import math
 
 import pytest
+from needed_kernels import needs_kernels
 
 from headrace.engine.kernels.cpu import self_test
 from headrace.engine.kernels.cpu.context import Floats, KernelContext
-from headrace.engine.kernels.cpu.library import Instructions, available, load_kernels
+from headrace.engine.kernels.cpu.library import Instructions, available
 from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.self_test import candidates, choose_instructions
 from headrace.engine.kernels.cpu.storage import Storage
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = needs_kernels
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from engine_running import request, run
+from needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.engine_config import EngineConfig
 from headrace.engine.kernels.cpu import huge_page_copy
-from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.kernels.cpu.mapped_file import MappedFile
 from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.storage import Storage
@@ -19,7 +19,7 @@ from headrace.engine.models import fused_weights_file
 from headrace.engine.models.fused_weights_file import load_packed, packed_path
 from headrace.engine.text_engine import TextEngine
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = needs_kernels
 
 
 @pytest.fixture(autouse=True)

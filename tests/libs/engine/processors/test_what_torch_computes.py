@@ -8,14 +8,14 @@ import pytest
 import torch
 from company_checkpoints import NAMES, write_checkpoints
 from engine_running import finish
+from needed_kernels import needs_kernels
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from headrace.engine.engine_config import EngineConfig
-from headrace.engine.kernels.cpu.library import load_kernels
 from headrace.engine.load_engine import load_engine
 from headrace.engine.request import EngineRequest, SamplingParams
 
-pytestmark = pytest.mark.skipif(load_kernels() is None, reason="no C++ compiler when Headrace was installed")
+pytestmark = needs_kernels
 
 LOOKS_UP_AND_COPIES = {
     *("arange", "argsort", "bincount", "cat", "clone", "copy_", "detach", "embedding", "empty", "empty_like"),

@@ -127,7 +127,10 @@ def test_an_environment_is_made_where_it_is_looked_for(tmp_path: Path, monkeypat
 def test_the_package_itself(tmp_path: Path, name: str, method: str) -> None:
     variable = f"HEADRACE_TEST_{name.upper()}"
     if variable not in os.environ:
-        pytest.skip(f"{variable} names no Python that has {name}")
+        pytest.skip(
+            f"{variable} names no Python that has {name}; to run it: headrace quantize --backend {name} --make-backend "
+            f"makes one; {variable}={BACKENDS[name].usual_folder}/bin/python make test uses it"
+        )
     python = find_python(BACKENDS[name], Path(os.environ[variable]))
     quantize(python, tmp_path / "target", name, QuantizationSettings(method, sequence_count=4))
     windows = cut_windows(evaluation_text(), CHECKPOINT, 256, 4)

@@ -27,10 +27,10 @@ class Tensors(dict[str, Tensor]):
         return self[name]
 
 
-def load_file(package: str, relative: str) -> ModuleType:
+def load_file(package: str, relative: str, pinned: str) -> ModuleType:
     found = importlib.util.find_spec(package)
     if found is None or not found.submodule_search_locations:
-        pytest.skip(f"{package} is not installed")
+        pytest.skip(f"{package} is not installed; to run it: .venv/bin/pip install --no-deps {pinned}, then make test")
     path = Path(found.submodule_search_locations[0]) / relative
     spec = importlib.util.spec_from_file_location(f"oracle_{package}", path)
     assert spec is not None
@@ -46,7 +46,7 @@ def random_words(generator: torch.Generator, *shape: int) -> Tensor:
 
 @pytest.mark.parametrize(("out_size", "in_size", "group"), [(64, 256, 128), (128, 512, 64), (8, 128, 128)])
 def test_awq_is_what_autoawq_reads(out_size: int, in_size: int, group: int) -> None:
-    oracle: Any = load_file("awq", "utils/packing_utils.py")
+    oracle: Any = load_file("awq", "utils/packing_utils.py", "autoawq==0.2.9")
     for seed in SEEDS:
         generator = torch.Generator().manual_seed(seed)
         words = random_words(generator, in_size, out_size // 8)
@@ -61,7 +61,7 @@ def test_awq_is_what_autoawq_reads(out_size: int, in_size: int, group: int) -> N
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 @pytest.mark.parametrize(("out_size", "in_size", "group"), [(64, 256, 128), (96, 192, 64), (64, 128, -1)])
 def test_gptq_is_what_autogptq_reads(bits: int, out_size: int, in_size: int, group: int) -> None:
-    oracle: Any = load_file("auto_gptq", "nn_modules/qlinear/qlinear_cuda_old.py")
+    oracle: Any = load_file("auto_gptq", "nn_modules/qlinear/qlinear_cuda_old.py", "auto-gptq==0.7.1")
     size = in_size if group == -1 else group
     for seed in SEEDS:
         generator = torch.Generator().manual_seed(seed)

@@ -1,0 +1,8 @@
+"""What tests of the fused kernels need."""
+
+import pytest
+
+from headrace.engine.kernels.cpu.library import load_kernels
+
+NO_KERNELS = "no C++ compiler when Headrace was installed; to run it: install g++, then make clean test"
+needs_kernels = pytest.mark.skipif(load_kernels() is None, reason=NO_KERNELS)
