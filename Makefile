@@ -5,11 +5,12 @@ TEST_PROCESSES ?= 2
 KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/cpu/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test unpacked-packages fmt check gen bench bench-engine bench-peers bench-http clean
+.PHONY: help up test unpacked-packages determinism fmt check gen bench bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
 	@echo "make test    run every test that needs no GPU, in two processes (TEST_PROCESSES=4 for four)"
+	@echo "make determinism   the tests of determinism under every setting of torch's libraries"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
 	@echo "make bench   measure what the platform costs on top of the engine; also bench-engine,"
@@ -39,6 +40,9 @@ up: .venv/.local
 # more than they compute, last the many short ones. Tests marked `alone` stop the other processes while they run.
 test: check unpacked-packages
 	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+
+determinism: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.determinism
 
 # SIMDe's headers and promtool, which a few tests want. It never fails: without them those are skipped, and say why.
 unpacked-packages: .venv/.dev

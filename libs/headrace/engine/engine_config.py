@@ -21,7 +21,7 @@ class EngineConfig:
     """Multiply quantised weights by inputs as they are. Otherwise inputs are rounded to 8 bits for it, and the output
     head is held in 8 bits: faster, with a perplexity that differs by a fraction of a percent."""
     kernels: Literal["auto", "torch"] = "auto"
-    """`torch` runs the model operation by operation even where the fused kernels could."""
+    """`torch` runs the model operation by operation even where the fused kernels could run a step in one call."""
     packed_cache: Path | None = None
     """Folder for the weights as the fused kernels want them, which makes the next start quicker. Unset: not kept."""
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
@@ -44,8 +44,8 @@ class EngineConfig:
     """What happens when prompt and output reach `max_model_len`: the request ends, or goes on with its first tokens and
     the last ones, so that `max_tokens` may exceed the context. See `eviction`."""
     thread_count: int | None = None
-    """Threads of the kernels, or of torch where they cannot run a model. They are shared by the whole process. Unset:
-    as many as there are cores, or one less for torch, whose threads all wait for one that another process holds up."""
+    """Threads of the kernels, shared by the whole process. Unset: as many as there are cores. Where there are no
+    kernels, those of torch, and unset one less: they all wait for one that another process holds up."""
     prefix_cache: bool = True
     speculation: Literal["off", "on"] = "off"
     """Whether tokens are guessed from what the grammar forces, from repetitions in the text, and by the draft model.

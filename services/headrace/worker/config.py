@@ -35,7 +35,7 @@ class WorkerSettings(ServiceSettings):
     packed_folder: Path | None = Path("~/.cache/headrace/packed")
     """Where the weights of large models are kept as the kernels want them, which makes the next start quicker."""
     thread_count: int = Field(default=0, ge=0)
-    """Threads for tensor arithmetic. 0 takes all cores, or all but one for models that run through torch."""
+    """Threads for tensor arithmetic. 0 takes all cores, or all but one where there are no compiled kernels."""
     max_model_length: int = Field(default=0, ge=0)
     """Longest prompt plus output, in tokens. 0 takes what the model was made for."""
     long_context: Literal["stop", "evict"] = "stop"
