@@ -86,6 +86,8 @@ class Dispatcher:
     async def run(self) -> None:
         """Dispatches until cancelled."""
         while True:
+            # Every turn suspends, whatever it finds: one that did not would stop all models and the process with them.
+            await asyncio.sleep(0)
             await self.queue.arrived.wait()
             if not await self._wait_for_room():
                 continue
@@ -122,8 +124,9 @@ class Dispatcher:
         limit = min(room, self._settings.max_batch_size)
         batch = self.queue.take(limit, self._settings.max_batch_token_count)
         prefixes = await self._lookup_prefixes(batch, workers)
-        # The lookup took time, in which workers may have gone or said that they are full.
+        # The lookup took time, in which workers may have gone or said that they are full, and callers may have left.
         workers = self._table.with_room(self._model)
+        batch = [pending for pending in batch if not pending.placement.done()]
         placed, left = place(batch, workers, prefixes)
         for pending in left:
             self._put_back(pending)

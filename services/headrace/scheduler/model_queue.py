@@ -88,7 +88,9 @@ class ModelQueue:
         return list(self._waiting)
 
     def add(self, pending: Pending) -> None:
-        """Queues a request until it is taken or its placement is resolved."""
+        """Queues a request until it is taken or its placement is resolved. One whose caller is gone stays out."""
+        if pending.placement.done():
+            return
         tenant = pending.request.tenant
         if not any(tenant in lines for lines in self._lines.values()):
             self._level_up(tenant)
@@ -108,7 +110,10 @@ class ModelQueue:
                 break
             self._remove(pending)
             batch.append(pending)
-        if not self._waiting:
+        if self._peek() is None:
+            # Those who left are taken off `_waiting` by a callback, which runs only after whoever takes has suspended:
+            # `arrived` must not wait for it.
+            self._waiting.clear()
             self.arrived.clear()
         return batch
 
