@@ -20,6 +20,7 @@ from headrace.errors.tree import (
     Unauthenticated,
     Unavailable,
     Unsupported,
+    UploadTimeout,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unsupported",
+    "UploadTimeout",
 ]

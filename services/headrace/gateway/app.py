@@ -52,7 +52,7 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
         health = PlatformHealth({"tokenizer": tokenizer, "scheduler": scheduler, "cache": cache}, fleet, bus)
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
-        http = HttpServer(Routes(settings, generation, embedding, pipeline, health, REGISTRY), settings.http_address)
+        http = HttpServer(Routes(settings, generation, embedding, pipeline, health, REGISTRY), settings)
         servicer = InferenceServicer(settings, pipeline, ledger)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)

@@ -9,6 +9,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from headrace.errors import AddressInUse
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http_connection import HttpConnection
 from headrace.rpc.deadline import Deadline
 
 STARTUP_TIMEOUT = 10.0
@@ -25,14 +27,14 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Listens at once when made; serves from `start` to `stop`."""
 
-    def __init__(self, app: ASGIApp, address: str) -> None:
-        self._socket = _listen(address)
+    def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
+        self._socket = _listen(settings.http_address)
         host, port = self._socket.getsockname()[:2]
         self.address = f"{host}:{port}"
         config = uvicorn.Config(
             app,
             loop="none",
-            http="httptools",
+            http=_connection_class(settings),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -61,6 +63,16 @@ class HttpServer:
             self._server.force_exit = True
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _connection_class(settings: GatewaySettings) -> type[HttpConnection]:
+    """uvicorn makes its connections itself and takes only a class: the settings are bound to one."""
+
+    class Connection(HttpConnection):
+        header_seconds = settings.header_seconds
+        unread_seconds = settings.unread_seconds
+
+    return Connection
 
 
 def _listen(address: str) -> socket.socket:

@@ -19,6 +19,7 @@ from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.joined import joined
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.openai_options import check_stop_texts
+from headrace.gateway.openai_schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
 from headrace.gateway.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
 from headrace.gateway.requested_grammar import check_grammar
 from headrace.gateway.text_stream import Piece
@@ -105,6 +106,12 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     def _prepare_chat(self, request: pb.ChatRequest | pb.StreamChatRequest) -> Prepare:
         if not request.messages:
             raise InvalidRequest("messages must not be empty", param="messages")
+        for index, message in enumerate(request.messages):
+            if message.role not in ROLES:
+                raise InvalidRequest(
+                    f"message {index} has the role {message.role!r}; it must be one of {', '.join(ROLES)}",
+                    param="messages",
+                )
         options = _options(request.options, None)
         return lambda envelope: self._pipeline.prepare_chat(request.model, request.messages, options, envelope)
 
@@ -188,19 +195,25 @@ def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Op
 def _check(params: SamplingParams) -> None:
     """The ranges that the REST bridge checks with its schema."""
     ranges = (
-        ("max_token_count", params.max_token_count, 0, 2**31),
+        ("max_token_count", params.max_token_count, 0, MAX_INT32),
         ("temperature", params.temperature, 0, 2),
         ("top_p", params.top_p if params.HasField("top_p") else 1, 1e-9, 1),
-        ("top_k", params.top_k if params.HasField("top_k") else 1, 1, 2**31),
+        ("top_k", params.top_k if params.HasField("top_k") else 1, 1, MAX_INT32),
         ("min_p", params.min_p, 0, 1),
         ("repetition_penalty", params.repetition_penalty if params.HasField("repetition_penalty") else 1, 1e-9, 10),
         ("presence_penalty", params.presence_penalty, -2, 2),
         ("frequency_penalty", params.frequency_penalty, -2, 2),
         ("logprob_count", params.logprob_count, 0, 20),
         ("prompt_logprob_count", params.prompt_logprob_count, 0, 20),
+        ("min_token_count", params.min_token_count, 0, params.max_token_count or MAX_INT32),
+        ("the number of stop_token_ids", len(params.stop_token_ids), 0, MAX_STOP_TOKEN_IDS),
+        *(
+            (f"the bias of token id {key} in logit_biases", value, -100, 100)
+            for key, value in params.logit_biases.items()
+        ),
     )
     for name, value, low, high in ranges:
         if not low <= value <= high:
-            raise InvalidRequest(f"{name} is {value}; it must be from {low} to {high}", param=name)
+            raise InvalidRequest(f"{name} is {value}; it must be from {low} to {high}", param=name.split()[-1])
     if params.HasField("grammar"):
         check_grammar(params.grammar)

@@ -10,6 +10,8 @@ from headrace.v1.worker_pb2 import WorkerStatus
 Clock = Callable[[], float]
 FORGET_SECONDS = 600.0
 """A worker that has been silent for this long is not even remembered."""
+STALL_SECONDS = 1.0
+"""Between two notes on the bus, after which the table distrusts its own ears."""
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class WorkerTable:
         self._clock = clock
         self._entries: dict[str, WorkerEntry] = {}
         self._bus_back_at: float | None = None
+        self._last_note: float | None = None
         self.changed = asyncio.Event()
 
     def observe(self, status: WorkerStatus) -> None:
@@ -108,11 +111,18 @@ class WorkerTable:
             entry.suspect = True
 
     def note_bus(self, connected: bool) -> None:
-        """Without the bus every worker is silent, and none is at fault. After it is back, each gets time to speak."""
+        """Without the bus every worker is silent, and none is at fault. After it is back, each gets time to speak.
+
+        To be called at least every second: a call that comes later shows that this process itself stood still, and
+        heard nobody.
+        """
+        now = self._clock()
+        late = self._last_note is not None and now - self._last_note > STALL_SECONDS
+        self._last_note = now
         if not connected:
             self._bus_back_at = None
-        elif self._bus_back_at is None:
-            self._bus_back_at = self._clock()
+        elif self._bus_back_at is None or late:
+            self._bus_back_at = now
 
     def serving(self, model: str) -> list[WorkerEntry]:
         """Workers of a model that are not known to be gone."""
