@@ -10,6 +10,7 @@ import grpc
 from prometheus_client import Histogram
 
 from headrace.clients.cache import CacheClient
+from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.engine.block_hash import hash_blocks
 from headrace.errors import HeadraceError, Overloaded, Unavailable
@@ -182,7 +183,7 @@ class Dispatcher:
             self._table.suspect(entry.worker_id, entry.epoch)
             self._table.release(entry.worker_id, entry.epoch, len(members))
             for pending in members:
-                _fail(pending, Unavailable("the worker did not take the request", stage="dispatch"))
+                _fail(pending, _not_taken(entry))
             return
         self._table.release(entry.worker_id, entry.epoch, len(members))
         self._table.observe(response.status)
@@ -202,6 +203,8 @@ class Dispatcher:
         """Ends the wait of those who waited long enough without a worker. Time before they came is not theirs."""
         now = time.monotonic()
         for pending in self.queue.members:
+            if pending.resumes:
+                continue  # It is read by somebody: it waits as long as its deadline allows.
             if now - max(self._last_worker_seen, pending.arrival) > self._settings.no_worker_seconds:
                 message = f"no worker serves {self._model} at the moment"
                 _fail(pending, Unavailable(message, stage="schedule", retry_after=1))
@@ -216,6 +219,12 @@ def _to_member(pending: Pending) -> BatchMember:
     member = BatchMember(generation=pending.request.generation)
     member.remaining_duration.FromNanoseconds(int(pending.deadline.remaining * 1e9))
     return member
+
+
+def _not_taken(entry: WorkerEntry) -> Unavailable:
+    """Names the worker, so that the next attempt goes elsewhere if it can."""
+    message = f"worker {entry.worker_id} did not take the request"
+    return Unavailable(message, stage="dispatch", details={WORKER_DETAIL: entry.worker_id})
 
 
 def _settle(pending: Pending, entry: WorkerEntry) -> None:

@@ -38,7 +38,8 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
         if not generation.prompt_token_ids:
             raise InvalidRequest("the prompt has no tokens", param="prompt")
         dispatcher = self._dispatcher(generation.model)
-        if len(dispatcher.queue) >= self._max_waiting_count:
+        # What was accepted once is not refused for want of room: its stream would break in the middle.
+        if generation.attempt <= 1 and len(dispatcher.queue) >= self._max_waiting_count:
             raise Overloaded(
                 f"{len(dispatcher.queue)} requests already wait for {generation.model}", stage="queue", retry_after=1
             )
