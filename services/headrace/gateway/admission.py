@@ -42,7 +42,7 @@ class Admission:
         """
         if unknown := ignored_fields(body, self._settings.strict):
             exchange.headers["x-headrace-ignored-fields"] = named(unknown)
-        self._pipeline.fleet.model(body.model)
+        await self._pipeline.fleet.find(body.model)
         request_id = exchange.headers["x-request-id"]
         traceparent = exchange.header("traceparent") or ""
         exchange.in_ledger = True

@@ -39,7 +39,7 @@ FAREWELL_SECONDS = 1.0
 async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
     """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
     bus = NatsBus(settings.nats_url, settings.service_id)
-    fleet = Fleet(settings, open_channel)
+    fleet = Fleet(settings, open_channel, bus)
     ledger = Ledger(settings.max_open_requests)
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:

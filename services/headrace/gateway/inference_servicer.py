@@ -77,7 +77,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
             priority_class=request.priority_class,
         )
-        self._pipeline.fleet.model(request.model)
+        await self._pipeline.fleet.find(request.model)
         request_id = uuid.uuid4().hex
         with bound_request_id(request_id), self._ledger.open_request(request_id, request.model):
             envelope = self._envelope(request_id, context, caches=True)
@@ -134,7 +134,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self, model: str, prepare: Prepare, context: Context
     ) -> AsyncGenerator[pb.GenerationChunk | pb.GenerationSummary, None]:
         """Chunks, then one summary."""
-        self._pipeline.fleet.model(model)
+        await self._pipeline.fleet.find(model)
         request_id = uuid.uuid4().hex
         with bound_request_id(request_id), self._ledger.open_request(request_id, model):
             job = await prepare(self._envelope(request_id, context))

@@ -114,12 +114,12 @@ class Routes:
 
     async def _show_model(self, exchange: HttpExchange) -> None:
         name = exchange.path.removeprefix(_MODEL_PREFIX)
-        await exchange.send_json(200, self._describe(self._pipeline.fleet.model(name)))
+        await exchange.send_json(200, self._describe(await self._pipeline.fleet.find(name)))
 
     async def _tokenize(self, exchange: HttpExchange) -> None:
         body = parse(TokenizeBody, await exchange.read_body())
         self._note_ignored(exchange, ignored_fields(body, self._settings.strict))
-        model = self._pipeline.fleet.model(body.model)
+        model = await self._pipeline.fleet.find(body.model)
         deadline = Deadline.after(self._settings.default_timeout_seconds)
         if (body.prompt is None) == (body.messages is None):
             raise InvalidRequest("give either prompt or messages", param="prompt")
@@ -134,7 +134,7 @@ class Routes:
     async def _detokenize(self, exchange: HttpExchange) -> None:
         body = parse(DetokenizeBody, await exchange.read_body())
         self._note_ignored(exchange, ignored_fields(body, self._settings.strict))
-        self._pipeline.fleet.model(body.model)
+        await self._pipeline.fleet.find(body.model)
         deadline = Deadline.after(self._settings.default_timeout_seconds)
         await exchange.send_json(200, {"prompt": await self._pipeline.decode(body.model, body.tokens, deadline)})
 

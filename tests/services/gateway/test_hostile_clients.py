@@ -35,10 +35,10 @@ class FakePipeline:
     """Answers with text at once: `piece_count` pieces of `piece_length` characters."""
 
     def __init__(self, piece_count: int, piece_length: int) -> None:
-        self.fleet = SimpleNamespace(model=self._model)
+        self.fleet = SimpleNamespace(find=self._model)
         self._count, self._length = piece_count, piece_length
 
-    def _model(self, name: str) -> ModelInfo:
+    async def _model(self, name: str) -> ModelInfo:
         if name != "m":
             raise ModelNotFound(f"model {name!r} does not exist", param="model")
         return MODEL
