@@ -47,6 +47,7 @@ ROWS: tuple[ErrorRow, ...] = (
     ErrorRow(tree.RequestCancelled, _CODE.CANCELLED, 499, _INVALID, "request_cancelled"),
     ErrorRow(tree.AddressInUse, _CODE.FAILED_PRECONDITION, 500, _SERVER, "address_in_use"),
     ErrorRow(tree.ConfigError, _CODE.FAILED_PRECONDITION, 500, _SERVER, "config_error"),
+    ErrorRow(tree.TaskDied, _CODE.INTERNAL, 500, _SERVER, "task_died"),
     ErrorRow(tree.HeadraceError, _CODE.INTERNAL, 500, _SERVER, "internal_error"),
 )
 

@@ -20,6 +20,7 @@ HeadraceError
 │   └── AddressInUse
 ├── InvalidCheckpoint         a model folder that cannot be served (also a ValueError)
 └── InternalError             our bug
+    └── TaskDied              … in a task that a service cannot do without: the process ends
 """
 
 from collections.abc import Mapping
@@ -133,3 +134,7 @@ class InvalidCheckpoint(HeadraceError, ValueError):
 
 class InternalError(HeadraceError):
     """An internal error occurred. It was logged with the request id."""
+
+
+class TaskDied(InternalError):
+    """A task that the service cannot do without has failed."""

@@ -47,22 +47,26 @@ class HttpServer:
         self._server = _Server(config)
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self) -> "asyncio.Task[None]":
+        """Returns the task that serves."""
         self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http")
         deadline = Deadline.after(STARTUP_TIMEOUT)
         while not self._server.started and not self._task.done() and not deadline.expired:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.005)
+        return self._task
 
     async def stop(self, deadline: Deadline) -> None:
         """Refuses new connections, lets running requests end until the deadline, then cuts them."""
-        if self._task is None or self._task.done():
-            return
-        self._server.should_exit = True
-        done, _ = await asyncio.wait({self._task}, timeout=deadline.remaining)
-        if not done:
-            self._server.force_exit = True
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None and not self._task.done():
+            self._server.should_exit = True
+            done, _ = await asyncio.wait({self._task}, timeout=deadline.remaining)
+            if not done:
+                self._server.force_exit = True
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
+                for server in getattr(self._server, "servers", []):
+                    server.close()
+        self._socket.close()
 
 
 def _connection_class(settings: GatewaySettings) -> type[HttpConnection]:

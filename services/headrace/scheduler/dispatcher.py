@@ -22,7 +22,7 @@ from headrace.scheduler.model_queue import ModelQueue, Pending
 from headrace.scheduler.placement import place
 from headrace.scheduler.worker_table import WorkerEntry, WorkerTable
 from headrace.v1.scheduler_pb2 import SubmitResponse
-from headrace.v1.worker_pb2 import BatchMember
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 ROOM_PATIENCE = 0.25
 """Seconds after which the loop looks again for room even if nothing changed: silence makes no event."""
@@ -173,31 +173,39 @@ class Dispatcher:
     async def _send(self, entry: WorkerEntry, members: list[Pending]) -> None:
         """Hands a batch over. A call that fails leaves it open whether the worker has it, so each member's caller is
         told to try again, which makes a new attempt that voids this one."""
-        now = time.monotonic()
+        waiting: list[Pending] = []
         try:
             response = await self._client_of(entry.address).dispatch(
                 [_to_member(pending) for pending in members], self._settings.dispatch_seconds
             )
-        except HeadraceError as error:
-            _log.warning("dispatch failed", extra={"worker": entry.worker_id, "error": error.message})
+            waiting = self._take_outcomes(entry, members, response)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the members' callers wait
+            known = isinstance(error, HeadraceError)
+            _log.warning("dispatch failed", extra={"worker": entry.worker_id}, exc_info=None if known else error)
             self._table.suspect(entry.worker_id, entry.epoch)
+        finally:
             self._table.release(entry.worker_id, entry.epoch, len(members))
             for pending in members:
-                _fail(pending, _not_taken(entry))
-            return
-        self._table.release(entry.worker_id, entry.epoch, len(members))
+                if pending not in waiting:
+                    _fail(pending, _not_taken(entry))
+
+    def _take_outcomes(self, entry: WorkerEntry, members: list[Pending], response: DispatchResponse) -> list[Pending]:
+        """Tells each caller what became of its request. Returns those that wait on, the worker having had no room."""
+        now = time.monotonic()
         self._table.observe(response.status)
         BATCH_SIZE.labels(model=self._model).observe(len(members))
+        waiting: list[Pending] = []
         for pending, outcome in zip(members, response.outcomes, strict=True):
             QUEUE_TIME.labels(model=self._model).observe(now - pending.arrival)
             _log.debug("placed", extra={"sequence": pending.request.generation.request_id, "worker": entry.worker_id})
             if outcome.code == 0:
                 _settle(pending, entry)
             elif isinstance(refusal := from_status(outcome), Overloaded):
-                # It has no room after all, and took nothing: the wait goes on.
+                waiting.append(pending)
                 self.queue.add(pending)
             else:
                 _fail(pending, refusal)
+        return waiting
 
     def _refuse_overdue(self) -> None:
         """Ends the wait of those who waited long enough without a worker. Time before they came is not theirs."""

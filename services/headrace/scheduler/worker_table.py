@@ -33,6 +33,8 @@ class WorkerEntry:
     """Monotonic seconds."""
     adapters: frozenset[str] = frozenset()
     """What it can add to its model."""
+    vocabulary_size: int = 0
+    """Its token ids are below this. 0: it did not say."""
     reserved_count: int = 0
     """Requests on their way to it, which its status does not count yet."""
     suspect: bool = False
@@ -78,6 +80,7 @@ class WorkerTable:
             address=status.address,
             model=status.model_info.model,
             block_size=status.model_info.block_size,
+            vocabulary_size=status.model_info.vocabulary_size,
             credit_count=status.credit_count,
             open_count=status.open_request_count,
             draining=status.draining,
@@ -130,6 +133,10 @@ class WorkerTable:
 
     def with_room(self, model: str) -> list[WorkerEntry]:
         return [entry for entry in self.serving(model) if entry.free_count > 0]
+
+    def vocabulary_size(self, model: str) -> int:
+        """Token ids of a model are below this. 0 while no worker has said it."""
+        return max((entry.vocabulary_size for entry in self._entries.values() if entry.model == model), default=0)
 
     def silence_of(self, entry: WorkerEntry) -> float:
         return self._clock() - entry.last_heard

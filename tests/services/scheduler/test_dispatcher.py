@@ -212,3 +212,32 @@ async def test_a_worker_that_cannot_be_reached_is_named() -> None:
         assert failure.value.details == {"worker": "w0"}
     finally:
         running.cancel()
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("broken"), asyncio.CancelledError(), None])
+async def test_whatever_breaks_a_dispatch_every_caller_is_told(failure: BaseException | None) -> None:
+    class Broken(FakeWorker):
+        """Fails in a way that nobody foresaw, or answers for one member too few."""
+
+        async def dispatch(self, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
+            if failure is not None:
+                raise failure
+            return DispatchResponse(outcomes=[Status() for _ in members[1:]])
+
+    table = WorkerTable(3.0)
+    table.observe(status("w0"))
+    dispatcher = make(table, FakeCache())
+    dispatcher._client_of = lambda _address: Broken()  # type: ignore[assignment,return-value]
+    both = [pending("a"), pending("b")]
+    for waiting in both:
+        dispatcher.submit(waiting)
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        outcomes = await asyncio.wait_for(
+            asyncio.gather(*(waiting.placement for waiting in both), return_exceptions=True), 2
+        )
+        assert any(isinstance(outcome, Unavailable) for outcome in outcomes)
+        assert table.entries[0].reserved_count == 0
+        assert not running.done()
+    finally:
+        running.cancel()
