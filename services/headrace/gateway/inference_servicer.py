@@ -1,5 +1,6 @@
 """InferenceService, the public gRPC API: converts, calls, converts."""
 
+import asyncio
 import secrets
 import time
 import uuid
@@ -10,11 +11,12 @@ from typing import Any
 
 import grpc
 
-from headrace.errors import InvalidRequest
+from headrace.errors import DeadlineExceeded, InvalidRequest
 from headrace.gateway.admission import PUBLIC_TENANT
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.embedding_format import kept
 from headrace.gateway.embedding_job import EmbeddingOptions
+from headrace.gateway.http_exchange import PARTING_SECONDS
 from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.joined import joined
 from headrace.gateway.ledger import Ledger
@@ -31,6 +33,7 @@ from headrace.v1 import inference_pb2_grpc
 from headrace.v1.generation_pb2 import Embedding, SamplingParams
 
 Context = grpc.aio.ServicerContext[Any, Any]
+Event = pb.GenerationChunk | pb.GenerationSummary
 Prepare = Callable[[Envelope], Awaitable[Job]]
 DEFAULT_TOKEN_COUNT = 16
 
@@ -50,25 +53,25 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
         return pb.ChatResponse(result=await self._whole(request.model, self._prepare_chat(request), context))
 
-    async def StreamGenerate(  # noqa: N802
+    async def StreamGenerate(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamGenerateRequest, context: Context
-    ) -> AsyncGenerator[pb.StreamGenerateResponse, None]:
-        async with aclosing(self._events(request.model, self._prepare_prompt(request), context)) as events:
-            async for event in events:
-                if isinstance(event, pb.GenerationChunk):
-                    yield pb.StreamGenerateResponse(chunk=event)
-                else:
-                    yield pb.StreamGenerateResponse(summary=event)
+    ) -> None:
+        def response(event: Event) -> pb.StreamGenerateResponse:
+            if isinstance(event, pb.GenerationChunk):
+                return pb.StreamGenerateResponse(chunk=event)
+            return pb.StreamGenerateResponse(summary=event)
 
-    async def StreamChat(  # noqa: N802
+        await self._write(self._events(request.model, self._prepare_prompt(request), context), response, context)
+
+    async def StreamChat(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamChatRequest, context: Context
-    ) -> AsyncGenerator[pb.StreamChatResponse, None]:
-        async with aclosing(self._events(request.model, self._prepare_chat(request), context)) as events:
-            async for event in events:
-                if isinstance(event, pb.GenerationChunk):
-                    yield pb.StreamChatResponse(chunk=event)
-                else:
-                    yield pb.StreamChatResponse(summary=event)
+    ) -> None:
+        def response(event: Event) -> pb.StreamChatResponse:
+            if isinstance(event, pb.GenerationChunk):
+                return pb.StreamChatResponse(chunk=event)
+            return pb.StreamChatResponse(summary=event)
+
+        await self._write(self._events(request.model, self._prepare_chat(request), context), response, context)
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:  # noqa: N802
         inputs = _inputs(request, self._settings.max_inputs)
@@ -115,6 +118,21 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         options = _options(request.options, None)
         return lambda envelope: self._pipeline.prepare_chat(request.model, request.messages, options, envelope)
 
+    async def _write(
+        self, events: AsyncGenerator[Event, None], response: Callable[[Event], Any], context: Context
+    ) -> None:
+        """Writes a stream. Raises DeadlineExceeded, in the request's own frame, when the client does not read it."""
+        deadline = Deadline.after(self._seconds(context) + PARTING_SECONDS)
+        async with aclosing(events):
+            async for event in events:
+                try:
+                    async with asyncio.timeout(deadline.remaining):
+                        await context.write(response(event))
+                except TimeoutError:
+                    await events.athrow(
+                        DeadlineExceeded("the deadline passed while the response was written", stage="deliver")
+                    )
+
     async def _whole(self, model: str, prepare: Prepare, context: Context) -> pb.GenerationResult:
         texts: list[str] = []
         token_ids: list[int] = []
@@ -130,9 +148,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             text="".join(texts), token_ids=token_ids, finish_reason=summary.finish_reason, usage=summary.usage
         )
 
-    async def _events(
-        self, model: str, prepare: Prepare, context: Context
-    ) -> AsyncGenerator[pb.GenerationChunk | pb.GenerationSummary, None]:
+    async def _events(self, model: str, prepare: Prepare, context: Context) -> AsyncGenerator[Event, None]:
         """Chunks, then one summary."""
         await self._pipeline.fleet.find(model)
         request_id = uuid.uuid4().hex
@@ -154,16 +170,20 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
 
     def _envelope(self, request_id: str, context: Context, *, caches: bool = False) -> Envelope:
-        remaining = context.time_remaining()
-        limit = self._settings.default_timeout_seconds
         return Envelope(
             request_id=request_id,
             accepted=time.monotonic(),
-            deadline=Deadline.after(limit if remaining is None else min(limit, remaining)),
+            deadline=Deadline.after(self._seconds(context)),
             tenant=PUBLIC_TENANT,
             traceparent=current_traceparent(),
             use_cache=caches,
         )
+
+    def _seconds(self, context: Context) -> float:
+        """Time that the call has left: its own, and no more than a request without a deadline gets."""
+        remaining = context.time_remaining()
+        limit = self._settings.default_timeout_seconds
+        return limit if remaining is None else min(limit, remaining)
 
 
 def _inputs(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
