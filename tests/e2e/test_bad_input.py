@@ -39,6 +39,7 @@ def check_error(response: httpx2.Response, status: int, param: str | None = None
     assert error["param"] == param
     assert text in error["message"]
     assert "Traceback" not in error["message"]
+    assert len(error["message"]) < 1000
     assert "/" not in error["message"] or "/v1/" in error["message"] or "GET /" in error["message"]
 
 
@@ -75,6 +76,11 @@ def check_error(response: httpx2.Response, status: int, param: str | None = None
         ({"best_of": 3}, "best_of", "not supported"),
         ({"prompt": "\ud800"}, None, "surrogate"),
         ({"seed": 2**70}, "seed", ""),
+        ({"top_k": 2**31}, "top_k", "2147483647"),
+        ({"min_tokens": 2**31}, "min_tokens", "2147483647"),
+        ({"max_tokens": 2**31}, "max_tokens", "2147483647"),
+        ({"max_tokens": 2**40}, "max_tokens", "2147483647"),
+        ({"prompt": [2**31]}, "prompt", "token id 2147483648"),
     ],
 )
 def test_bad_completion_fields(http: httpx2.Client, fields: dict[str, Any], param: str | None, text: str) -> None:
@@ -88,6 +94,14 @@ def test_bad_completion_fields(http: httpx2.Client, fields: dict[str, Any], para
         ({"messages": "hi"}, "messages", ""),
         ({"messages": [{"content": "hi"}]}, "messages", "role"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "messages", ""),
+        ({"messages": [{"role": "narrator", "content": "hi"}]}, "messages", "role"),
+        ({"messages": [{"role": "x" * 100_000, "content": "hi"}]}, "messages", "role"),
+        ({"messages": [{"role": "user"}]}, "messages", "user must have content"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages", "user must have content"),
+        ({"messages": [{"role": "user", "content": []}]}, "messages", "user must have content"),
+        ({"response_format": {"type": "x" * 100_000}}, "response_format", "json_schema"),
+        ({"top_k": 2**40}, "top_k", "2147483647"),
+        ({"min_tokens": 2**40}, "min_tokens", "2147483647"),
         ({"max_completion_tokens": 0}, "max_completion_tokens", "greater"),
         ({"top_logprobs": 2}, "top_logprobs", "logprobs"),
         ({"tools": [{"type": "function"}]}, "tools", "not supported"),
@@ -126,6 +140,7 @@ def test_missing_fields_are_named(http: httpx2.Client) -> None:
 
 def test_unknown_model_lists_the_known(http: httpx2.Client) -> None:
     check_error(http.post("/v1/completions", json=COMPLETION | {"model": "none"}), 404, "model", MODEL)
+    check_error(http.post("/v1/completions", json=COMPLETION | {"model": "x" * 100_000}), 404, "model", MODEL)
     check_error(http.post("/tokenize", json={"model": "none", "prompt": "a"}), 404, "model", MODEL)
 
 

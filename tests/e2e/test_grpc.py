@@ -14,6 +14,7 @@ from headrace.v1 import inference_pb2_grpc
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, SamplingParams
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
 GREEDY = pb.GenerationOptions(sampling_params=SamplingParams(max_token_count=12, temperature=0, ignore_eos=True))
 
 
@@ -67,6 +68,24 @@ def test_models(stub: inference_pb2_grpc.InferenceServiceStub) -> None:
                 options=pb.GenerationOptions(sampling_params=SamplingParams(temperature=9)),
             ),
             grpc.StatusCode.INVALID_ARGUMENT,
+        ),
+        *(
+            (pb.GenerateRequest(model="headrace-demo", token_ids=pb.TokenIds(values=[bad])), INVALID)
+            for bad in (-1, 99_999, 2**31 - 1)
+        ),
+        *(
+            (
+                pb.GenerateRequest(
+                    model="headrace-demo", text="a", options=pb.GenerationOptions(sampling_params=params)
+                ),
+                INVALID,
+            )
+            for params in (
+                SamplingParams(top_k=-1),
+                SamplingParams(min_token_count=-1),
+                SamplingParams(stop_token_ids=[-1]),
+                SamplingParams(logit_biases={-1: 1.0}),
+            )
         ),
     ],
 )

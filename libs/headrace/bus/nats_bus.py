@@ -6,6 +6,7 @@ It connects in the background and forever: a service starts, and goes on, withou
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,7 @@ REGISTRY_LIFETIME = 30.0
 """Seconds after which the entry of a service that is gone disappears by itself."""
 RECONNECT_WAIT: Any = 0.2  # nats-py annotates an int and takes a float
 REQUEST_TIMEOUT = 2.0
+CANCEL_INTERVAL = 0.1
 
 _log = logging.getLogger(__name__)
 _FAILURES = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutError)
@@ -48,9 +50,10 @@ class NatsBus:
     def connected(self) -> bool:
         return bool(self._client.is_connected)
 
-    def start(self) -> None:
-        """Begins to connect. Returns at once."""
+    def start(self) -> "asyncio.Task[None]":
+        """Begins to connect. Returns at once, with the task that does it."""
         self._connecting = asyncio.create_task(self._connect(), name="nats-connect")
+        return self._connecting
 
     async def publish(self, subject: str, message: Message) -> None:
         headers = self._numbering.headers(subject)
@@ -103,9 +106,11 @@ class NatsBus:
 
     async def close(self) -> None:
         if self._connecting is not None:
-            self._connecting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._connecting
+            deadline = time.monotonic() + REQUEST_TIMEOUT
+            while not self._connecting.done() and time.monotonic() < deadline:
+                # Again and again: the client swallows a cancellation that comes just as a connection is refused.
+                self._connecting.cancel()
+                await asyncio.wait({self._connecting}, timeout=CANCEL_INTERVAL)
         with contextlib.suppress(*_FAILURES):
             await asyncio.wait_for(self._client.close(), REQUEST_TIMEOUT)
 

@@ -9,6 +9,8 @@ from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 STAGE = "schedule"
+WORKER_DETAIL = "worker"
+"""Name, among the details of an error, of the worker that did not take a request."""
 
 
 class SchedulerClient(Protocol):

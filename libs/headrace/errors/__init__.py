@@ -17,9 +17,11 @@ from headrace.errors.tree import (
     RateLimited,
     RequestCancelled,
     StageFailed,
+    TaskDied,
     Unauthenticated,
     Unavailable,
     Unsupported,
+    UploadTimeout,
 )
 
 __all__ = [
@@ -39,7 +41,9 @@ __all__ = [
     "RateLimited",
     "RequestCancelled",
     "StageFailed",
+    "TaskDied",
     "Unauthenticated",
     "Unavailable",
     "Unsupported",
+    "UploadTimeout",
 ]

@@ -40,12 +40,14 @@ ROWS: tuple[ErrorRow, ...] = (
     ErrorRow(tree.RateLimited, _CODE.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "rate_limit_exceeded"),
     ErrorRow(tree.Overloaded, _CODE.RESOURCE_EXHAUSTED, 503, _SERVER, "overloaded"),
     ErrorRow(tree.QueueTimeout, _CODE.DEADLINE_EXCEEDED, 408, "timeout_error", "queue_timeout"),
+    ErrorRow(tree.UploadTimeout, _CODE.DEADLINE_EXCEEDED, 408, "timeout_error", "upload_timeout"),
     ErrorRow(tree.DeadlineExceeded, _CODE.DEADLINE_EXCEEDED, 504, "timeout_error", "deadline_exceeded"),
     ErrorRow(tree.StageFailed, _CODE.UNAVAILABLE, 503, _SERVER, "stage_failed"),
     ErrorRow(tree.Unavailable, _CODE.UNAVAILABLE, 503, _SERVER, "unavailable"),
     ErrorRow(tree.RequestCancelled, _CODE.CANCELLED, 499, _INVALID, "request_cancelled"),
     ErrorRow(tree.AddressInUse, _CODE.FAILED_PRECONDITION, 500, _SERVER, "address_in_use"),
     ErrorRow(tree.ConfigError, _CODE.FAILED_PRECONDITION, 500, _SERVER, "config_error"),
+    ErrorRow(tree.TaskDied, _CODE.INTERNAL, 500, _SERVER, "task_died"),
     ErrorRow(tree.HeadraceError, _CODE.INTERNAL, 500, _SERVER, "internal_error"),
 )
 

@@ -13,15 +13,28 @@ HeadraceError
 ├── Unavailable               nobody can serve it now; trying again may help
 │   └── StageFailed           a stage was lost in the middle of a request and could not be replaced
 ├── DeadlineExceeded          the request's time ran out while running
-│   └── QueueTimeout          … while still queued
+│   ├── QueueTimeout          … while still queued
+│   └── UploadTimeout         … while its body was still being sent
 ├── RequestCancelled          the caller went away
 ├── ConfigError               a setting is unknown or bad: refuse to start
 │   └── AddressInUse
 ├── InvalidCheckpoint         a model folder that cannot be served (also a ValueError)
 └── InternalError             our bug
+    └── TaskDied              … in a task that a service cannot do without: the process ends
 """
 
 from collections.abc import Mapping
+
+MAX_MESSAGE_LENGTH = 700
+"""Characters. gRPC carries a message twice in trailers of at most 16 KB."""
+MAX_PARAM_LENGTH = 100
+
+
+def _shortened(text: str, limit: int) -> str:
+    """Leaves out the middle of what is too long: a message may quote a field of any length."""
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]} … ({len(text)} characters) … {text[-(limit // 2) :]}"
 
 
 class HeadraceError(Exception):
@@ -36,8 +49,8 @@ class HeadraceError(Exception):
         retry_after: float | None = None,
         details: Mapping[str, str] | None = None,
     ) -> None:
-        self.message = message or (type(self).__doc__ or "").strip()
-        self.param = param
+        self.message = _shortened(message or (type(self).__doc__ or "").strip(), MAX_MESSAGE_LENGTH)
+        self.param = None if param is None else _shortened(param, MAX_PARAM_LENGTH)
         """The request field at fault."""
         self.stage = stage
         """The stage of the request's life that failed: queue, tokenize, schedule, prefill, decode, …"""
@@ -99,6 +112,10 @@ class QueueTimeout(DeadlineExceeded):
     """The request was still queued when its deadline passed."""
 
 
+class UploadTimeout(DeadlineExceeded):
+    """The body of the request did not arrive in time."""
+
+
 class RequestCancelled(HeadraceError):
     """The request was cancelled."""
 
@@ -117,3 +134,7 @@ class InvalidCheckpoint(HeadraceError, ValueError):
 
 class InternalError(HeadraceError):
     """An internal error occurred. It was logged with the request id."""
+
+
+class TaskDied(InternalError):
+    """A task that the service cannot do without has failed."""

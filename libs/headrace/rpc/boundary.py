@@ -1,6 +1,7 @@
 """The one place where exceptions become gRPC status, and status becomes exceptions."""
 
 import asyncio
+import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -49,9 +50,10 @@ class Boundary(grpc.aio.ServerInterceptor):
             return handler
         method = handler_call_details.method
         metadata = dict(handler_call_details.invocation_metadata or ())
-        wrap = _wrap_stream if handler.response_streaming else _wrap_unary
         kind = _HANDLER_KINDS[handler.request_streaming, handler.response_streaming]
         behaviour = getattr(handler, kind)
+        # A stream is either generated, or written by the handler itself, which then bounds the time of each write.
+        wrap = _wrap_stream if inspect.isasyncgenfunction(behaviour) else _wrap_unary
         return getattr(grpc, f"{kind}_rpc_method_handler")(
             wrap(behaviour, method, metadata),
             request_deserializer=handler.request_deserializer,

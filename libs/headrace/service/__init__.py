@@ -1,7 +1,8 @@
 """How every service starts, gets ready, serves, drains and stops: written once."""
 
+from headrace.service.background import Background
 from headrace.service.run import run
 from headrace.service.service import Service
 from headrace.service.settings import ServiceSettings
 
-__all__ = ["Service", "ServiceSettings", "run"]
+__all__ = ["Background", "Service", "ServiceSettings", "run"]

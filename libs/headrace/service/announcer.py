@@ -5,6 +5,7 @@ import contextlib
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
+from headrace.service.background import Background
 from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered
 
 FACT_INTERVAL = 1.0
@@ -21,16 +22,15 @@ class Announcer:
         self._due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    def start(self, background: Background) -> None:
         self._bus.on_connect(self._due.set)
-        self._task = asyncio.create_task(self._announce(), name="announcer")
+        self._task = background.start(self._announce(), "announcer")
 
     async def withdraw(self) -> None:
         """Stops announcing and tells that the service goes."""
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.gather(self._task, return_exceptions=True)
         service_id = self._registration.service_id
         await self._bus.delete(service_id)
         farewell = ServiceDeregistered(service_id=service_id, epoch=self._registration.epoch)

@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
@@ -22,12 +23,13 @@ import uvloop
 from prometheus_client import start_http_server
 
 from headrace.config import load
-from headrace.errors import HeadraceError, Unavailable
+from headrace.errors import HeadraceError, TaskDied, Unavailable
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
 from headrace.rpc.server import Server
 from headrace.service.announcer import Announcer
+from headrace.service.background import Background
 from headrace.service.service import Service
 from headrace.service.settings import ServiceSettings
 from headrace.telemetry.logs import configure_logging
@@ -38,6 +40,10 @@ SELF_CALL_TIMEOUT = 10.0
 STOP_GRACE = 0.5
 EXIT_BAD_START = 78
 """sysexits.h EX_CONFIG: starting again with the same settings cannot help."""
+EXIT_TASK_DIED = 70
+"""sysexits.h EX_SOFTWARE: starting again helps."""
+FORCE_SECONDS = 5.0
+"""So long after running work was to have ended, a process in which a task failed ends whatever it does."""
 
 _log = logging.getLogger(__name__)
 C = TypeVar("C", bound=ServiceSettings)
@@ -45,11 +51,15 @@ OpenApp = Callable[[C], AbstractAsyncContextManager[Service]]
 
 
 def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
-    """The whole life of a service process. Reads flags and environment; exits 0 after a clean stop."""
+    """The whole life of a service process. Reads flags and environment; exits 0 after a clean stop, and with
+    EXIT_TASK_DIED after the failure of a task that it cannot do without."""
     try:
         settings = load(schema, kind, sys.argv[1:], os.environ)
         configure_logging(settings.service_id, settings.log_level)
         uvloop.run(_live(settings, open_app))
+    except TaskDied as error:
+        sys.stderr.write(f"headrace {kind}: {error.message}\n")
+        raise SystemExit(EXIT_TASK_DIED) from None
     except HeadraceError as error:
         sys.stderr.write(f"headrace {kind}: {error.message}\n")
         raise SystemExit(EXIT_BAD_START) from None
@@ -59,6 +69,7 @@ async def _live(settings: C, open_app: OpenApp[C]) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    failure: TaskDied | None = None
     provider = configure_tracing(settings.service_id, settings.otlp_endpoint)
     with contextlib.ExitStack() as metrics:
         if settings.metrics_port:
@@ -67,10 +78,32 @@ async def _live(settings: C, open_app: OpenApp[C]) -> None:
         async with open_app(settings) as service:
             _spare_collections()
             async with serving(settings, service):
-                await stopping.wait()
+                failure = await _until_over(stopping, service.background)
                 _log.info("stopping")
+                if failure is not None:
+                    _end_by_force(settings.drain_seconds + FORCE_SECONDS)
     if provider is not None:
         provider.shutdown()
+    if failure is not None:
+        raise failure
+
+
+async def _until_over(stopping: asyncio.Event, background: Background) -> TaskDied | None:
+    """Waits for a signal to stop, or for the failure that it returns."""
+    told, failing = asyncio.create_task(stopping.wait()), asyncio.create_task(background.failure())
+    try:
+        await asyncio.wait({told, failing}, return_when=asyncio.FIRST_COMPLETED)
+        return failing.result() if failing.done() else None
+    finally:
+        for waiting in (told, failing):
+            waiting.cancel()
+
+
+def _end_by_force(seconds: float) -> None:
+    """Ends the process after a time, should what is broken keep it from ending by itself."""
+    timer = threading.Timer(seconds, os._exit, (EXIT_TASK_DIED,))
+    timer.daemon = True
+    timer.start()
 
 
 def _spare_collections() -> None:
@@ -98,7 +131,7 @@ async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[
         model=service.model,
     )
     announcer = Announcer(service.bus, registration)
-    announcer.start()
+    announcer.start(service.background)
     _log.info("ready", extra={"address": advertised})
     try:
         yield advertised

@@ -1,12 +1,13 @@
 """What a service hands to `run`."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import grpc
 
 from headrace.bus.bus import Bus
 from headrace.rpc.deadline import Deadline
+from headrace.service.background import Background
 
 
 async def _nothing_to_drain(_deadline: Deadline) -> None:
@@ -36,3 +37,5 @@ class Service:
     """Told the advertised address once it is known."""
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain
     """Lets running work end. Called after the service left the registry and health went red."""
+    background: Background = field(default_factory=Background)
+    """Its tasks. One that fails ends the process; closed by whoever built the service."""

@@ -10,7 +10,7 @@ from headrace.cache.config import CacheSettings
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.servicer import CacheServicer
-from headrace.service import Service
+from headrace.service import Background, Service
 from headrace.v1 import cache_pb2_grpc
 from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 
@@ -23,7 +23,8 @@ async def open_app(settings: CacheSettings) -> AsyncIterator[Service]:
     bus = NatsBus(settings.nats_url, settings.service_id)
     await bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, servicer.on_blocks_changed)
     await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, servicer.on_deregistered)
-    bus.start()
+    background = Background()
+    background.watch(bus.start())
     try:
         yield Service(
             kind="cache",
@@ -31,7 +32,9 @@ async def open_app(settings: CacheSettings) -> AsyncIterator[Service]:
             bind=lambda server: cache_pb2_grpc.add_CacheServiceServicer_to_server(servicer, server),
             service_names=["headrace.v1.CacheService"],
             epoch=time.time_ns(),
+            background=background,
         )
     finally:
+        await background.close()
         await bus.close()
         store.close()

@@ -1,12 +1,12 @@
 """What every request over HTTP goes through before its work begins, whatever it asks for."""
 
-import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 
-from headrace.errors import InvalidRequest
+from headrace.gateway.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.field_names import named
 from headrace.gateway.http_exchange import HttpExchange
 from headrace.gateway.job import Envelope
 from headrace.gateway.ledger import Ledger
@@ -16,9 +16,7 @@ from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import continued_trace, current_traceparent, span
 
-MAX_TIMEOUT_MS = 24 * 3600 * 1000
 PUBLIC_TENANT = "public"
-_SOME_DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 class Admission:
@@ -43,36 +41,29 @@ class Admission:
         Raises HeadraceError.
         """
         if unknown := ignored_fields(body, self._settings.strict):
-            exchange.headers["x-headrace-ignored-fields"] = ", ".join(unknown).encode("ascii", "replace").decode()
-        self._pipeline.fleet.model(body.model)
+            exchange.headers["x-headrace-ignored-fields"] = named(unknown)
+        await self._pipeline.fleet.find(body.model)
         request_id = exchange.headers["x-request-id"]
         traceparent = exchange.header("traceparent") or ""
+        exchange.in_ledger = True
         with (
             bound_request_id(request_id),
             continued_trace(traceparent),
             span(f"{verb} {body.model}", {"gen_ai.request.model": body.model, "headrace.request_id": request_id}),
             self._ledger.open_request(request_id, body.model),
         ):
-            await exchange.unless_client_leaves(work(self._envelope(exchange, request_id, caches)))
+            envelope = self._envelope(exchange, request_id, caches)
+            await exchange.unless_client_leaves(work(envelope), envelope.deadline)
 
     def _envelope(self, exchange: HttpExchange, request_id: str, caches: bool) -> Envelope:
         return Envelope(
             # A client may use one id for several requests; what it names inside the platform must be unique.
             request_id=f"{request_id}.{uuid.uuid4().hex[:8]}",
             accepted=time.monotonic(),
-            deadline=Deadline.after(self._timeout_seconds(exchange)),
+            deadline=Deadline.after(
+                client_timeout(exchange.header(TIMEOUT_HEADER)) or self._settings.default_timeout_seconds
+            ),
             tenant=PUBLIC_TENANT,
             traceparent=current_traceparent() or (exchange.header("traceparent") or ""),
             use_cache=(exchange.header("x-headrace-cache") or ("on" if caches else "off")) == "on",
         )
-
-    def _timeout_seconds(self, exchange: HttpExchange) -> float:
-        given = exchange.header("x-headrace-timeout-ms")
-        if given is None:
-            return self._settings.default_timeout_seconds
-        if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_TIMEOUT_MS:
-            raise InvalidRequest(
-                f"x-headrace-timeout-ms must be a whole number from 1 to {MAX_TIMEOUT_MS}",
-                param="x-headrace-timeout-ms",
-            )
-        return int(given) / 1000

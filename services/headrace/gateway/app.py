@@ -27,7 +27,7 @@ from headrace.gateway.platform_metrics import PlatformMetrics
 from headrace.gateway.routes import Routes
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
-from headrace.service import Service
+from headrace.service import Background, Service
 from headrace.v1 import inference_pb2_grpc
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
 
@@ -39,7 +39,7 @@ FAREWELL_SECONDS = 1.0
 async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
     """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
     bus = NatsBus(settings.nats_url, settings.service_id)
-    fleet = Fleet(settings, open_channel)
+    fleet = Fleet(settings, open_channel, bus)
     ledger = Ledger(settings.max_open_requests)
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
@@ -52,19 +52,21 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
         health = PlatformHealth({"tokenizer": tokenizer, "scheduler": scheduler, "cache": cache}, fleet, bus)
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
-        http = HttpServer(Routes(settings, generation, embedding, pipeline, health, REGISTRY), settings.http_address)
+        http = HttpServer(Routes(settings, generation, embedding, pipeline, health, REGISTRY), settings)
         servicer = InferenceServicer(settings, pipeline, ledger)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)
         await bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, lambda event: fleet.observe(event.status))
         await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, fleet.on_deregistered)
         await bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, metrics.on_scheduler_heartbeat)
-        bus.start()
+        background = Background()
+        background.watch(bus.start())
         stack.push_async_callback(bus.close)
         stack.push_async_callback(fleet.close)
-        watching = asyncio.create_task(health.watch(), name="health")
-        stack.push_async_callback(_cancel, watching)
-        await http.start()
+        stack.push_async_callback(background.close)
+        background.start(health.watch(), "health")
+        background.watch(await http.start())
+        stack.push_async_callback(http.stop, Deadline.after(0))
 
         async def drain(deadline: Deadline) -> None:
             health.stopping = True
@@ -80,6 +82,7 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
             epoch=time.time_ns(),
             on_listening=lambda address: _print_addresses(http.address, address),
             drain=drain,
+            background=background,
         )
 
 
@@ -87,8 +90,3 @@ def _print_addresses(http: str, grpc: str) -> None:
     """Tells whoever started the process where it listens: ports may have been picked."""
     sys.stdout.write(json.dumps({"event": "listening", "http": http, "grpc": grpc}) + "\n")
     sys.stdout.flush()
-
-
-async def _cancel(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

@@ -56,7 +56,8 @@ class Attachment:
     """One connection to one incarnation of a worker. When it ends, the requests there are lost to this gateway.
 
     It ends when the stream breaks, when the worker gives no sign of life for `silence_seconds`, or when it holds
-    requests of this gateway and its step counter stands still for `stall_seconds`.
+    requests of this gateway and its step counter stands still for `stall_seconds`. Time in which this process itself
+    stood still, and could not have heard anybody, does not count.
     """
 
     def __init__(
@@ -146,8 +147,10 @@ class Attachment:
 
     async def _watch(self, give_up: Callable[[], object]) -> None:
         while True:
+            before = time.monotonic()
             await asyncio.sleep(WATCH_INTERVAL)
             now = time.monotonic()
+            self._forgive(now - before - WATCH_INTERVAL)
             if not self._inboxes.of_worker(self.worker_id):
                 self._last_progress = now
             silent = now - self._last_heard > self._silence_seconds
@@ -156,3 +159,10 @@ class Attachment:
                 _log.warning("worker is frozen", extra={"worker": self.worker_id, "silent": silent, "stalled": stalled})
                 give_up()
                 return
+
+    def _forgive(self, late_seconds: float) -> None:
+        """Moves on what was heard last by the time for which the watcher was kept from looking."""
+        if late_seconds > WATCH_INTERVAL:
+            now = time.monotonic()
+            self._last_heard = min(now, self._last_heard + late_seconds)
+            self._last_progress = min(now, self._last_progress + late_seconds)

@@ -24,6 +24,14 @@ class GatewaySettings(ServiceSettings):
     """Whether fields that nobody knows are refused instead of named in x-headrace-ignored-fields."""
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
     """Largest request body."""
+    max_body_elements: int = Field(default=500_000, ge=1000)
+    """Most values in the lists and objects of one request body."""
+    header_seconds: float = Field(default=10.0, gt=0)
+    """Time in which a client must have sent the head of its request."""
+    body_seconds: float = Field(default=60.0, gt=0)
+    """Time in which a client must have sent the body of its request."""
+    unread_seconds: float = Field(default=30.0, gt=0)
+    """How long a finished response may wait for a client that does not read it."""
     max_open_requests: int = Field(default=1024, ge=1)
     """Most requests open at once. More are refused as overloaded."""
     max_choices: int = Field(default=128, ge=1)

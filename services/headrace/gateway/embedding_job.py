@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from headrace.errors import InvalidRequest
 from headrace.gateway.job import Envelope
 from headrace.gateway.sequence_request import SequenceRequest
+from headrace.rpc.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
 
 WHOLE_CONTEXT = -1
@@ -93,8 +94,4 @@ def _check_input(token_ids: list[int], where: str, model: ModelInfo) -> None:
             "shorten or split it, or set truncate_prompt_tokens to -1 to have its end cut",
             param="input",
         )
-    bad = next((token for token in token_ids if not 0 <= token < model.vocabulary_size), None)
-    if bad is not None:
-        raise InvalidRequest(
-            f"token id {bad} is not in the vocabulary (0 to {model.vocabulary_size - 1})", param="input"
-        )
+    check_token_ids(token_ids, model.vocabulary_size, "input")

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import grpc
 
+from headrace.bus.bus import Bus
 from headrace.clients.worker import GrpcWorkerClient
-from headrace.errors import ModelNotFound, Unsupported
+from headrace.errors import ModelNotFound, Unavailable, Unsupported
 from headrace.gateway.attachment import Attachment, Inboxes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.inbox import WorkerLost
+from headrace.gateway.model_memory import ModelMemory
 from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import SubmitResponse
@@ -24,8 +26,11 @@ FORGET_SECONDS = 120.0
 class Fleet:
     """Learns of workers from heartbeats and from placements, and attaches to each."""
 
-    def __init__(self, settings: GatewaySettings, open_channel: Callable[[str], grpc.aio.Channel]) -> None:
+    def __init__(
+        self, settings: GatewaySettings, open_channel: Callable[[str], grpc.aio.Channel], bus: Bus | None = None
+    ) -> None:
         self.inboxes = Inboxes()
+        self._memory = ModelMemory(bus)
         self._settings = settings
         self._open_channel = open_channel
         self._statuses: dict[str, WorkerStatus] = {}
@@ -54,24 +59,37 @@ class Fleet:
         """What can be asked for, by name: models, and models with an adapter."""
         found: dict[str, ModelInfo] = {}
         for status in self.statuses:
-            found |= {adapter.name: _adapted(status.model_info, adapter) for adapter in status.model_info.adapters}
+            found |= _models_of(status)
         return found | {status.model_info.model: status.model_info for status in self.statuses}
 
     def tokenizer_of(self, name: str) -> str:
         """The model whose tokenizer is used for `name`. An adapter has its parent's."""
-        infos = [status.model_info for status in self.statuses]
-        if any(info.model == name for info in infos):
-            return name
-        parents = (info.model for info in infos if any(adapter.name == name for adapter in info.adapters))
-        return next(parents, name)
+        info = self.models().get(name) or self._memory.recall(name)
+        return name if info is None else info.parent or name
 
     def model(self, name: str) -> ModelInfo:
-        """Raises ModelNotFound with the names that exist."""
+        """A model that is served, or was a moment ago: the scheduler waits for its next worker.
+
+        Raises ModelNotFound with the names that exist.
+        """
         models = self.models()
-        if name not in models:
-            known = ", ".join(sorted(models)) or "none is ready yet"
+        info = models.get(name) or self._memory.recall(name)
+        if info is None:
+            known = ", ".join(sorted({*models, *self._memory.names})) or "none is ready yet"
             raise ModelNotFound(f"model {name!r} does not exist; there are: {known}", param="model")
-        return models[name]
+        return info
+
+    async def find(self, name: str) -> ModelInfo:
+        """The same, after a gateway that has just started had time to hear of its workers.
+
+        Raises ModelNotFound, or Unavailable while nobody can tell whether there is such a model.
+        """
+        if (info := self.models().get(name)) is not None:
+            return info
+        if await self._memory.wait_for(name) is None and not (self._memory.settled and self._memory.names):
+            message = f"it is not known yet whether model {name!r} is served: the platform is starting; try again"
+            raise Unavailable(message, param="model", stage="accept", retry_after=1)
+        return self.model(name)
 
     def text_model(self, name: str) -> ModelInfo:
         """Raises ModelNotFound, or Unsupported for one that makes embeddings."""
@@ -98,6 +116,7 @@ class Fleet:
             return
         self._statuses[status.worker_id] = status
         self._heard[status.worker_id] = time.monotonic()
+        self._memory.note(_models_of(status))
         self._forget_silent()
         attachment = self._attachments.get(status.worker_id)
         if attachment is None and not status.draining:
@@ -165,6 +184,12 @@ class Fleet:
         self._tasks.pop(attachment, None)
         if self._attachments.get(attachment.worker_id) is attachment:
             del self._attachments[attachment.worker_id]
+
+
+def _models_of(status: WorkerStatus) -> dict[str, ModelInfo]:
+    """What one worker serves, by name. A model goes before an adapter of its name."""
+    info = status.model_info
+    return {adapter.name: _adapted(info, adapter) for adapter in info.adapters} | {info.model: info}
 
 
 def _adapted(model: ModelInfo, adapter: AdapterInfo) -> ModelInfo:

@@ -9,6 +9,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from headrace.errors import AddressInUse
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http_connection import HttpConnection
 from headrace.rpc.deadline import Deadline
 
 STARTUP_TIMEOUT = 10.0
@@ -25,14 +27,14 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Listens at once when made; serves from `start` to `stop`."""
 
-    def __init__(self, app: ASGIApp, address: str) -> None:
-        self._socket = _listen(address)
+    def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
+        self._socket = _listen(settings.http_address)
         host, port = self._socket.getsockname()[:2]
         self.address = f"{host}:{port}"
         config = uvicorn.Config(
             app,
             loop="none",
-            http="httptools",
+            http=_connection_class(settings),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -45,22 +47,36 @@ class HttpServer:
         self._server = _Server(config)
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self) -> "asyncio.Task[None]":
+        """Returns the task that serves."""
         self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http")
         deadline = Deadline.after(STARTUP_TIMEOUT)
         while not self._server.started and not self._task.done() and not deadline.expired:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.005)
+        return self._task
 
     async def stop(self, deadline: Deadline) -> None:
         """Refuses new connections, lets running requests end until the deadline, then cuts them."""
-        if self._task is None or self._task.done():
-            return
-        self._server.should_exit = True
-        done, _ = await asyncio.wait({self._task}, timeout=deadline.remaining)
-        if not done:
-            self._server.force_exit = True
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None and not self._task.done():
+            self._server.should_exit = True
+            done, _ = await asyncio.wait({self._task}, timeout=deadline.remaining)
+            if not done:
+                self._server.force_exit = True
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
+                for server in getattr(self._server, "servers", []):
+                    server.close()
+        self._socket.close()
+
+
+def _connection_class(settings: GatewaySettings) -> type[HttpConnection]:
+    """uvicorn makes its connections itself and takes only a class: the settings are bound to one."""
+
+    class Connection(HttpConnection):
+        header_seconds = settings.header_seconds
+        unread_seconds = settings.unread_seconds
+
+    return Connection
 
 
 def _listen(address: str) -> socket.socket:

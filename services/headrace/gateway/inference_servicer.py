@@ -1,5 +1,6 @@
 """InferenceService, the public gRPC API: converts, calls, converts."""
 
+import asyncio
 import secrets
 import time
 import uuid
@@ -10,15 +11,17 @@ from typing import Any
 
 import grpc
 
-from headrace.errors import InvalidRequest
+from headrace.errors import DeadlineExceeded, InvalidRequest
 from headrace.gateway.admission import PUBLIC_TENANT
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.embedding_format import kept
 from headrace.gateway.embedding_job import EmbeddingOptions
+from headrace.gateway.http_exchange import PARTING_SECONDS
 from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.joined import joined
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.openai_options import check_stop_texts
+from headrace.gateway.openai_schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
 from headrace.gateway.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
 from headrace.gateway.requested_grammar import check_grammar
 from headrace.gateway.text_stream import Piece
@@ -30,6 +33,7 @@ from headrace.v1 import inference_pb2_grpc
 from headrace.v1.generation_pb2 import Embedding, SamplingParams
 
 Context = grpc.aio.ServicerContext[Any, Any]
+Event = pb.GenerationChunk | pb.GenerationSummary
 Prepare = Callable[[Envelope], Awaitable[Job]]
 DEFAULT_TOKEN_COUNT = 16
 
@@ -49,25 +53,25 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
         return pb.ChatResponse(result=await self._whole(request.model, self._prepare_chat(request), context))
 
-    async def StreamGenerate(  # noqa: N802
+    async def StreamGenerate(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamGenerateRequest, context: Context
-    ) -> AsyncGenerator[pb.StreamGenerateResponse, None]:
-        async with aclosing(self._events(request.model, self._prepare_prompt(request), context)) as events:
-            async for event in events:
-                if isinstance(event, pb.GenerationChunk):
-                    yield pb.StreamGenerateResponse(chunk=event)
-                else:
-                    yield pb.StreamGenerateResponse(summary=event)
+    ) -> None:
+        def response(event: Event) -> pb.StreamGenerateResponse:
+            if isinstance(event, pb.GenerationChunk):
+                return pb.StreamGenerateResponse(chunk=event)
+            return pb.StreamGenerateResponse(summary=event)
 
-    async def StreamChat(  # noqa: N802
+        await self._write(self._events(request.model, self._prepare_prompt(request), context), response, context)
+
+    async def StreamChat(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamChatRequest, context: Context
-    ) -> AsyncGenerator[pb.StreamChatResponse, None]:
-        async with aclosing(self._events(request.model, self._prepare_chat(request), context)) as events:
-            async for event in events:
-                if isinstance(event, pb.GenerationChunk):
-                    yield pb.StreamChatResponse(chunk=event)
-                else:
-                    yield pb.StreamChatResponse(summary=event)
+    ) -> None:
+        def response(event: Event) -> pb.StreamChatResponse:
+            if isinstance(event, pb.GenerationChunk):
+                return pb.StreamChatResponse(chunk=event)
+            return pb.StreamChatResponse(summary=event)
+
+        await self._write(self._events(request.model, self._prepare_chat(request), context), response, context)
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:  # noqa: N802
         inputs = _inputs(request, self._settings.max_inputs)
@@ -76,7 +80,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
             priority_class=request.priority_class,
         )
-        self._pipeline.fleet.model(request.model)
+        await self._pipeline.fleet.find(request.model)
         request_id = uuid.uuid4().hex
         with bound_request_id(request_id), self._ledger.open_request(request_id, request.model):
             envelope = self._envelope(request_id, context, caches=True)
@@ -105,8 +109,29 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     def _prepare_chat(self, request: pb.ChatRequest | pb.StreamChatRequest) -> Prepare:
         if not request.messages:
             raise InvalidRequest("messages must not be empty", param="messages")
+        for index, message in enumerate(request.messages):
+            if message.role not in ROLES:
+                raise InvalidRequest(
+                    f"message {index} has the role {message.role!r}; it must be one of {', '.join(ROLES)}",
+                    param="messages",
+                )
         options = _options(request.options, None)
         return lambda envelope: self._pipeline.prepare_chat(request.model, request.messages, options, envelope)
+
+    async def _write(
+        self, events: AsyncGenerator[Event, None], response: Callable[[Event], Any], context: Context
+    ) -> None:
+        """Writes a stream. Raises DeadlineExceeded, in the request's own frame, when the client does not read it."""
+        deadline = Deadline.after(self._seconds(context) + PARTING_SECONDS)
+        async with aclosing(events):
+            async for event in events:
+                try:
+                    async with asyncio.timeout(deadline.remaining):
+                        await context.write(response(event))
+                except TimeoutError:
+                    await events.athrow(
+                        DeadlineExceeded("the deadline passed while the response was written", stage="deliver")
+                    )
 
     async def _whole(self, model: str, prepare: Prepare, context: Context) -> pb.GenerationResult:
         texts: list[str] = []
@@ -123,11 +148,9 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             text="".join(texts), token_ids=token_ids, finish_reason=summary.finish_reason, usage=summary.usage
         )
 
-    async def _events(
-        self, model: str, prepare: Prepare, context: Context
-    ) -> AsyncGenerator[pb.GenerationChunk | pb.GenerationSummary, None]:
+    async def _events(self, model: str, prepare: Prepare, context: Context) -> AsyncGenerator[Event, None]:
         """Chunks, then one summary."""
-        self._pipeline.fleet.model(model)
+        await self._pipeline.fleet.find(model)
         request_id = uuid.uuid4().hex
         with bound_request_id(request_id), self._ledger.open_request(request_id, model):
             job = await prepare(self._envelope(request_id, context))
@@ -147,16 +170,20 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
 
     def _envelope(self, request_id: str, context: Context, *, caches: bool = False) -> Envelope:
-        remaining = context.time_remaining()
-        limit = self._settings.default_timeout_seconds
         return Envelope(
             request_id=request_id,
             accepted=time.monotonic(),
-            deadline=Deadline.after(limit if remaining is None else min(limit, remaining)),
+            deadline=Deadline.after(self._seconds(context)),
             tenant=PUBLIC_TENANT,
             traceparent=current_traceparent(),
             use_cache=caches,
         )
+
+    def _seconds(self, context: Context) -> float:
+        """Time that the call has left: its own, and no more than a request without a deadline gets."""
+        remaining = context.time_remaining()
+        limit = self._settings.default_timeout_seconds
+        return limit if remaining is None else min(limit, remaining)
 
 
 def _inputs(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
@@ -188,19 +215,25 @@ def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Op
 def _check(params: SamplingParams) -> None:
     """The ranges that the REST bridge checks with its schema."""
     ranges = (
-        ("max_token_count", params.max_token_count, 0, 2**31),
+        ("max_token_count", params.max_token_count, 0, MAX_INT32),
         ("temperature", params.temperature, 0, 2),
         ("top_p", params.top_p if params.HasField("top_p") else 1, 1e-9, 1),
-        ("top_k", params.top_k if params.HasField("top_k") else 1, 1, 2**31),
+        ("top_k", params.top_k if params.HasField("top_k") else 1, 1, MAX_INT32),
         ("min_p", params.min_p, 0, 1),
         ("repetition_penalty", params.repetition_penalty if params.HasField("repetition_penalty") else 1, 1e-9, 10),
         ("presence_penalty", params.presence_penalty, -2, 2),
         ("frequency_penalty", params.frequency_penalty, -2, 2),
         ("logprob_count", params.logprob_count, 0, 20),
         ("prompt_logprob_count", params.prompt_logprob_count, 0, 20),
+        ("min_token_count", params.min_token_count, 0, params.max_token_count or MAX_INT32),
+        ("the number of stop_token_ids", len(params.stop_token_ids), 0, MAX_STOP_TOKEN_IDS),
+        *(
+            (f"the bias of token id {key} in logit_biases", value, -100, 100)
+            for key, value in params.logit_biases.items()
+        ),
     )
     for name, value, low, high in ranges:
         if not low <= value <= high:
-            raise InvalidRequest(f"{name} is {value}; it must be from {low} to {high}", param=name)
+            raise InvalidRequest(f"{name} is {value}; it must be from {low} to {high}", param=name.split()[-1])
     if params.HasField("grammar"):
         check_grammar(params.grammar)

@@ -1,11 +1,12 @@
 """A request after validation and encoding: one or more prompts, each continued one or more times."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.detokenizer import Vocabulary
 from headrace.gateway.sequence_request import SequenceRequest
+from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
 
@@ -59,8 +60,9 @@ class Job:
                     "shorten one of them",
                     param="max_tokens",
                 )
-        _check_ids(self.options.sampling_params.stop_token_ids, self.model, "stop_token_ids")
-        _check_ids(self.options.sampling_params.logit_biases, self.model, "logit_bias")
+        size, params = self.model.vocabulary_size, self.options.sampling_params
+        check_token_ids(params.stop_token_ids, size, "stop_token_ids")
+        check_token_ids(list(params.logit_biases), size, "logit_bias")
 
     def sequences(self) -> list[SequenceRequest]:
         """One per choice; choice i of prompt p has index p * choice_count + i."""
@@ -103,19 +105,7 @@ def _check_prompt(prompt: list[int], model: ModelInfo) -> None:
             "shorten it so that at least one token can follow",
             param="prompt",
         )
-    bad = next((token for token in prompt if not 0 <= token < model.vocabulary_size), None)
-    if bad is not None:
-        raise InvalidRequest(
-            f"token id {bad} is not in the vocabulary (0 to {model.vocabulary_size - 1})", param="prompt"
-        )
-
-
-def _check_ids(token_ids: Iterable[int], model: ModelInfo, param: str) -> None:
-    for token_id in token_ids:
-        if not 0 <= token_id < model.vocabulary_size:
-            raise InvalidRequest(
-                f"token id {token_id} is not in the vocabulary (0 to {model.vocabulary_size - 1})", param=param
-            )
+    check_token_ids(prompt, model.vocabulary_size, "prompt")
 
 
 def _as_int64(value: int) -> int:

@@ -38,6 +38,13 @@ POLL_SECONDS = 0.02
 _log = logging.getLogger(__name__)
 
 
+def note_refusal(error: Exception) -> None:
+    """Counts the outcome of a request that ended before it was known which model it wants."""
+    outcome = row_of(error).code
+    REQUESTS.labels(model="", outcome=outcome).inc()
+    _log.info("request refused", extra={"outcome": outcome})
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """One open request."""

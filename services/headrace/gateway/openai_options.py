@@ -54,8 +54,7 @@ def prompts_of(body: CompletionBody) -> list[Prompt]:
         return [prompt]
     if not prompt:
         raise InvalidRequest("the prompt is empty", param="prompt")
-    token_ids = [entry for entry in prompt if isinstance(entry, int)]
-    return [token_ids] if token_ids else [entry for entry in prompt if not isinstance(entry, int)]
+    return _prompts(prompt)
 
 
 def inputs_of(body: EmbeddingBody) -> list[Prompt]:
@@ -65,8 +64,12 @@ def inputs_of(body: EmbeddingBody) -> list[Prompt]:
         return [given]
     if not given:
         raise InvalidRequest("the input is empty", param="input")
-    token_ids = [entry for entry in given if isinstance(entry, int)]
-    return [token_ids] if token_ids else [entry for entry in given if not isinstance(entry, int)]
+    return _prompts(given)
+
+
+def _prompts(given: list[str] | list[int] | list[list[int]]) -> list[Prompt]:
+    """Those of a list whose elements are all of one kind: ids make one prompt, anything else one each."""
+    return [given] if isinstance(given[0], int) else list(given)
 
 
 def messages_of(body: ChatBody) -> list[ChatMessage]:

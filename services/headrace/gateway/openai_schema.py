@@ -5,15 +5,19 @@ name, and those that nobody knows, which are named in a response header, or refu
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.errors import InvalidRequest, Unsupported
+from headrace.gateway.bulk_fields import MISTAKE, LogitBiasField, PromptField, StopField, TokenIdsField, mistake
 from headrace.gateway.output_format import Choices, ResponseFormatField, Schema, StructuredOutputs
 
 MAX_LOGPROBS = 20
+MAX_INT32 = 2**31 - 1
+"""Largest number that the platform's messages carry in most fields."""
+MAX_STOP_TOKEN_IDS = 64
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Neutral = Callable[[Any], bool]
 
@@ -40,19 +44,19 @@ class Body(ModelBody):
     n: int | None = Field(default=None, ge=1)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    stop: str | list[str] | None = None
+    stop: StopField = None
     presence_penalty: float | None = Field(default=None, ge=-2, le=2)
     frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    logit_bias: LogitBiasField = None
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     metadata: dict[str, Any] | None = None
     service_tier: Literal["auto", "default", "flex", "priority"] | None = None
-    top_k: int | None = Field(default=None, ge=-1)
+    top_k: int | None = Field(default=None, ge=-1, le=MAX_INT32)
     min_p: float | None = Field(default=None, ge=0, le=1)
     repetition_penalty: float | None = Field(default=None, gt=0, le=10)
-    min_tokens: int | None = Field(default=None, ge=0)
+    min_tokens: int | None = Field(default=None, ge=0, le=MAX_INT32)
     ignore_eos: bool | None = None
-    stop_token_ids: list[TokenId] | None = Field(default=None, max_length=64)
+    stop_token_ids: Annotated[list[TokenId], Field(max_length=MAX_STOP_TOKEN_IDS, fail_fast=True)] | None = None
     skip_special_tokens: bool | None = None
     include_stop_str_in_output: bool | None = None
     return_token_ids: bool | None = None
@@ -77,8 +81,8 @@ class Body(ModelBody):
 class CompletionBody(Body):
     """POST /v1/completions."""
 
-    prompt: str | list[str] | list[TokenId] | list[list[TokenId]]
-    max_tokens: int | None = Field(default=None, ge=0)
+    prompt: PromptField
+    max_tokens: int | None = Field(default=None, ge=0, le=MAX_INT32)
     logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
     echo: bool | None = None
     add_special_tokens: bool | None = None
@@ -87,11 +91,16 @@ class CompletionBody(Body):
 class EmbeddingBody(ModelBody):
     """POST /v1/embeddings."""
 
-    input: str | list[str] | list[TokenId] | list[list[TokenId]]
+    input: PromptField
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = Field(default=None, ge=1)
     truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
     add_special_tokens: bool | None = None
+
+
+Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+"""Who may speak in a conversation."""
+ROLES: tuple[str, ...] = get_args(Role)
 
 
 class TextPart(BaseModel):
@@ -104,9 +113,15 @@ class Message(BaseModel):
     """One message of a conversation."""
 
     model_config = ConfigDict(strict=True, extra="allow")
-    role: str = Field(min_length=1)
-    content: str | list[TextPart] | None = None
+    role: Role
+    content: str | Annotated[list[TextPart], Field(fail_fast=True)] | None = None
     name: str | None = None
+
+    @model_validator(mode="after")
+    def _has_content(self) -> "Message":
+        if self.role != "assistant" and self.content in (None, []):
+            raise mistake(f"a message of the role {self.role} must have content")
+        return self
 
     @property
     def text(self) -> str:
@@ -118,9 +133,9 @@ class Message(BaseModel):
 class ChatBody(Body):
     """POST /v1/chat/completions."""
 
-    messages: list[Message] = Field(min_length=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    messages: list[Message] = Field(min_length=1, fail_fast=True)
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
     safety_identifier: str | None = None
@@ -133,7 +148,7 @@ class TokenizeBody(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
     model: str
     prompt: str | None = None
-    messages: list[Message] | None = None
+    messages: Annotated[list[Message], Field(fail_fast=True)] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
 
@@ -143,7 +158,7 @@ class DetokenizeBody(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
     model: str
-    tokens: list[TokenId]
+    tokens: TokenIdsField
 
 
 def _never(_value: Any) -> bool:
@@ -186,14 +201,12 @@ def parse(schema: type[M], body: bytes) -> M:
         raise InvalidRequest(f"the body is not valid JSON: {error}") from None
     if not isinstance(content, dict):
         raise InvalidRequest("the body must be a JSON object")
+    if b"\\u" in body:
+        _check_encodable(content)
     try:
         parsed = schema.model_validate(content)
     except ValidationError as error:
         raise _explain(error) from None
-    try:
-        _check_encodable(content)
-    except RecursionError:
-        raise InvalidRequest("the body is nested too deeply") from None
     for name, value in (parsed.model_extra or {}).items():
         neutral = UNSUPPORTED.get(name)
         if neutral is not None and value is not None and not neutral(value):
@@ -210,36 +223,21 @@ def ignored_fields(parsed: BaseModel, strict: bool) -> list[str]:
 
 
 def _explain(error: ValidationError) -> InvalidRequest:
-    """The first problem, in words. A field that takes several types has one problem per type: then just its name."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
+    """The first problem, in words."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     location = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
     name = location[0] if location else None
+    where = ".".join(location)
     if first["type"] == "missing":
-        return InvalidRequest(f"{'.'.join(location)} is required", param=name)
-    if len(problems) > 1 and len({problem["loc"][0] for problem in problems}) == 1 and name in _UNIONS:
-        return InvalidRequest(f"{name} must be {_UNIONS[name]}", param=name)
-    return InvalidRequest(f"{'.'.join(location) or 'the body'}: {first['msg'].lower()}", param=name)
+        return InvalidRequest(f"{where} is required", param=name)
+    if first["type"] == MISTAKE and len(location) == 1:
+        return InvalidRequest(f"{name} {first['msg']}", param=name)
+    return InvalidRequest(f"{where or 'the body'}: {first['msg'].lower()}", param=name)
 
 
-_UNIONS = {
-    "input": "a string, a list of strings, a list of token ids, or a list of lists of token ids",
-    "prompt": "a string, a list of strings, a list of token ids, or a list of lists of token ids",
-    "stop": "a string or a list of strings",
-}
-
-
-def _check_encodable(value: Any) -> None:
+def _check_encodable(content: Any) -> None:
     """Refuses text that is not Unicode: JSON can spell half of a surrogate pair, UTF-8 cannot."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise InvalidRequest("a text holds an unpaired surrogate, which is not valid Unicode") from None
-    elif isinstance(value, dict):
-        for key, entry in value.items():
-            _check_encodable(key)
-            _check_encodable(entry)
-    elif isinstance(value, list) and value and not isinstance(value[0], int):
-        for entry in value:
-            _check_encodable(entry)
+    try:
+        msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        raise InvalidRequest("a text holds an unpaired surrogate, which is not valid Unicode") from None

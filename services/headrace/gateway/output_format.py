@@ -8,7 +8,9 @@ MAX_CHOICES = 1000
 
 Schema = dict[str, Any] | str
 """A JSON schema, or the text of one."""
-Choices = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=MAX_CHOICES)]
+Choices = Annotated[
+    list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=MAX_CHOICES, fail_fast=True)
+]
 _STRICT = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
 
 

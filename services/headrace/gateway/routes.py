@@ -13,8 +13,10 @@ from headrace.errors.table import row_of
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.embedding_routes import EmbeddingRoutes
 from headrace.gateway.error_body import error_body, error_headers
+from headrace.gateway.field_names import named
 from headrace.gateway.generation_routes import GenerationRoutes
 from headrace.gateway.http_exchange import Handler, HttpExchange
+from headrace.gateway.ledger import note_refusal
 from headrace.gateway.openai_schema import DetokenizeBody, TokenizeBody, ignored_fields, parse
 from headrace.gateway.pipeline import Pipeline
 from headrace.gateway.platform_health import PlatformHealth
@@ -60,15 +62,16 @@ class Routes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = HttpExchange(scope, receive, send, self._settings.max_body_bytes)
+        exchange = HttpExchange(scope, receive, send, self._settings)
         given = exchange.header("x-request-id") or ""
         exchange.headers["x-request-id"] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         try:
             await self._handle(scope["method"], scope["path"], exchange)
-        except RequestCancelled:
-            return
         except Exception as error:  # noqa: BLE001 - this is the boundary
-            await self._refuse(exchange, error)
+            if not exchange.in_ledger:
+                note_refusal(error)
+            if not isinstance(error, RequestCancelled):
+                await self._refuse(exchange, error)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
         methods = {"GET": self._show_model} if path.startswith(_MODEL_PREFIX) else self._handlers.get(path)
@@ -78,7 +81,7 @@ class Routes:
         if handler is None:
             exchange.headers["allow"] = ", ".join(methods)
             error = error_body(InvalidRequest(f"{path} takes {' or '.join(methods)}, not {method}"))
-            await exchange.send_json(405, error)
+            await exchange.refuse(405, error)
             return
         await handler(exchange)
 
@@ -88,7 +91,7 @@ class Routes:
         if exchange.started:
             return
         exchange.headers |= error_headers(error)
-        await exchange.send_json(row_of(error).http_status, error_body(error))
+        await exchange.refuse(row_of(error).http_status, error_body(error))
 
     def _describe(self, model: ModelInfo) -> dict[str, object]:
         described = {
@@ -111,12 +114,12 @@ class Routes:
 
     async def _show_model(self, exchange: HttpExchange) -> None:
         name = exchange.path.removeprefix(_MODEL_PREFIX)
-        await exchange.send_json(200, self._describe(self._pipeline.fleet.model(name)))
+        await exchange.send_json(200, self._describe(await self._pipeline.fleet.find(name)))
 
     async def _tokenize(self, exchange: HttpExchange) -> None:
         body = parse(TokenizeBody, await exchange.read_body())
         self._note_ignored(exchange, ignored_fields(body, self._settings.strict))
-        model = self._pipeline.fleet.model(body.model)
+        model = await self._pipeline.fleet.find(body.model)
         deadline = Deadline.after(self._settings.default_timeout_seconds)
         if (body.prompt is None) == (body.messages is None):
             raise InvalidRequest("give either prompt or messages", param="prompt")
@@ -131,7 +134,7 @@ class Routes:
     async def _detokenize(self, exchange: HttpExchange) -> None:
         body = parse(DetokenizeBody, await exchange.read_body())
         self._note_ignored(exchange, ignored_fields(body, self._settings.strict))
-        self._pipeline.fleet.model(body.model)
+        await self._pipeline.fleet.find(body.model)
         deadline = Deadline.after(self._settings.default_timeout_seconds)
         await exchange.send_json(200, {"prompt": await self._pipeline.decode(body.model, body.tokens, deadline)})
 
@@ -151,4 +154,4 @@ class Routes:
     @staticmethod
     def _note_ignored(exchange: HttpExchange, unknown: list[str]) -> None:
         if unknown:
-            exchange.headers["x-headrace-ignored-fields"] = ", ".join(unknown).encode("ascii", "replace").decode()
+            exchange.headers["x-headrace-ignored-fields"] = named(unknown)

@@ -5,8 +5,8 @@ import logging
 import time
 from collections.abc import AsyncGenerator
 
-from headrace.clients.scheduler import SchedulerClient
-from headrace.errors import DeadlineExceeded, HeadraceError, QueueTimeout, StageFailed, Unavailable
+from headrace.clients.scheduler import WORKER_DETAIL, SchedulerClient
+from headrace.errors import DeadlineExceeded, HeadraceError, Overloaded, QueueTimeout, StageFailed, Unavailable
 from headrace.errors.status import from_status
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.inbox import GatewayStopping, Inbox
@@ -23,6 +23,8 @@ from headrace.v1.worker_pb2 import TokenDelta
 
 RETRY_PAUSE = 0.1
 """Seconds between two tries to reach a scheduler that is away."""
+MAX_ROOM_PAUSE = 1.0
+"""Longest pause before a sequence that lost its worker asks for room again."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +61,12 @@ class TokenStream:
                 return
             except GatewayStopping:
                 raise
+            except Overloaded as error:
+                if not self._excluded:
+                    raise
+                await self._wait_for_room(error)
             except Unavailable as error:
+                self._exclude(error.details.get(WORKER_DETAIL))
                 await self._prepare_retry(error)
             finally:
                 self._close(inbox)
@@ -76,11 +83,15 @@ class TokenStream:
     async def _place(self, inbox: Inbox) -> None:
         placement = await self._submit()
         # Should it be lost, before or after the first token, the next attempt goes elsewhere if it can.
-        self._excluded = [placement.worker_id]
+        self._exclude(placement.worker_id)
         attachment = await self._fleet.attachment_for(placement, self._request.deadline.remaining)
         inbox.worker_id = attachment.worker_id
         if not attachment.alive:
             raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
+
+    def _exclude(self, worker_id: str | None) -> None:
+        if worker_id and worker_id not in self._excluded:
+            self._excluded.append(worker_id)
 
     async def _submit(self) -> SubmitResponse:
         request = self._request
@@ -121,6 +132,12 @@ class TokenStream:
         if self._lost_count >= self._max_attempts:
             raise error
         await asyncio.sleep(min(RETRY_PAUSE, self._request.deadline.remaining))
+
+    async def _wait_for_room(self, error: Overloaded) -> None:
+        """A sequence that lost its worker is no newcomer: it waits for room instead of ending in the middle."""
+        if self._request.deadline.expired:
+            raise self._queue_timeout() from None
+        await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._request.deadline.remaining))
 
     def _queue_timeout(self) -> DeadlineExceeded:
         """What to say of a deadline that passed without a place: a request that had begun was running."""

@@ -1,6 +1,5 @@
 """Wiring of the scheduler."""
 
-import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
@@ -13,7 +12,7 @@ from headrace.scheduler.dispatcher import Dispatcher, WorkerChannels
 from headrace.scheduler.facts import Facts
 from headrace.scheduler.servicer import SchedulerServicer
 from headrace.scheduler.worker_table import WorkerTable
-from headrace.service import Service
+from headrace.service import Background, Service
 from headrace.v1 import scheduler_pb2_grpc
 
 
@@ -29,11 +28,12 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
     def make_dispatcher(model: str) -> Dispatcher:
         return Dispatcher(model, settings, table, channels.client, cache)
 
-    servicer = SchedulerServicer(table, make_dispatcher, settings.max_waiting_count)
+    background = Background()
+    servicer = SchedulerServicer(table, make_dispatcher, settings.max_waiting_count, background)
     facts = Facts(bus, table, channels, settings.service_id)
     await facts.listen()
-    bus.start()
-    telling = asyncio.create_task(facts.tell(servicer), name="facts")
+    background.watch(bus.start())
+    background.start(facts.tell(servicer), "facts")
     try:
         yield Service(
             kind="scheduler",
@@ -41,11 +41,10 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
             bind=lambda server: scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(servicer, server),
             service_names=["headrace.v1.SchedulerService"],
             epoch=time.time_ns(),
+            background=background,
         )
     finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
-        await servicer.close()
+        await background.close()
         await channels.close()
         await cache_channel.close()
         await bus.close()

@@ -10,6 +10,7 @@ import grpc
 from prometheus_client import Histogram
 
 from headrace.clients.cache import CacheClient
+from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.engine.block_hash import hash_blocks
 from headrace.errors import HeadraceError, Overloaded, Unavailable
@@ -21,7 +22,7 @@ from headrace.scheduler.model_queue import ModelQueue, Pending
 from headrace.scheduler.placement import place
 from headrace.scheduler.worker_table import WorkerEntry, WorkerTable
 from headrace.v1.scheduler_pb2 import SubmitResponse
-from headrace.v1.worker_pb2 import BatchMember
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 ROOM_PATIENCE = 0.25
 """Seconds after which the loop looks again for room even if nothing changed: silence makes no event."""
@@ -86,6 +87,8 @@ class Dispatcher:
     async def run(self) -> None:
         """Dispatches until cancelled."""
         while True:
+            # Every turn suspends, whatever it finds: one that did not would stop all models and the process with them.
+            await asyncio.sleep(0)
             await self.queue.arrived.wait()
             if not await self._wait_for_room():
                 continue
@@ -122,8 +125,9 @@ class Dispatcher:
         limit = min(room, self._settings.max_batch_size)
         batch = self.queue.take(limit, self._settings.max_batch_token_count)
         prefixes = await self._lookup_prefixes(batch, workers)
-        # The lookup took time, in which workers may have gone or said that they are full.
+        # The lookup took time, in which workers may have gone or said that they are full, and callers may have left.
         workers = self._table.with_room(self._model)
+        batch = [pending for pending in batch if not pending.placement.done()]
         placed, left = place(batch, workers, prefixes)
         for pending in left:
             self._put_back(pending)
@@ -169,36 +173,46 @@ class Dispatcher:
     async def _send(self, entry: WorkerEntry, members: list[Pending]) -> None:
         """Hands a batch over. A call that fails leaves it open whether the worker has it, so each member's caller is
         told to try again, which makes a new attempt that voids this one."""
-        now = time.monotonic()
+        waiting: list[Pending] = []
         try:
             response = await self._client_of(entry.address).dispatch(
                 [_to_member(pending) for pending in members], self._settings.dispatch_seconds
             )
-        except HeadraceError as error:
-            _log.warning("dispatch failed", extra={"worker": entry.worker_id, "error": error.message})
+            waiting = self._take_outcomes(entry, members, response)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the members' callers wait
+            known = isinstance(error, HeadraceError)
+            _log.warning("dispatch failed", extra={"worker": entry.worker_id}, exc_info=None if known else error)
             self._table.suspect(entry.worker_id, entry.epoch)
+        finally:
             self._table.release(entry.worker_id, entry.epoch, len(members))
             for pending in members:
-                _fail(pending, Unavailable("the worker did not take the request", stage="dispatch"))
-            return
-        self._table.release(entry.worker_id, entry.epoch, len(members))
+                if pending not in waiting:
+                    _fail(pending, _not_taken(entry))
+
+    def _take_outcomes(self, entry: WorkerEntry, members: list[Pending], response: DispatchResponse) -> list[Pending]:
+        """Tells each caller what became of its request. Returns those that wait on, the worker having had no room."""
+        now = time.monotonic()
         self._table.observe(response.status)
         BATCH_SIZE.labels(model=self._model).observe(len(members))
+        waiting: list[Pending] = []
         for pending, outcome in zip(members, response.outcomes, strict=True):
             QUEUE_TIME.labels(model=self._model).observe(now - pending.arrival)
             _log.debug("placed", extra={"sequence": pending.request.generation.request_id, "worker": entry.worker_id})
             if outcome.code == 0:
                 _settle(pending, entry)
             elif isinstance(refusal := from_status(outcome), Overloaded):
-                # It has no room after all, and took nothing: the wait goes on.
+                waiting.append(pending)
                 self.queue.add(pending)
             else:
                 _fail(pending, refusal)
+        return waiting
 
     def _refuse_overdue(self) -> None:
         """Ends the wait of those who waited long enough without a worker. Time before they came is not theirs."""
         now = time.monotonic()
         for pending in self.queue.members:
+            if pending.resumes:
+                continue  # It is read by somebody: it waits as long as its deadline allows.
             if now - max(self._last_worker_seen, pending.arrival) > self._settings.no_worker_seconds:
                 message = f"no worker serves {self._model} at the moment"
                 _fail(pending, Unavailable(message, stage="schedule", retry_after=1))
@@ -213,6 +227,12 @@ def _to_member(pending: Pending) -> BatchMember:
     member = BatchMember(generation=pending.request.generation)
     member.remaining_duration.FromNanoseconds(int(pending.deadline.remaining * 1e9))
     return member
+
+
+def _not_taken(entry: WorkerEntry) -> Unavailable:
+    """Names the worker, so that the next attempt goes elsewhere if it can."""
+    message = f"worker {entry.worker_id} did not take the request"
+    return Unavailable(message, stage="dispatch", details={WORKER_DETAIL: entry.worker_id})
 
 
 def _settle(pending: Pending, entry: WorkerEntry) -> None:

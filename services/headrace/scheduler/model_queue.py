@@ -1,8 +1,8 @@
 """The requests that wait for one model, in the order in which they should run.
 
-Class first (realtime, interactive, batch); within a class the tenant that was served least, counted in tokens
-(virtual token counter: Sheng et al., Fairness in Serving Large Language Models, 2024); within a tenant the earliest
-deadline.
+Sequences that had a place and lost it go first: somebody is reading them already. Then class (realtime, interactive,
+batch); within a class the tenant that was served least, counted in tokens (virtual token counter: Sheng et al.,
+Fairness in Serving Large Language Models, 2024); within a tenant the earliest deadline.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ _RANKS: dict[int, int] = {
     PriorityClass.PRIORITY_CLASS_UNSPECIFIED: 1,
     PriorityClass.PRIORITY_CLASS_BATCH: 2,
 }
+_RESUMED_RANK = -1
 MAX_REMEMBERED_TENANTS = 10_000
 
 
@@ -33,9 +34,18 @@ class Pending:
     arrival: float
     """Monotonic seconds."""
     placement: "asyncio.Future[SubmitResponse]"
+    charged: bool = False
+    """Its tenant has paid for it. Waiting again costs nothing."""
+
+    @property
+    def resumes(self) -> bool:
+        """It had a place before, and its tenant was charged for it then."""
+        return bool(self.request.excluded_worker_ids or self.request.generation.output_token_ids)
 
     @property
     def rank(self) -> int:
+        if self.resumes:
+            return _RESUMED_RANK
         return _RANKS.get(self.request.priority_class, 1)
 
     @property
@@ -88,7 +98,9 @@ class ModelQueue:
         return list(self._waiting)
 
     def add(self, pending: Pending) -> None:
-        """Queues a request until it is taken or its placement is resolved."""
+        """Queues a request until it is taken or its placement is resolved. One whose caller is gone stays out."""
+        if pending.placement.done():
+            return
         tenant = pending.request.tenant
         if not any(tenant in lines for lines in self._lines.values()):
             self._level_up(tenant)
@@ -108,7 +120,10 @@ class ModelQueue:
                 break
             self._remove(pending)
             batch.append(pending)
-        if not self._waiting:
+        if self._peek() is None:
+            # Those who left are taken off `_waiting` by a callback, which runs only after whoever takes has suspended:
+            # `arrived` must not wait for it.
+            self._waiting.clear()
             self.arrived.clear()
         return batch
 
@@ -125,7 +140,9 @@ class ModelQueue:
         tenant = pending.request.tenant
         heapq.heappop(self._lines[pending.rank][tenant].heap)
         self._waiting.discard(pending)
-        self._served[tenant] = self._served.get(tenant, 0) + pending.cost
+        if not (pending.charged or pending.resumes):
+            self._served[tenant] = self._served.get(tenant, 0) + pending.cost
+        pending.charged = True
 
     def _level_up(self, tenant: str) -> None:
         """A tenant that comes back has no claim to the time it was away."""

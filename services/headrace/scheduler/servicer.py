@@ -8,10 +8,12 @@ from typing import Any
 import grpc
 
 from headrace.errors import InvalidRequest, Overloaded
+from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.scheduler.dispatcher import Dispatcher
 from headrace.scheduler.model_queue import Pending
 from headrace.scheduler.worker_table import WorkerTable
+from headrace.service import Background
 from headrace.telemetry.traces import span
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1 import scheduler_pb2_grpc
@@ -25,20 +27,24 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
     """One dispatcher per model that was asked for."""
 
     def __init__(
-        self, table: WorkerTable, make_dispatcher: Callable[[str], Dispatcher], max_waiting_count: int
+        self,
+        table: WorkerTable,
+        make_dispatcher: Callable[[str], Dispatcher],
+        max_waiting_count: int,
+        background: Background,
     ) -> None:
         self._table = table
         self._make_dispatcher = make_dispatcher
         self._max_waiting_count = max_waiting_count
         self._dispatchers: dict[str, Dispatcher] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._background = background
 
     async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: N802
         generation = request.generation
-        if not generation.prompt_token_ids:
-            raise InvalidRequest("the prompt has no tokens", param="prompt")
+        self._check(generation)
         dispatcher = self._dispatcher(generation.model)
-        if len(dispatcher.queue) >= self._max_waiting_count:
+        # What was accepted once is not refused for want of room: its stream would break in the middle.
+        if generation.attempt <= 1 and len(dispatcher.queue) >= self._max_waiting_count:
             raise Overloaded(
                 f"{len(dispatcher.queue)} requests already wait for {generation.model}", stage="queue", retry_after=1
             )
@@ -71,10 +77,12 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
             for model, dispatcher in self._dispatchers.items()
         ]
 
-    async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def _check(self, generation: pb.Generation) -> None:
+        if not generation.prompt_token_ids:
+            raise InvalidRequest("the prompt has no tokens", param="prompt")
+        size = self._table.vocabulary_size(generation.model)
+        check_token_ids(generation.prompt_token_ids, size, "prompt_token_ids")
+        check_token_ids(generation.output_token_ids, size, "output_token_ids")
 
     def _dispatcher(self, model: str) -> Dispatcher:
         dispatcher = self._dispatchers.get(model)
@@ -82,5 +90,5 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
             if len(self._dispatchers) >= MAX_MODELS:
                 raise Overloaded(f"{MAX_MODELS} models are in use; no queue for another", stage="queue")
             dispatcher = self._dispatchers[model] = self._make_dispatcher(model)
-            self._tasks.append(asyncio.create_task(dispatcher.run(), name=f"dispatch-{model}"))
+            self._background.start(dispatcher.run(), f"dispatch-{model}")
         return dispatcher

@@ -10,6 +10,8 @@ from headrace.v1.worker_pb2 import WorkerStatus
 Clock = Callable[[], float]
 FORGET_SECONDS = 600.0
 """A worker that has been silent for this long is not even remembered."""
+STALL_SECONDS = 1.0
+"""Between two notes on the bus, after which the table distrusts its own ears."""
 
 
 @dataclass(slots=True)
@@ -31,6 +33,8 @@ class WorkerEntry:
     """Monotonic seconds."""
     adapters: frozenset[str] = frozenset()
     """What it can add to its model."""
+    vocabulary_size: int = 0
+    """Its token ids are below this. 0: it did not say."""
     reserved_count: int = 0
     """Requests on their way to it, which its status does not count yet."""
     suspect: bool = False
@@ -57,6 +61,7 @@ class WorkerTable:
         self._clock = clock
         self._entries: dict[str, WorkerEntry] = {}
         self._bus_back_at: float | None = None
+        self._last_note: float | None = None
         self.changed = asyncio.Event()
 
     def observe(self, status: WorkerStatus) -> None:
@@ -75,6 +80,7 @@ class WorkerTable:
             address=status.address,
             model=status.model_info.model,
             block_size=status.model_info.block_size,
+            vocabulary_size=status.model_info.vocabulary_size,
             credit_count=status.credit_count,
             open_count=status.open_request_count,
             draining=status.draining,
@@ -108,11 +114,18 @@ class WorkerTable:
             entry.suspect = True
 
     def note_bus(self, connected: bool) -> None:
-        """Without the bus every worker is silent, and none is at fault. After it is back, each gets time to speak."""
+        """Without the bus every worker is silent, and none is at fault. After it is back, each gets time to speak.
+
+        To be called at least every second: a call that comes later shows that this process itself stood still, and
+        heard nobody.
+        """
+        now = self._clock()
+        late = self._last_note is not None and now - self._last_note > STALL_SECONDS
+        self._last_note = now
         if not connected:
             self._bus_back_at = None
-        elif self._bus_back_at is None:
-            self._bus_back_at = self._clock()
+        elif self._bus_back_at is None or late:
+            self._bus_back_at = now
 
     def serving(self, model: str) -> list[WorkerEntry]:
         """Workers of a model that are not known to be gone."""
@@ -120,6 +133,10 @@ class WorkerTable:
 
     def with_room(self, model: str) -> list[WorkerEntry]:
         return [entry for entry in self.serving(model) if entry.free_count > 0]
+
+    def vocabulary_size(self, model: str) -> int:
+        """Token ids of a model are below this. 0 while no worker has said it."""
+        return max((entry.vocabulary_size for entry in self._entries.values() if entry.model == model), default=0)
 
     def silence_of(self, entry: WorkerEntry) -> float:
         return self._clock() - entry.last_heard

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator
 
 from headrace.bus.nats_bus import NatsBus
-from headrace.service import Service
+from headrace.service import Background, Service
 from headrace.tokenizer.config import TokenizerSettings
 from headrace.tokenizer.encoding_pool import EncodingPool
 from headrace.tokenizer.servicer import TokenizerServicer
@@ -20,7 +20,8 @@ async def open_app(settings: TokenizerSettings) -> AsyncIterator[Service]:
     pool = EncodingPool(settings.models, settings.pool_size)
     servicer = TokenizerServicer(models, pool, settings.inline_characters)
     bus = NatsBus(settings.nats_url, settings.service_id)
-    bus.start()
+    background = Background()
+    background.watch(bus.start())
     try:
         yield Service(
             kind="tokenizer",
@@ -28,7 +29,9 @@ async def open_app(settings: TokenizerSettings) -> AsyncIterator[Service]:
             bind=lambda server: tokenizer_pb2_grpc.add_TokenizerServiceServicer_to_server(servicer, server),
             service_names=["headrace.v1.TokenizerService"],
             epoch=time.time_ns(),
+            background=background,
         )
     finally:
+        await background.close()
         pool.close()
         await bus.close()

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 
 from headrace.errors import InvalidRequest, ModelNotFound
+from headrace.rpc.checked_ids import check_token_ids
 from headrace.telemetry.traces import span
 from headrace.tokenizer.encoding_pool import EncodingPool
 from headrace.tokenizer.text_model import TextModel
@@ -41,9 +42,7 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
 
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802
         model = self._model(request.model)
-        size = model.vocabulary_size
-        if bad := next((token for token in request.token_ids if not 0 <= token < size), None):
-            raise InvalidRequest(f"token id {bad} is not in the vocabulary (0 to {size - 1})", param="tokens")
+        check_token_ids(request.token_ids, model.vocabulary_size, "tokens")
         return pb.DecodeResponse(text=model.decode(request.token_ids, request.skip_special_tokens))
 
     async def GetVocabulary(  # noqa: N802

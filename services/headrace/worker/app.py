@@ -1,12 +1,11 @@
 """Wiring of the worker."""
 
-import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
 
 from headrace.bus.nats_bus import NatsBus
-from headrace.service import Service
+from headrace.service import Background, Service
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.config import WorkerSettings
 from headrace.worker.heartbeat import Heartbeat
@@ -24,8 +23,9 @@ async def open_app(settings: WorkerSettings) -> AsyncIterator[Service]:
     heartbeat = Heartbeat(runtime, bus, settings.service_id, epoch, settings.model)
     servicer = WorkerServicer(runtime, heartbeat, settings.service_id, epoch)
     runtime.start(heartbeat.on_change, heartbeat.on_blocks)
-    bus.start()
-    beating = asyncio.create_task(heartbeat.beat(), name="heartbeat")
+    background = Background()
+    background.watch(bus.start())
+    background.start(heartbeat.beat(), "heartbeat")
     try:
         yield Service(
             kind="worker",
@@ -36,10 +36,9 @@ async def open_app(settings: WorkerSettings) -> AsyncIterator[Service]:
             model=settings.model,
             on_listening=heartbeat.advertise,
             drain=runtime.drain,
+            background=background,
         )
     finally:
-        beating.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await beating
+        await background.close()
         runtime.stop()
         await bus.close()

@@ -22,6 +22,7 @@ from headrace.errors import (
     Unsupported,
 )
 from headrace.errors.status import to_status
+from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation
 from headrace.v1.worker_pb2 import BatchMember, TokenDelta
@@ -132,6 +133,7 @@ class Runtime:
         if generation.embeds != (self.spec.embedding_size is not None):
             made = "text" if generation.embeds else "embeddings"
             raise Unsupported(f"model {self._model} makes {made}, which is not what was asked for", param="model")
+        _check_ids(generation, self.spec.vocab_size)
         if self.sessions.newest_attempt(generation.request_id) >= generation.attempt:
             raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
         if len(self.sessions) >= self.spec.max_running_count:
@@ -211,6 +213,15 @@ class Runtime:
         if delta.finish_reason is not None or converted.HasField("error"):
             self.sessions.close(session.engine_id)
         return converted
+
+
+def _check_ids(generation: Generation, vocabulary_size: int) -> None:
+    """Ids index the embeddings: one that is out of range must not come as far as a kernel."""
+    params = generation.sampling_params
+    check_token_ids(generation.prompt_token_ids, vocabulary_size, "prompt_token_ids")
+    check_token_ids(generation.output_token_ids, vocabulary_size, "output_token_ids")
+    check_token_ids(params.stop_token_ids, vocabulary_size, "stop_token_ids")
+    check_token_ids(list(params.logit_biases), vocabulary_size, "logit_biases")
 
 
 def _exit_after_crash(error: BaseException) -> None:

@@ -13,6 +13,7 @@ HTTP = {
     errors.Forbidden: 403,
     errors.ModelNotFound: 404,
     errors.QueueTimeout: 408,
+    errors.UploadTimeout: 408,
     errors.PayloadTooLarge: 413,
     errors.RateLimited: 429,
     errors.RequestCancelled: 499,
@@ -52,3 +53,14 @@ def test_every_class_has_a_row_of_its_own() -> None:
 
 def test_the_docstring_is_the_default_message() -> None:
     assert errors.Overloaded().message == "Too many requests are waiting; try again later."
+
+
+def test_a_long_field_is_quoted_only_at_both_its_ends() -> None:
+    name = "é" * 100_000
+    error = errors.ModelNotFound(f"model {name} does not exist; there are: a, b", param=name)
+    assert error.message.startswith("model é")
+    assert error.message.endswith("é does not exist; there are: a, b")
+    assert len(error.message) < 800
+    assert error.param is not None
+    assert len(error.param) < 200
+    assert len(to_status(error).SerializeToString()) < 4000

@@ -5,11 +5,12 @@ import sys
 
 LIFE = """
 import contextlib, gc, os, signal, sys
-from headrace.service import ServiceSettings, run
+from types import SimpleNamespace
+from headrace.service import Background, ServiceSettings, run
 
 @contextlib.asynccontextmanager
 async def open_app(settings):
-    yield [[] for _ in range(100_000)]
+    yield SimpleNamespace(background=Background(), loaded=[[] for _ in range(100_000)])
 
 @contextlib.asynccontextmanager
 async def serving(settings, service):

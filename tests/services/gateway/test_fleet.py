@@ -1,15 +1,19 @@
 """A placement leads to the incarnation that it names, even while the stream to an earlier one looks alive."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
+from headrace.errors import ModelNotFound, Unavailable
 from headrace.gateway import fleet as fleet_module
+from headrace.gateway import model_memory
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.inbox import WorkerLost
+from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import SubmitResponse
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, WorkerHello, WorkerStatus
@@ -65,3 +69,88 @@ async def test_an_adapter_is_listed_as_a_model_with_a_parent(monkeypatch: pytest
     assert (base.parent, base.fingerprint) == ("", "")
     assert [fleet.tokenizer_of(name) for name in ("m", "tuned", "x")] == ["m", "m", "x"]
     await fleet.close()
+
+
+class FakeBus:
+    """Connects when told to."""
+
+    def __init__(self) -> None:
+        self.connected = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    def on_connect(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def connect(self) -> None:
+        self.connected = True
+        for callback in self._callbacks:
+            callback()
+
+
+def status(model: str = "m") -> WorkerStatus:
+    adapters = [AdapterInfo(name="tuned")]
+    return WorkerStatus(
+        worker_id="w", epoch=1, version=1, address="1", model_info=ModelInfo(model=model, adapters=adapters)
+    )
+
+
+@pytest.fixture
+async def starting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Fleet, FakeBus]]:
+    """The fleet of a gateway that has just started, and its bus."""
+    monkeypatch.setattr(fleet_module, "GrpcWorkerClient", SilentWorker)
+    monkeypatch.setattr(model_memory, "SETTLE_SECONDS", 0.3)
+    open_channel: Any = FakeChannel
+    bus: Any = FakeBus()
+    fleet = Fleet(GatewaySettings(), open_channel, bus)
+    yield fleet, bus
+    await fleet.close()
+
+
+async def test_a_model_is_still_known_while_its_only_worker_restarts(starting: tuple[Fleet, FakeBus]) -> None:
+    fleet, bus = starting
+    bus.connect()
+    fleet.observe(status())
+    fleet.on_deregistered(ServiceDeregistered(service_id="w", epoch=1))
+    assert fleet.models() == {}
+    await asyncio.sleep(0.35)
+    assert (await fleet.find("m")).model == "m"
+    assert fleet.text_model("tuned").parent == "m"
+    assert fleet.tokenizer_of("tuned") == "m"
+    with pytest.raises(ModelNotFound, match="there are: m, tuned"):
+        await fleet.find("other")
+
+
+async def test_a_gateway_that_starts_waits_for_its_workers(starting: tuple[Fleet, FakeBus]) -> None:
+    fleet, bus = starting
+    bus.connect()
+    asking = asyncio.create_task(fleet.find("m"))
+    await asyncio.sleep(0.05)
+    assert not asking.done()
+    fleet.observe(status())
+    assert (await asyncio.wait_for(asking, 0.1)).model == "m"
+    with pytest.raises(ModelNotFound):
+        await asyncio.wait_for(fleet.find("other"), 2)
+
+
+async def test_without_any_word_of_a_worker_no_model_is_said_not_to_exist(starting: tuple[Fleet, FakeBus]) -> None:
+    fleet, bus = starting
+    for connect in (lambda: None, bus.connect):
+        connect()
+        with pytest.raises(Unavailable) as refused:
+            await asyncio.wait_for(fleet.find("m"), 2)
+        assert refused.value.retry_after == 1
+
+
+async def test_while_the_bus_is_away_nothing_is_forgotten(starting: tuple[Fleet, FakeBus]) -> None:
+    fleet, bus = starting
+    bus.connect()
+    fleet.observe(status())
+    now = time.monotonic()
+    fleet._memory._clock = lambda: now + 10_000
+    fleet._statuses.clear()
+    bus.connected = False
+    assert (await fleet.find("m")).model == "m"
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(fleet.find("other"), 2)
+    bus.connect()
+    assert fleet._memory.recall("m") is None

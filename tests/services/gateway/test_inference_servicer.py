@@ -1,13 +1,49 @@
 """What the gRPC API refuses before anything runs."""
 
+from typing import Any
+
 import pytest
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.inference_servicer import _options
-from headrace.v1.inference_pb2 import GenerationOptions
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.inference_servicer import InferenceServicer, _options
+from headrace.gateway.ledger import Ledger
+from headrace.v1.generation_pb2 import SamplingParams
+from headrace.v1.inference_pb2 import ChatRequest, GenerationOptions
+from headrace.v1.tokenizer_pb2 import ChatMessage
 
 
 @pytest.mark.parametrize("stop_texts", [[""], ["x" * 2000], ["x"] * 100])
 def test_stop_texts_are_checked_as_over_http(stop_texts: list[str]) -> None:
     with pytest.raises(InvalidRequest, match="stop text"):
         _options(GenerationOptions(stop_texts=stop_texts), 16)
+
+
+@pytest.mark.parametrize(
+    ("params", "param"),
+    [
+        (SamplingParams(min_token_count=-1), "min_token_count"),
+        (SamplingParams(min_token_count=9, max_token_count=8), "min_token_count"),
+        (SamplingParams(top_k=0), "top_k"),
+        (SamplingParams(top_k=-1), "top_k"),
+        (SamplingParams(logit_biases={5: float("nan")}), "logit_biases"),
+        (SamplingParams(logit_biases={5: 101}), "logit_biases"),
+        (SamplingParams(stop_token_ids=[1] * 65), "stop_token_ids"),
+        (SamplingParams(temperature=float("nan")), "temperature"),
+    ],
+)
+def test_sampling_parameters_are_checked_as_over_http(params: SamplingParams, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        _options(GenerationOptions(sampling_params=params), 16)
+    assert refused.value.param == param
+
+
+@pytest.mark.parametrize("role", ["", "narrator", "x" * 100_000])
+def test_unknown_roles_are_refused_in_few_words(role: str) -> None:
+    pipeline: Any = None
+    servicer = InferenceServicer(GatewaySettings(), pipeline, Ledger(1))
+    with pytest.raises(InvalidRequest, match="message 1 has the role") as refused:
+        servicer._prepare_chat(
+            ChatRequest(model="m", messages=[ChatMessage(role="user", content="a"), ChatMessage(role=role)])
+        )
+    assert len(refused.value.message) < 1000

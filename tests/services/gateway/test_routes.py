@@ -18,7 +18,7 @@ from headrace.v1.generation_pb2 import ModelInfo
 pytestmark = pytest.mark.anyio
 
 
-def find_model(name: str) -> ModelInfo:
+async def find_model(name: str) -> ModelInfo:
     if name != "org/name":
         raise ModelNotFound(param="model")
     return ModelInfo(model=name, max_model_length=64)
@@ -26,7 +26,7 @@ def find_model(name: str) -> ModelInfo:
 
 async def send(method: str, path: str, **options: Any) -> httpx2.Response:
     settings = GatewaySettings()
-    pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(model=find_model))
+    pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(find=find_model))
     generation = GenerationRoutes(settings, pipeline, Ledger(8))
     health: Any = SimpleNamespace(ready=True)
     embedding = EmbeddingRoutes(settings, pipeline, Ledger(8))

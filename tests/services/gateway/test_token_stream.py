@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, QueueTimeout, StageFailed, Unavailable
+from headrace.errors import (
+    DeadlineExceeded,
+    HeadraceError,
+    InternalError,
+    Overloaded,
+    QueueTimeout,
+    StageFailed,
+    Unavailable,
+)
 from headrace.errors.status import to_status
 from headrace.gateway.attachment import Inboxes
 from headrace.gateway.inbox import GatewayStopping, WorkerLost
@@ -159,6 +167,32 @@ async def test_an_absent_scheduler_is_waited_for() -> None:
     away = Unavailable("connection refused", stage="schedule")
     tokens, _, _ = await read(away, away, away, away, [(0, [10], FINISH_REASON_LENGTH)], attempts=2)
     assert tokens == [10]
+
+
+async def test_a_full_queue_ends_a_newcomer_and_never_a_sequence_that_lost_its_worker() -> None:
+    full = Overloaded("the queue is full", stage="queue", retry_after=0.01)
+    with pytest.raises(Overloaded):
+        await read(full)
+    tokens, scheduler, _ = await read([(0, [10], 0), LOST], full, full, [(1, [11], FINISH_REASON_LENGTH)], attempts=2)
+    assert tokens == [10, 11]
+    assert [submit.generation.attempt for submit in scheduler.submits] == [1, 2, 3, 4]
+
+
+async def test_a_queue_that_stays_full_ends_with_the_deadline() -> None:
+    full = [Overloaded("the queue is full", stage="queue", retry_after=0.05)] * 100
+    with pytest.raises(DeadlineExceeded) as failure:
+        await read([(0, [10], 0), LOST], *full, seconds=0.5)
+    assert not isinstance(failure.value, QueueTimeout)
+
+
+async def test_every_worker_that_failed_a_sequence_is_named() -> None:
+    not_taken = Unavailable("w1 did not take it", stage="dispatch", details={"worker": "w1"})
+    _, scheduler, _ = await read([(0, [10], 0), LOST], not_taken, [(1, [11], FINISH_REASON_LENGTH)])
+    assert [list(submit.excluded_worker_ids) for submit in scheduler.submits] == [
+        [],
+        ["worker-0"],
+        ["worker-0", "w1"],
+    ]
 
 
 async def test_workers_that_keep_dying_end_in_an_error() -> None:

@@ -175,3 +175,70 @@ async def test_prefixes_are_looked_up_under_the_adapter() -> None:
         running.cancel()
     assert cache.asked == [hash_blocks([1, 2, 3, 4], 2, "", adapter) for adapter in ("", "a")]
     assert not set(cache.asked[0]) & set(cache.asked[1])
+
+
+async def test_a_sequence_that_lost_its_worker_waits_for_the_next_one_as_long_as_it_may() -> None:
+    table = WorkerTable(3.0)
+    dispatcher = make(table, FakeCache(), no_worker_seconds=0.1)
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        moved, newcomer = pending("moved"), pending("newcomer")
+        moved.request.excluded_worker_ids.append("w0")
+        dispatcher.submit(moved)
+        dispatcher.submit(newcomer)
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(newcomer.placement, 2)
+        assert not moved.placement.done()
+        table.observe(status("w0"))
+        assert (await asyncio.wait_for(moved.placement, 2)).worker_id == "w0"
+    finally:
+        running.cancel()
+
+
+async def test_a_worker_that_cannot_be_reached_is_named() -> None:
+    class Unreachable(FakeWorker):
+        async def dispatch(self, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
+            raise Unavailable("connection refused")
+
+    table = WorkerTable(3.0)
+    table.observe(status("w0"))
+    dispatcher = make(table, FakeCache())
+    dispatcher._client_of = lambda _address: Unreachable()  # type: ignore[assignment,return-value]
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        waiting = pending("a")
+        dispatcher.submit(waiting)
+        with pytest.raises(Unavailable) as failure:
+            await asyncio.wait_for(waiting.placement, 2)
+        assert failure.value.details == {"worker": "w0"}
+    finally:
+        running.cancel()
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("broken"), asyncio.CancelledError(), None])
+async def test_whatever_breaks_a_dispatch_every_caller_is_told(failure: BaseException | None) -> None:
+    class Broken(FakeWorker):
+        """Fails in a way that nobody foresaw, or answers for one member too few."""
+
+        async def dispatch(self, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
+            if failure is not None:
+                raise failure
+            return DispatchResponse(outcomes=[Status() for _ in members[1:]])
+
+    table = WorkerTable(3.0)
+    table.observe(status("w0"))
+    dispatcher = make(table, FakeCache())
+    dispatcher._client_of = lambda _address: Broken()  # type: ignore[assignment,return-value]
+    both = [pending("a"), pending("b")]
+    for waiting in both:
+        dispatcher.submit(waiting)
+    running = asyncio.create_task(dispatcher.run())
+    try:
+        outcomes = await asyncio.wait_for(
+            asyncio.gather(*(waiting.placement for waiting in both), return_exceptions=True), 2
+        )
+        assert any(isinstance(outcome, Unavailable) for outcome in outcomes)
+        assert table.entries[0].reserved_count == 0
+        assert not running.done()
+    finally:
+        running.cancel()

@@ -105,3 +105,38 @@ async def test_a_cancelled_request_leaves_the_queue() -> None:
     assert names(queue.take(5, 100)) == ["stayer"]
     assert len(queue) == 0
     assert not queue.arrived.is_set()
+
+
+async def test_sequences_that_lost_their_worker_go_first_whatever_their_class() -> None:
+    queue = ModelQueue()
+    queue.add(pending("r", rank=PRIORITY_CLASS_REALTIME, seconds=1))
+    moved = pending("moved", rank=PRIORITY_CLASS_BATCH)
+    moved.request.excluded_worker_ids.append("w0")
+    queue.add(moved)
+    begun = pending("begun", seconds=30)
+    begun.request.generation.output_token_ids.append(7)
+    queue.add(begun)
+    assert names(queue.take(10, 1000)) == ["begun", "moved", "r"]
+
+
+async def test_a_tenant_is_charged_once_for_a_request_that_waits_again() -> None:
+    queue = ModelQueue()
+    again = pending("a1", tenant="a", tokens=100)
+    for entry in (again, pending("b1", tenant="b", tokens=150)):
+        queue.add(entry)
+    for tenant in "ab":
+        queue.add(pending(f"{tenant}2", tenant=tenant, seconds=600))
+    assert names(queue.take(2, 1000)) == ["a1", "b1"]
+    queue.add(again)
+    assert names(queue.take(2, 1000)) == ["a1", "a2"]
+
+
+async def test_a_sequence_that_lost_its_worker_is_not_charged_again() -> None:
+    queue = ModelQueue()
+    moved = pending("a1", tenant="a", tokens=100)
+    moved.request.excluded_worker_ids.append("w0")
+    for entry in (moved, pending("b1", tenant="b", tokens=50)):
+        queue.add(entry)
+    for tenant in "ab":
+        queue.add(pending(f"{tenant}2", tenant=tenant, seconds=600))
+    assert names(queue.take(3, 1000)) == ["a1", "b1", "a2"]

@@ -55,6 +55,18 @@ def test_a_silent_worker_gets_nothing() -> None:
     assert not workers.with_room("m")
 
 
+def test_a_scheduler_that_stood_still_itself_calls_nobody_silent() -> None:
+    workers, clock = table()
+    workers.observe(status(1))
+    clock.now += 10
+    workers.note_bus(True)
+    assert workers.with_room("m")
+    for _ in range(8):
+        clock.now += 0.5
+        workers.note_bus(True)
+    assert not workers.with_room("m")
+
+
 def test_without_the_bus_nobody_is_silent_and_afterwards_all_get_time() -> None:
     workers, clock = table()
     workers.observe(status(1))

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.engine.request import Delta
 from headrace.engine.sim import SimConfig, SimEngine
-from headrace.errors import InternalError, StageFailed, Unavailable, Unsupported
+from headrace.errors import InternalError, InvalidRequest, StageFailed, Unavailable, Unsupported
 from headrace.errors.status import from_status
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, SamplingParams
@@ -249,3 +249,20 @@ async def test_an_adapter_that_is_not_here_is_somewhere_else() -> None:
                 assert isinstance(from_status(status), Unavailable)
     finally:
         runtime.stop()
+
+
+@pytest.mark.parametrize("field", ["prompt_token_ids", "output_token_ids", "stop_token_ids", "logit_biases"])
+async def test_token_ids_outside_of_the_vocabulary_do_not_reach_the_engine(field: str) -> None:
+    runtime = Runtime(SimEngine(SimConfig()), "m", 5.0)
+    size = runtime.spec.vocab_size
+    for number, bad in enumerate((-1, size)):
+        asked = member(f"r{number}")
+        if field == "logit_biases":
+            asked.generation.sampling_params.logit_biases[bad] = 1.0
+        else:
+            params = asked.generation.sampling_params
+            getattr(params if field == "stop_token_ids" else asked.generation, field).append(bad)
+        refusal = from_status(runtime.accept(asked))
+        assert isinstance(refusal, InvalidRequest)
+        assert refusal.param == field
+    assert len(runtime.sessions) == 0

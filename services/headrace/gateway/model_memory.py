@@ -1,0 +1,74 @@
+"""The models that there were a moment ago, and whether it is known yet which there are."""
+
+import asyncio
+import contextlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+from headrace.bus.bus import Bus
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import ModelInfo
+
+REMEMBER_SECONDS = 600.0
+"""How long a model is taken to come back after its last worker was heard of."""
+SETTLE_SECONDS = 2.0
+"""So long after the bus was reached, every worker that is there has been heard of: they speak twice a second."""
+MAX_MODELS = 1000
+
+
+class ModelMemory:
+    """Outlives the workers: one that restarts, or a bus that is away, does not make a model unknown.
+
+    Without a bus nobody can be heard of, so that everything is taken to be known.
+    """
+
+    def __init__(self, bus: Bus | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._models: OrderedDict[str, tuple[ModelInfo, float]] = OrderedDict()
+        self._connected_at: float | None = None
+        self._noted = asyncio.Event()
+        if bus is not None:
+            bus.on_connect(self._note_connect)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in self._models if self.recall(name) is not None]
+
+    @property
+    def settled(self) -> bool:
+        """Whether a model that is not known does not exist."""
+        if self._bus is None:
+            return True
+        since = self._connected_at
+        return self._bus.connected and since is not None and self._clock() - since >= SETTLE_SECONDS
+
+    def note(self, models: Mapping[str, ModelInfo]) -> None:
+        """Models that are being served now."""
+        now = self._clock()
+        for name, info in models.items():
+            self._models[name] = (info, now)
+            self._models.move_to_end(name)
+        while len(self._models) > MAX_MODELS:
+            self._models.popitem(last=False)
+        self._noted.set()
+
+    def recall(self, name: str) -> ModelInfo | None:
+        info, last = self._models.get(name, (None, 0.0))
+        if self._bus is not None and not self._bus.connected:
+            return info
+        return info if self._clock() - last < REMEMBER_SECONDS else None
+
+    async def wait_for(self, name: str) -> ModelInfo | None:
+        """The model, as soon as it is known. None once it is known that there is no such model, or when the bus could
+        not be asked in time."""
+        deadline = Deadline.after(SETTLE_SECONDS)
+        while (info := self.recall(name)) is None and not self.settled and not deadline.expired:
+            self._noted.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._noted.wait(), deadline.remaining)
+        return info
+
+    def _note_connect(self) -> None:
+        self._connected_at = self._clock()

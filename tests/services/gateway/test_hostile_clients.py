@@ -1,0 +1,332 @@
+"""Clients that send too much, too slowly or too deep, and clients that do not read: each gets a typed error in time,
+and nobody else waits for it."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry
+
+from headrace.errors import ModelNotFound
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.detokenizer import Vocabulary
+from headrace.gateway.embedding_routes import EmbeddingRoutes
+from headrace.gateway.generation_routes import GenerationRoutes
+from headrace.gateway.http_server import HttpServer
+from headrace.gateway.job import Envelope, Job, Options
+from headrace.gateway.ledger import Ledger
+from headrace.gateway.routes import Routes
+from headrace.gateway.text_stream import Piece
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo
+
+pytestmark = pytest.mark.anyio
+PATIENCE = 15.0
+MODEL = ModelInfo(model="m", max_model_length=64, vocabulary_size=100)
+
+
+class FakePipeline:
+    """Answers with text at once: `piece_count` pieces of `piece_length` characters."""
+
+    def __init__(self, piece_count: int, piece_length: int) -> None:
+        self.fleet = SimpleNamespace(find=self._model)
+        self._count, self._length = piece_count, piece_length
+
+    async def _model(self, name: str) -> ModelInfo:
+        if name != "m":
+            raise ModelNotFound(f"model {name!r} does not exist", param="model")
+        return MODEL
+
+    async def prepare_completion(
+        self, model: str, prompts: list[Any], special: bool | None, options: Options, envelope: Envelope
+    ) -> Job:
+        job = Job(envelope, MODEL, Vocabulary((), frozenset(), False, frozenset(), False), [[1]], options)
+        job.check()
+        return job
+
+    async def pieces(self, job: Job, sequence: Any) -> AsyncGenerator[Piece, None]:
+        for number in range(self._count):
+            await asyncio.sleep(0)
+            last = number == self._count - 1
+            yield Piece("x" * self._length, [1], finish_reason=FINISH_REASON_LENGTH if last else 0)
+
+
+class Gateway:
+    """A served REST bridge."""
+
+    def __init__(self, http: HttpServer, ledger: Ledger) -> None:
+        host, _, port = http.address.rpartition(":")
+        self.host, self.port, self.ledger = host, int(port), ledger
+        self._http = http
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._http._server.server_state.connections)
+
+    async def connect(self, limit: int = 2**16) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(self.host, self.port, limit=limit)
+
+    async def post(self, body: bytes, path: str = "/v1/completions", headers: str = "") -> tuple[int, dict[str, Any]]:
+        """Status and error of a request whose client sends all of its body before it reads."""
+        reader, writer = await self.connect()
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n{headers}\r\n"
+        try:
+            writer.write(head.encode() + body)
+            await writer.drain()
+            return await answer(reader)
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any]]:
+    async with asyncio.timeout(PATIENCE):
+        head = await reader.readuntil(b"\r\n\r\n")
+        lines = head.decode().lower().split("\r\n")
+        length = next(int(line.removeprefix("content-length: ")) for line in lines if line.startswith("content-length"))
+        content = json.loads(await reader.readexactly(length))
+    return int(lines[0].split()[1]), content.get("error", content)
+
+
+@contextlib.asynccontextmanager
+async def serving(piece_count: int = 1, piece_length: int = 1, **settings: Any) -> AsyncIterator[Gateway]:
+    made = GatewaySettings.model_validate({"http_address": "127.0.0.1:0", **settings})
+    ledger = Ledger(made.max_open_requests)
+    pipeline: Any = FakePipeline(piece_count, piece_length)
+    generation = GenerationRoutes(made, pipeline, ledger)
+    embedding = EmbeddingRoutes(made, pipeline, ledger)
+    health: Any = SimpleNamespace(ready=True)
+    http = HttpServer(Routes(made, generation, embedding, pipeline, health, CollectorRegistry()), made)
+    await http.start()
+    try:
+        yield Gateway(http, ledger)
+    finally:
+        await http.stop(Deadline.after(0.2))
+
+
+@contextlib.asynccontextmanager
+async def watched_loop() -> AsyncIterator[Callable[[], float]]:
+    """Yields what tells the longest time for which the event loop did not turn."""
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(0.005)
+            longest = max(longest, time.monotonic() - before - 0.005)
+
+    ticking = asyncio.create_task(tick())
+    try:
+        yield lambda: longest
+    finally:
+        ticking.cancel()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - it is another task's doing
+            await asyncio.sleep(0.01)
+
+
+def outcomes(outcome: str, model: str = "") -> float:
+    return REGISTRY.get_sample_value("headrace_requests_total", {"model": model, "outcome": outcome}) or 0.0
+
+
+def body_of(**fields: Any) -> bytes:
+    return json.dumps({"model": "m", "prompt": "a", "max_tokens": 1} | fields).encode()
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/detokenize"])
+@pytest.mark.parametrize(
+    ("field", "element"),
+    [("prompt", None), ("prompt", {}), ("stop", None), ("messages", None), ("input", []), ("tokens", None), ("x", "a")],
+)
+async def test_a_list_of_a_million_is_refused_without_standing_still(path: str, field: str, element: Any) -> None:
+    body = body_of(**{field: [element] * 1_600_000})
+    async with serving(max_body_bytes=2**24) as gateway, watched_loop() as longest:
+        began = time.monotonic()
+        status, error = await gateway.post(body, path)
+        assert (status, error["code"]) == (413, "payload_too_large")
+        assert time.monotonic() - began < 2
+        assert longest() < 0.2
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "param"),
+    [
+        ("/v1/completions", {"prompt": [None] * 400_000}, "prompt"),
+        ("/v1/completions", {"prompt": [1] * 400_000 + [2**31]}, "prompt"),
+        ("/v1/completions", {"prompt": [[None]] * 10_000}, "prompt"),
+        ("/v1/completions", {"stop": [None] * 400_000}, "stop"),
+        ("/v1/completions", {"stop_token_ids": [None] * 400_000}, "stop_token_ids"),
+        ("/v1/completions", {"guided_choice": [None] * 400_000}, "guided_choice"),
+        ("/v1/completions", {"logit_bias": {str(number): None for number in range(15_000)}}, "logit_bias"),
+        ("/v1/chat/completions", {"messages": [None] * 400_000}, "messages"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": [None] * 400_000}]}, "messages"),
+        ("/v1/embeddings", {"input": [None] * 400_000}, "input"),
+        ("/detokenize", {"tokens": [None] * 400_000}, "tokens"),
+    ],
+)
+async def test_the_first_of_many_mistakes_ends_the_validation(path: str, fields: dict[str, Any], param: str) -> None:
+    body = body_of(**fields)
+    async with serving() as gateway, watched_loop() as longest:
+        status, error = await gateway.post(body, path)
+        assert (status, error["param"]) == (400, param)
+        assert longest() < 0.2
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"a":[{"b":['])
+async def test_a_deep_body_is_refused(opening: bytes) -> None:
+    async with serving() as gateway:
+        status, error = await gateway.post(b'{"model":"m","prompt":' + opening * 100_000)
+        assert status == 400
+        assert "128 levels" in error["message"]
+
+
+async def test_commas_and_brackets_inside_of_texts_do_not_count() -> None:
+    async with serving() as gateway:
+        status, _ = await gateway.post(body_of(prompt='[{,:"\\' * 700_000))
+        assert status == 200
+
+
+async def test_a_million_names_are_refused_and_a_thousand_are_counted() -> None:
+    async with serving(max_body_bytes=2**25) as gateway:
+        status, error = await gateway.post(body_of(**{f"n{number}": 1 for number in range(1_000_000)}))
+        assert (status, error["code"]) == (413, "payload_too_large")
+        reader, writer = await gateway.connect()
+        body = body_of(**{f"{number:04}\n\r\x00é,{'n' * 1000}": 1 for number in range(1000)})
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        async with asyncio.timeout(PATIENCE):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        writer.close()
+        assert head.startswith("HTTP/1.1 200")
+        line = next(line for line in head.split("\r\n") if line.startswith("x-headrace-ignored-fields: "))
+        assert len(line) < 2000
+        assert line.endswith(", and 984 more")
+        assert "0000?????nnn" in line
+
+
+@pytest.mark.parametrize("headers", ["", "connection: close\r\n"])
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/nothing"])
+async def test_a_client_that_still_sends_gets_its_answer(headers: str, path: str) -> None:
+    async with serving(max_body_bytes=1024) as gateway:
+        expected = 413 if path == "/v1/completions" else 404
+        for _ in range(5):
+            status, _ = await gateway.post(b"x" * 20_000_000, path, headers)
+            assert status == expected
+
+
+async def test_a_body_that_comes_too_slowly_is_refused_and_counted() -> None:
+    async with serving(body_seconds=0.3) as gateway:
+        before = outcomes("upload_timeout")
+        reader, writer = await gateway.connect()
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{")
+        began = time.monotonic()
+        status, error = await answer(reader)
+        assert (status, error["code"]) == (408, "upload_timeout")
+        assert 0.2 < time.monotonic() - began < 3
+        assert outcomes("upload_timeout") == before + 1
+        writer.close()
+
+
+async def test_the_clients_own_deadline_bounds_its_upload() -> None:
+    async with serving() as gateway:
+        reader, writer = await gateway.connect()
+        head = (
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-headrace-timeout-ms: 200\r\ncontent-length: 1000\r\n\r\n{"
+        )
+        writer.write(head)
+        status, error = await answer(reader)
+        assert (status, error["code"]) == (408, "upload_timeout")
+        writer.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n"])
+async def test_a_head_that_never_ends_is_cut(sent: bytes) -> None:
+    async with serving(header_seconds=0.2) as gateway:
+        reader, writer = await gateway.connect()
+        writer.write(sent)
+        if sent:
+            status, error = await answer(reader)
+            assert (status, error["code"]) == (408, "upload_timeout")
+        async with asyncio.timeout(PATIENCE):
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        writer.close()
+
+
+@pytest.mark.parametrize("part", [b"x: " + b"y" * 60_000 + b"\r\n", b"y" * 60_000])
+async def test_a_head_without_measure_is_refused(part: bytes) -> None:
+    async with serving() as gateway:
+        reader, writer = await gateway.connect()
+        writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\nz: ")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(50):
+                writer.write(part)
+                await writer.drain()
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            status, error = await answer(reader)
+            assert status == 400
+            assert "head" in error["message"]
+        assert reader.at_eof() or reader.exception() is not None or status == 400
+        writer.close()
+
+
+async def test_what_is_no_http_is_told_so_in_json() -> None:
+    async with serving() as gateway:
+        reader, writer = await gateway.connect()
+        writer.write(b"GARBAGE\r\n\r\n")
+        status, error = await answer(reader)
+        assert (status, error["code"]) == (400, "invalid_value")
+        writer.close()
+
+
+async def silent_reader(gateway: Gateway, **fields: Any) -> socket.socket:
+    """A client that sends a request and reads nothing of what comes back."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, (gateway.host, gateway.port))
+    body = body_of(**fields)
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-headrace-timeout-ms: 500\r\ncontent-length: %d\r\n\r\n"
+    await asyncio.get_running_loop().sock_sendall(connection, head % len(body) + body)
+    return connection
+
+
+async def test_a_stream_that_nobody_reads_ends_at_its_deadline() -> None:
+    async with serving(piece_count=10_000_000, piece_length=100_000) as gateway:
+        before = outcomes("deadline_exceeded", "m")
+        connection = await silent_reader(gateway, stream=True)
+        await until(lambda: len(gateway.ledger) == 1)
+        began = time.monotonic()
+        await until(lambda: len(gateway.ledger) == 0)
+        assert time.monotonic() - began < 3
+        assert outcomes("deadline_exceeded", "m") == before + 1
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(PATIENCE):
+                while await asyncio.get_running_loop().sock_recv(connection, 2**20):
+                    pass
+        connection.close()
+
+
+async def test_a_whole_response_that_nobody_reads_does_not_keep_its_connection() -> None:
+    async with serving(piece_count=1, piece_length=20_000_000, unread_seconds=0.2) as gateway:
+        before = outcomes("finished", "m")
+        connection = await silent_reader(gateway)
+        await until(lambda: outcomes("finished", "m") == before + 1)
+        await until(lambda: gateway.connection_count == 0)
+        received = 0
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(PATIENCE):
+                while part := await asyncio.get_running_loop().sock_recv(connection, 2**20):
+                    received += len(part)
+        assert received < 20_000_000
+        connection.close()

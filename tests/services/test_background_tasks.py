@@ -1,0 +1,98 @@
+"""The tasks that each service cannot do without are watched: when one fails, the process is told to end."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from headrace.gateway.app import open_app as open_gateway
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http_server import HttpServer
+from headrace.gateway.platform_health import PlatformHealth
+from headrace.scheduler.app import open_app as open_scheduler
+from headrace.scheduler.config import SchedulerSettings
+from headrace.scheduler.dispatcher import Dispatcher
+from headrace.scheduler.facts import Facts
+from headrace.scheduler.servicer import SchedulerServicer
+from headrace.service import Service
+from headrace.worker.app import open_app as open_worker
+from headrace.worker.config import WorkerSettings
+from headrace.worker.heartbeat import Heartbeat
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def nobody() -> str:
+    """The address of a NATS that is not there."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"nats://127.0.0.1:{probe.getsockname()[1]}"
+
+
+async def fail(*_: Any) -> None:
+    await asyncio.sleep(0)
+    raise RuntimeError("broken")
+
+
+def scheduler(nats: str) -> AbstractAsyncContextManager[Service]:
+    return open_scheduler(SchedulerSettings(nats_url=nats))
+
+
+def gateway(nats: str) -> AbstractAsyncContextManager[Service]:
+    return open_gateway(GatewaySettings(nats_url=nats, http_address="127.0.0.1:0"))
+
+
+def worker(nats: str) -> AbstractAsyncContextManager[Service]:
+    return open_worker(WorkerSettings(nats_url=nats, model="m", engine="sim"))
+
+
+@pytest.mark.parametrize(
+    ("open_app", "owner", "method", "name"),
+    [
+        (scheduler, Facts, "tell", "facts"),
+        (gateway, PlatformHealth, "watch", "health"),
+        (worker, Heartbeat, "beat", "heartbeat"),
+    ],
+)
+async def test_a_task_that_fails_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+    nobody: str,
+    open_app: Callable[[str], AbstractAsyncContextManager[Service]],
+    owner: type,
+    method: str,
+    name: str,
+) -> None:
+    monkeypatch.setattr(owner, method, fail)
+    async with open_app(nobody) as service:
+        failure = await asyncio.wait_for(service.background.failure(), 5)
+    assert f"the task {name} failed with RuntimeError('broken')" in failure.message
+
+
+async def test_a_dispatcher_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch, nobody: str) -> None:
+    monkeypatch.setattr(Dispatcher, "run", fail)
+    servicers: list[SchedulerServicer] = []
+    make = SchedulerServicer.__init__
+
+    def note(self: SchedulerServicer, *arguments: Any) -> None:
+        make(self, *arguments)
+        servicers.append(self)
+
+    monkeypatch.setattr(SchedulerServicer, "__init__", note)
+    async with scheduler(nobody) as service:
+        servicers[0]._dispatcher("m")
+        failure = await asyncio.wait_for(service.background.failure(), 5)
+    assert "the task dispatch-m failed" in failure.message
+
+
+async def test_the_server_of_http_is_watched(monkeypatch: pytest.MonkeyPatch, nobody: str) -> None:
+    async def start(self: HttpServer) -> "asyncio.Task[None]":
+        return asyncio.create_task(fail(), name="http")
+
+    monkeypatch.setattr(HttpServer, "start", start)
+    async with gateway(nobody) as service:
+        failure = await asyncio.wait_for(service.background.failure(), 5)
+    assert "the task http failed" in failure.message
