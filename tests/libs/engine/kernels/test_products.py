@@ -131,3 +131,18 @@ def test_what_cannot_be_packed_is_said(in_size: int, group: int) -> None:
     possible, why = can_pack(matrix)
     assert not possible
     assert f"groups of {group}" in why
+
+
+def test_another_library_that_flushes_small_numbers_changes_no_bit() -> None:
+    """Neither on the caller's thread nor on those that are started meanwhile."""
+    packed, inputs = pack(torch.randn(300, 64) * 1e-30), torch.randn(70, 64) * 1e-10
+    expected = product(KernelContext(1), packed, inputs)
+    assert ((expected != 0) & (expected.abs() < torch.finfo(torch.float32).tiny)).any()
+    assert torch.set_flush_denormal(True)
+    try:
+        for threads in (1, 3):
+            found = KernelContext(threads).product(packed, inputs.numpy())
+            assert torch.equal(torch.from_numpy(found).view(torch.int32), expected.view(torch.int32))
+        assert torch.tensor([1e-39]).mul(1.0).item() == 0
+    finally:
+        torch.set_flush_denormal(False)

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include "floating_point.h"
 #include "kernels.h"
 
 using namespace headrace;
@@ -41,6 +42,7 @@ struct Context {
 
 // 0, or 1 when memory ran out.
 template <typename Body> int call(void *context, int instructions, const Body &body) {
+    const UsualRounding rounding;
     try {
         body(find(instructions), *static_cast<Context *>(context));
         return 0;

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include "floating_point.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -66,6 +68,7 @@ void Pool::take_tasks(int thread) {
 }
 
 void Pool::work(int thread) {
+    const UsualRounding rounding;
     uint32_t seen = 0;
     while (!stopping_.load(std::memory_order_acquire)) {
         for (int spins = 0; epoch_.load(std::memory_order_acquire) == seen && spins < kSpins; ++spins) pause();
