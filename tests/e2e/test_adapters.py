@@ -134,6 +134,7 @@ def stream(platform: RunningPlatform, model: str, kill_after: int | None = None)
     body = {"model": model, "prompt": PROMPT, "max_tokens": STREAM_TOKENS, "temperature": 0, "ignore_eos": True}
     body |= {"stream": True, "return_token_ids": True}
     found: list[int] = []
+    worker = ""
     with httpx2.stream("POST", f"{platform.http}/v1/completions", json=body, timeout=60) as response:
         for line in response.iter_lines():
             if not line.startswith("data: {"):
@@ -141,17 +142,12 @@ def stream(platform: RunningPlatform, model: str, kill_after: int | None = None)
             event = json.loads(line[6:])
             assert "error" not in event, event
             found += event["choices"][0]["token_ids"]
-            if kill_after is not None and len(found) >= kill_after:
-                platform.kill(busy_worker(platform))
-                kill_after = None
+            if kill_after is not None:
+                worker = worker or platform.busy_worker()
+                if len(found) >= kill_after:
+                    platform.kill(worker)
+                    kill_after = None
     return found
-
-
-def busy_worker(platform: RunningPlatform) -> str:
-    text = httpx2.get(f"{platform.http}/metrics", timeout=10).text
-    busy = [line for line in text.splitlines() if line.startswith("headrace_worker_open_requests{")]
-    (line,) = [line for line in busy if line.endswith(" 1.0")]
-    return line.split('worker="')[1].split('"')[0]
 
 
 def test_a_stream_with_an_adapter_survives_its_worker(platform: RunningPlatform) -> None:

@@ -16,8 +16,8 @@ from headrace.engine.text_engine import TextEngine
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
 CONTEXT = 160
-STREAM_TOKENS = 900
-"""Nearly six contexts, and long enough that a busy machine gets to the kill while the stream still runs."""
+STREAM_TOKENS = 2400
+"""Fifteen contexts, and long enough that a busy machine gets to the kill while the stream still runs."""
 PROMPT = list(range(10, 60))
 
 
@@ -36,6 +36,7 @@ def stream(platform: RunningPlatform, kill_after: int | None = None) -> list[int
     body = {"model": "headrace-demo", "prompt": PROMPT, "max_tokens": STREAM_TOKENS, "temperature": 0}
     body |= {"ignore_eos": True, "stream": True, "return_token_ids": True}
     found: list[int] = []
+    worker = ""
     reasons: list[str] = []
     with httpx2.stream("POST", f"{platform.http}/v1/completions", json=body, timeout=60) as response:
         for line in response.iter_lines():
@@ -45,18 +46,13 @@ def stream(platform: RunningPlatform, kill_after: int | None = None) -> list[int
             assert "error" not in event, event
             found += event["choices"][0].get("token_ids", ())
             reasons += filter(None, [event["choices"][0]["finish_reason"]])
-            if kill_after is not None and len(found) >= kill_after:
-                platform.kill(busy_worker(platform))
-                kill_after = None
+            if kill_after is not None:
+                worker = worker or platform.busy_worker()
+                if len(found) >= kill_after:
+                    platform.kill(worker)
+                    kill_after = None
     assert reasons == ["length"]
     return found
-
-
-def busy_worker(platform: RunningPlatform) -> str:
-    text = httpx2.get(f"{platform.http}/metrics", timeout=10).text
-    busy = [line for line in text.splitlines() if line.startswith("headrace_worker_open_requests{")]
-    (line,) = [line for line in busy if line.endswith(" 1.0")]
-    return line.split('worker="')[1].split('"')[0]
 
 
 def test_a_stream_passes_the_context_and_survives_its_worker(platform: RunningPlatform) -> None:

@@ -87,17 +87,6 @@ def undisturbed(platform: RunningPlatform) -> list[int]:
     return tokens
 
 
-def busy_worker(platform: RunningPlatform) -> str:
-    """The worker that runs the one request there is, by its log of steps: the one that holds a session."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        text = httpx2.get(f"{platform.http}/metrics", timeout=10).text
-        for line in text.splitlines():
-            if line.startswith("headrace_worker_open_requests{") and line.endswith(" 1.0"):
-                return line.split('worker="')[1].split('"')[0]
-    raise AssertionError("no worker is busy")
-
-
 def complete(platform: RunningPlatform) -> httpx2.Response:
     body = {"model": "headrace-demo", "prompt": PROMPT, "max_tokens": 4, "temperature": 0}
     return httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=RECOVERY_SECONDS)
@@ -108,8 +97,8 @@ def test_a_stream_survives_its_worker(
     platform: RunningPlatform, undisturbed: list[int], number: signal.Signals
 ) -> None:
     stream = GreedyStream(platform)
+    worker = platform.busy_worker()
     stream.wait_for_tokens(60)
-    worker = busy_worker(platform)
     restarts = platform.service(worker)["restarts"]
     platform.kill(worker, number)
     assert stream.join() == undisturbed
@@ -122,20 +111,20 @@ def test_structured_output_survives_its_worker(platform: RunningPlatform) -> Non
     items = {
         "type": "array",
         "items": {"type": "integer", "minimum": 0, "maximum": 999},
-        "minItems": 80,
-        "maxItems": 80,
+        "minItems": 200,
+        "maxItems": 200,
     }
     schema = {"type": "object", "properties": {"counts": items}, "required": ["counts"], "additionalProperties": False}
     response_format = {"type": "json_schema", "json_schema": {"name": "counts", "schema": schema}}
-    expected = GreedyStream(platform, 600, response_format=response_format).join("stop")
+    expected = GreedyStream(platform, 1500, response_format=response_format).join("stop")
     assert len(expected) > 100
-    stream = GreedyStream(platform, 600, response_format=response_format)
+    stream = GreedyStream(platform, 1500, response_format=response_format)
+    worker = platform.busy_worker()
     stream.wait_for_tokens(40)
-    worker = busy_worker(platform)
     restarts = platform.service(worker)["restarts"]
     platform.kill(worker)
     assert stream.join("stop") == expected
-    assert len(json.loads(stream.text)["counts"]) == 80
+    assert len(json.loads(stream.text)["counts"]) == 200
     platform.wait_until_restarted(worker, restarts + 1)
     platform.wait_until_idle()
 
@@ -157,7 +146,7 @@ def test_a_whole_answer_survives_its_worker(platform: RunningPlatform, undisturb
 
     thread = threading.Thread(target=ask)
     thread.start()
-    worker = busy_worker(platform)
+    worker = platform.busy_worker()
     restarts = platform.service(worker)["restarts"]
     platform.kill(worker)
     thread.join(60)
@@ -193,7 +182,7 @@ def test_everything_registers_again_after_nats_lost_its_memory(platform: Running
         time.sleep(0.05)
     stream = GreedyStream(platform)
     stream.wait_for_tokens(10)
-    assert busy_worker(platform)
+    assert platform.busy_worker()
     stream.join()
     platform.wait_until_idle()
 

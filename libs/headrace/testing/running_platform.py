@@ -52,6 +52,15 @@ class RunningPlatform:
             time.sleep(0.05)
         raise TimeoutError(f"{name} did not come back within {timeout} s: {self.service(name)}")
 
+    def busy_worker(self, timeout: float = 10.0) -> str:
+        """The worker that runs the one request there is. Asked for when a stream begins: later it may have ended."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            for line in httpx2.get(f"{self.http}/metrics", timeout=10).text.splitlines():
+                if line.startswith("headrace_worker_open_requests{") and line.endswith(" 1.0"):
+                    return line.split('worker="')[1].split('"')[0]
+        raise AssertionError("no worker is busy")
+
     def metrics(self) -> dict[str, float]:
         """The sum over all labels of every metric of `/metrics`."""
         totals: dict[str, float] = {}
