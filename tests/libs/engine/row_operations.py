@@ -24,12 +24,12 @@ def operations(operators: Operators, size: int, dtype: torch.dtype = torch.float
         "linear plus residual": lambda x: product.add(x, x[:, :1].expand(-1, 45).contiguous()),
         "rms_norm": operators.rms_norm(weight, 1e-5),
         "layer_norm": operators.layer_norm(weight, bias, 1e-5),
-        "soft_cap": lambda x: operators.soft_cap(x, 1.5),
+        "soft_cap": lambda x: operators.soft_cap(x.clone(), 1.5),
         "route": lambda x: operators.route(x, min(3, size), normalizes=True)[0],
         "route without": lambda x: operators.route(x, min(3, size), normalizes=False)[0],
         "chosen": lambda x: operators.route(x, min(3, size), normalizes=False)[1],
     }
     for name in ACTIVATIONS:
-        found[name] = lambda x, name=name: operators.activate(x, name)
+        found[name] = lambda x, name=name: operators.activate(x.clone(), name)
         found[f"gate {name}"] = lambda x, name=name: operators.gate(torch.cat([x, x.flip(1)], dim=1), name)
     return found

@@ -72,10 +72,9 @@ class KernelOperators:
 
     def _apply(self, function: Function, inputs: Tensor, cap: float = 0.0) -> Tensor:
         numbers = floats(inputs)
-        outputs = torch.empty_like(numbers)
-        shape = numbers.shape[0], numbers.shape[1]
-        self.context.activate(function, numbers.data_ptr(), outputs.data_ptr(), shape, cap)
-        return outputs.to(inputs.dtype)
+        place, shape = numbers.data_ptr(), (numbers.shape[0], numbers.shape[1])
+        self.context.activate(function, place, place, shape, cap)
+        return numbers.to(inputs.dtype)
 
 
 class KernelLinear:

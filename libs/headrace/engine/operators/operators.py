@@ -38,7 +38,7 @@ class Operators(Protocol):
         ...
 
     def activate(self, inputs: Tensor, activation: Activation) -> Tensor:
-        """The activation of each of [rows, size] numbers."""
+        """The activation of each of [rows, size] numbers, which may be overwritten."""
         ...
 
     def gate(self, inputs: Tensor, activation: Activation) -> Tensor:
@@ -46,7 +46,7 @@ class Operators(Protocol):
         ...
 
     def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
-        """cap * tanh(x / cap) of each of [rows, size] numbers."""
+        """cap * tanh(x / cap) of each of [rows, size] numbers, which may be overwritten."""
         ...
 
     def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ inline namespace HEADRACE_ISA {
 
 constexpr int64_t kRowBlock = 64;            // Rows of x that stay in the cache while panels pass by.
 constexpr int64_t kTaskBytes = 48 * 1024;    // Weights that are worth handing out.
+constexpr int64_t kTasksPerThread = 8;       // Of a product with many rows, so that a slow thread leaves some to the others.
 
 // Sixteen numbers at a panel's place in a row of `size`, the last ones missing perhaps.
 inline Floats get(const float *p, int64_t panel, int64_t size) { return load_some(p + panel * kPanel, size - panel * kPanel); }
@@ -45,11 +46,16 @@ class Products {
         int64_t each = rows >= kRowBlock ? 4 : (kTaskBytes + pair_bytes - 1) / pair_bytes;
         const int64_t most = (pairs + 4 * pool_.thread_count() - 1) / (4 * pool_.thread_count());
         if (rows < kRowBlock && most > each) each = most;
-        pool_.run((pairs + each - 1) / each, [&](int64_t task, int) {
-            const int64_t end = (task + 1) * each < pairs ? (task + 1) * each : pairs;
-            for (int64_t row = 0; row < rows; row += kRowBlock) {
+        const int64_t columns = (pairs + each - 1) / each, row_blocks = (rows + kRowBlock - 1) / kRowBlock;
+        // A narrow matrix gives few tasks, so that its rows are shared out too.
+        const int64_t wanted = (kTasksPerThread * pool_.thread_count() + columns - 1) / columns;
+        const int64_t parts = pool_.thread_count() == 1 || wanted < 1 ? 1 : wanted < row_blocks ? wanted : row_blocks;
+        pool_.run(columns * parts, [&](int64_t task, int) {
+            const int64_t first = task / parts * each, end = first + each < pairs ? first + each : pairs;
+            const int64_t part = task % parts, last = (part + 1) * row_blocks / parts * kRowBlock;
+            for (int64_t row = part * row_blocks / parts * kRowBlock; row < last && row < rows; row += kRowBlock) {
                 const int64_t last_row = row + kRowBlock < rows ? row + kRowBlock : rows;
-                multiply(w, x, 2 * task * each, 2 * end < panels ? 2 * end : panels, row, last_row, finish);
+                multiply(w, x, 2 * first, 2 * end < panels ? 2 * end : panels, row, last_row, finish);
             }
         });
     }
