@@ -13,7 +13,7 @@ from headrace.engine.operators.torch_operators import TorchOperators
 
 
 def choose_encoder_operators(device: torch.device, thread_count: int | None = None) -> Operators:
-    """Operators of an encoder. Without kernels it computes whole inputs one by one, which is quicker than row by row."""
+    """Operators of an encoder. Without kernels it computes inputs one by one, which is quicker than row by row."""
     chosen = choose_operators(device, thread_count)
     return TorchOperators() if isinstance(chosen, SingleRowOperators) else chosen
 
