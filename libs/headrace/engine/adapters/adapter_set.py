@@ -37,7 +37,7 @@ class AdapterSet:
         return cls(adapters, device)
 
     def rows_of(self, chunks: Iterable[Chunk]) -> StepAdapters | None:
-        """Whose the tokens of `chunks` are, one chunk after the other. None where no adapter has any."""
+        """Groups the tokens of `chunks`, one chunk after the other, by adapter. None where no request chose one."""
         rows: dict[str, list[int]] = {}
         first = 0
         for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Which tokens of a step are whose."""
+"""Assignment of the tokens of a step to adapters."""
 
 from dataclasses import dataclass
 
@@ -25,6 +25,6 @@ class StepAdapters:
     """By the index of each token in the step."""
 
     def updates(self, layer: int, product: Product) -> tuple[RowUpdate, ...]:
-        """What is added to one product of a layer."""
+        """Collects the updates to one product of a layer."""
         found = [(group.rows, group.adapter.layers[layer].get(product)) for group in self.groups]
         return tuple(RowUpdate(rows, update) for rows, update in found if update is not None)

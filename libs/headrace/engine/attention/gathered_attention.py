@@ -69,7 +69,7 @@ class GatheredAttention:
 
 
 def _slots(chunks: Sequence[Chunk], block_size: int) -> list[int]:
-    """Where the tokens of `chunks` are in the cache: block x block size + offset."""
+    """Returns the cache slot of each token of `chunks`: block x block size + offset."""
     return [
         chunk.sequence.block_table[index // block_size] * block_size + index % block_size
         for chunk in chunks
@@ -89,7 +89,7 @@ class _Span:
 
     @property
     def first_key(self) -> int:
-        """Where the tile begins in which the first key lies that any of them sees."""
+        """Start of the key tile that holds the first key any of these tokens sees."""
         if self.window is None:
             return 0
         return max(0, self.start + 1 - self.window) // KEY_TILE * KEY_TILE

@@ -12,7 +12,7 @@ from headrace.engine.step_plan import Chunk
 
 @dataclass(frozen=True, slots=True)
 class HeadShape:
-    """What all layers of a model have in common."""
+    """Attention settings shared by all layers of a model."""
 
     head_count: int
     kv_head_count: int
@@ -21,7 +21,7 @@ class HeadShape:
     rotary_size: int
     """Leading elements of a head that turn with the position."""
     scale: float
-    """What products of queries and keys are multiplied by."""
+    """Factor applied to the products of queries and keys."""
     soft_cap: float | None
     """Scores s become cap * tanh(s / cap), as in Gemma 2."""
     norm_epsilon: float
@@ -29,7 +29,7 @@ class HeadShape:
 
 @dataclass(frozen=True, slots=True)
 class LayerAttention:
-    """What is one layer's own."""
+    """Attention settings of a single layer."""
 
     window: int | None
     """Tokens that a query sees, itself included. None: all before it."""

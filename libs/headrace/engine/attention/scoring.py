@@ -1,4 +1,4 @@
-"""From queries and keys to scores."""
+"""Attention scores from queries and keys."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from torch import Tensor
 @dataclass(frozen=True, slots=True)
 class Scoring:
     scale: float
-    """What their products are multiplied by."""
+    """Factor applied to the products of queries and keys."""
     soft_cap: float | None = None
     """Scores s become cap * tanh(s / cap), as in Gemma 2."""
 

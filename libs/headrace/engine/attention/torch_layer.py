@@ -1,4 +1,4 @@
-"""What one layer does to the queries, keys and values of a step before they attend, through torch."""
+"""Normalization and rotation of one layer's queries and keys before attention, through torch."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How far each position turns queries and keys, for each layer of a model."""
+"""Rotary angles of each layer of a model."""
 
 from headrace.engine.layers.rope_scaling import Floats
 from headrace.engine.layers.rotary_angles import rotary_angles

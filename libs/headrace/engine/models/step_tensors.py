@@ -1,4 +1,4 @@
-"""What a model is given to compute."""
+"""Inputs of a model for one step."""
 
 from dataclasses import dataclass
 
@@ -16,4 +16,4 @@ class StepTensors:
     logit_rows: Tensor
     """int64 [rows]: the tokens whose logits are wanted."""
     adapters: StepAdapters | None = None
-    """Whose adapters the tokens need. None: nobody's."""
+    """Adapters that the tokens need. None: no token needs one."""

@@ -1,4 +1,4 @@
-"""The operations that suit a device."""
+"""Selection of the operators that suit a device."""
 
 import os
 
