@@ -5,15 +5,16 @@ TEST_PROCESSES ?= 2
 KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/cpu/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test unpacked-packages determinism fmt check gen bench bench-engine bench-peers bench-http clean
+.PHONY: help up test unpacked-packages determinism faults fmt check gen bench bench-scheduling bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
 	@echo "make test    run every test that needs no GPU, in two processes (TEST_PROCESSES=4 for four)"
 	@echo "make determinism   the tests of determinism under every setting of torch's libraries"
+	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
-	@echo "make bench   measure what the platform costs on top of the engine; also bench-engine,"
+	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling, bench-engine,"
 	@echo "             bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
 
 .venv/bin/python:
@@ -44,6 +45,9 @@ test: check unpacked-packages
 determinism: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.determinism
 
+faults: .venv/.dev
+	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) --write docs/results/$(shell date -u +%F)-faults.md
+
 # SIMDe's headers and promtool, which a few tests want. It never fails: without them those are skipped, and say why.
 unpacked-packages: .venv/.dev
 	@$(BIN)/python -m tests.unpacked_packages
@@ -62,6 +66,9 @@ gen: .venv/.dev
 
 bench: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.platform_cost
+
+bench-scheduling: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.scheduling
 
 bench-engine: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.offline

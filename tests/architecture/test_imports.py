@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 LAYERS = [
-    {"v1", "errors", "demo_model"},
+    {"v1", "errors", "demo_model", "failpoints"},
     {"text"},
     {"config", "engine"},
     {"telemetry"},

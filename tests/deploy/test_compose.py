@@ -17,7 +17,7 @@ SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 FILES = ["docker-compose.yml", "deploy/docker/gpu.yml"]
 ANY_HOST = "0.0.0.0"
 BUNDLED_MODEL = "/opt/headrace/demo-model"
-OWN_ADDRESSES = {"listen_address", "advertise_address", "http_address"}
+OWN_ADDRESSES = {"listen_address", "advertise_address", "http_address", "probe_address"}
 ReadCompose = Callable[[str], dict[str, Any]]
 Schemas = dict[str, type[Settings]]
 
@@ -93,10 +93,11 @@ def test_each_listens_for_the_others(compose: dict[str, Any], schemas: Schemas, 
 @pytest.mark.parametrize("service", SERVICES)
 def test_addresses_of_others_are_where_they_listen(compose: dict[str, Any], schemas: Schemas, service: str) -> None:
     settings = settings_of(compose, schemas, service)
-    for name, address in settings.model_dump().items():
-        if name.endswith("_address") and name not in OWN_ADDRESSES:
-            peer = name.removesuffix("_address")
-            assert address == settings_of(compose, schemas, peer).advertise_address, name
+    for name, value in settings.model_dump().items():
+        peer, _, kind = name.rpartition("_")
+        if kind in ("address", "addresses") and name not in OWN_ADDRESSES:
+            advertised = settings_of(compose, schemas, peer).advertise_address
+            assert value == (advertised if kind == "address" else (advertised,)), name
 
 
 def test_the_gateway_and_the_scheduler_know_whom_they_call(compose: dict[str, Any], schemas: Schemas) -> None:

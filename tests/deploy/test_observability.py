@@ -23,7 +23,7 @@ from headrace.gateway.platform_metrics import PlatformMetrics
 from headrace.rpc.channel import open_channel
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-METRIC_MODULES = ["headrace.bus.bus", "headrace.gateway.ledger", "headrace.scheduler.dispatcher"]
+METRIC_MODULES = ["headrace.bus.bus", "headrace.gateway.ledger", "headrace.scheduler.scheduler"]
 FOLDER = "deploy/observability"
 SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
 NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring)\s*\([^)]*\)')

@@ -50,6 +50,19 @@ def test_ps(demo_platform: RunningPlatform) -> None:
     assert "ready" in table
 
 
+def test_explain(demo_platform: RunningPlatform) -> None:
+    body = {"model": "headrace-demo", "prompt": "Who was first?", "max_tokens": 2}
+    asked = httpx2.post(f"{demo_platform.http}/v1/completions", json=body, timeout=30).json()["id"]
+    entries = json.loads(headrace("explain", asked, "--json", *state(demo_platform)).stdout)["entries"]
+    texts = [entry["text"] for entry in entries]
+    assert "submitted" in texts[0]
+    assert any("accepted by worker-0" in text for text in texts)
+    assert "chosen" in headrace("explain", asked, *state(demo_platform)).stdout
+    unknown = headrace("explain", "nobody", *state(demo_platform))
+    assert unknown.returncode != 0
+    assert "no scheduler knows request nobody" in unknown.stderr
+
+
 def test_chat_answers_one_question(demo_platform: RunningPlatform) -> None:
     answered = headrace("chat", "--prompt", "What is continuous batching?", *state(demo_platform))
     assert answered.returncode == 0

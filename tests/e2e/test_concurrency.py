@@ -64,16 +64,16 @@ async def leave_at_random(client: httpx2.AsyncClient, index: int) -> None:
 
 
 async def test_200_cancelled_requests_leave_nothing_behind(demo_platform: RunningPlatform) -> None:
-    before = demo_platform.metrics()["headrace_requests_total"]
+    before = demo_platform.metrics()
     async with httpx2.AsyncClient(
         base_url=demo_platform.http, timeout=60, limits=httpx2.Limits(max_connections=CANCEL_COUNT)
     ) as client:
         await asyncio.gather(*(leave_at_random(client, index) for index in range(CANCEL_COUNT)))
     await asyncio.to_thread(demo_platform.wait_until_idle)
     metrics = demo_platform.metrics()
-    assert metrics["headrace_requests_total"] > before
+    assert metrics["headrace_requests_total"] > before["headrace_requests_total"]
     assert metrics["headrace_kv_blocks_used"] == 0
-    assert metrics["headrace_event_loop_tasks"] < 40
+    assert metrics["headrace_event_loop_tasks"] < before["headrace_event_loop_tasks"] + 10
 
 
 pytestmark = pytest.mark.anyio

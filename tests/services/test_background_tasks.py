@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from headrace.clients.scheduler import SchedulerStream
 from headrace.gateway.app import open_app as open_gateway
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http_server import HttpServer
 from headrace.gateway.platform_health import PlatformHealth
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
-from headrace.scheduler.dispatcher import Dispatcher
 from headrace.scheduler.facts import Facts
-from headrace.scheduler.servicer import SchedulerServicer
+from headrace.scheduler.scheduler import Scheduler
 from headrace.service import Service
 from headrace.worker.app import open_app as open_worker
 from headrace.worker.config import WorkerSettings
@@ -54,8 +54,11 @@ def worker(nats: str) -> AbstractAsyncContextManager[Service]:
     ("open_app", "owner", "method", "name"),
     [
         (scheduler, Facts, "tell", "facts"),
+        (scheduler, Scheduler, "run", "ticks"),
+        (gateway, SchedulerStream, "run", "scheduler-stream-0"),
         (gateway, PlatformHealth, "watch", "health"),
         (worker, Heartbeat, "beat", "heartbeat"),
+        (worker, Heartbeat, "tell_blocks", "blocks"),
     ],
 )
 async def test_a_task_that_fails_is_noticed(
@@ -70,22 +73,6 @@ async def test_a_task_that_fails_is_noticed(
     async with open_app(nobody) as service:
         failure = await asyncio.wait_for(service.background.failure(), 5)
     assert f"the task {name} failed with RuntimeError('broken')" in failure.message
-
-
-async def test_a_dispatcher_that_fails_is_noticed(monkeypatch: pytest.MonkeyPatch, nobody: str) -> None:
-    monkeypatch.setattr(Dispatcher, "run", fail)
-    servicers: list[SchedulerServicer] = []
-    make = SchedulerServicer.__init__
-
-    def note(self: SchedulerServicer, *arguments: Any) -> None:
-        make(self, *arguments)
-        servicers.append(self)
-
-    monkeypatch.setattr(SchedulerServicer, "__init__", note)
-    async with scheduler(nobody) as service:
-        servicers[0]._dispatcher("m")
-        failure = await asyncio.wait_for(service.background.failure(), 5)
-    assert "the task dispatch-m failed" in failure.message
 
 
 async def test_the_server_of_http_is_watched(monkeypatch: pytest.MonkeyPatch, nobody: str) -> None:

@@ -4,10 +4,12 @@ import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
 from prometheus_client import Counter
+
+from headrace.errors import Unavailable
 
 M = TypeVar("M", bound=Message)
 PUBLISHER_HEADER = "Headrace-Publisher"
@@ -16,6 +18,18 @@ TRACE_HEADER = "traceparent"
 
 EVENT_GAPS = Counter("headrace_bus_event_gaps", "Events that were published and never arrived here", ["subject"])
 EVENTS_DROPPED = Counter("headrace_bus_events_dropped", "Events that could not be published or handled", ["reason"])
+
+
+class StoreAway(Unavailable):
+    """The store of the bus does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned(Generic[M]):
+    """An entry as it was at a revision. Later writes have larger ones."""
+
+    message: M
+    revision: int
 
 
 class Bus(Protocol):
@@ -38,6 +52,13 @@ class Bus(Protocol):
 
     async def entries(self, message_type: type[M]) -> list[M]:
         """Reads the registry. Empty while there is no connection."""
+
+    async def read(self, key: str, message_type: type[M]) -> "Versioned[M] | None":
+        """Reads an entry that is swapped, if there is one. Raises StoreAway while there is no connection."""
+
+    async def swap(self, key: str, message: Message, revision: int) -> int | None:
+        """Writes an entry if it is still as it was at `revision`; 0: if there is none. Returns the new revision, or
+        None if somebody else was faster. Raises StoreAway while there is no connection."""
 
     def on_connect(self, callback: Callable[[], None]) -> None:
         """Calls back after every connect, the first included."""

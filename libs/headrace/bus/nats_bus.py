@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import nats.errors
@@ -20,10 +20,12 @@ from nats.js.api import KeyValueConfig
 from nats.js.errors import Error as JetStreamError
 from nats.js.kv import KeyValue
 
-from headrace.bus.bus import EVENTS_DROPPED, TRACE_HEADER, GapCounter, M, Numbering
+from headrace import failpoints
+from headrace.bus.bus import EVENTS_DROPPED, TRACE_HEADER, GapCounter, M, Numbering, StoreAway, Versioned
 from headrace.telemetry.traces import current_traceparent
 
 REGISTRY_BUCKET = "headrace_registry"
+LEASE_BUCKET = "headrace_leases"
 REGISTRY_LIFETIME = 30.0
 """Seconds after which the entry of a service that is gone disappears by itself."""
 RECONNECT_WAIT: Any = 0.2  # nats-py annotates an int and takes a float
@@ -63,7 +65,8 @@ class NatsBus:
             EVENTS_DROPPED.labels(reason="disconnected").inc()
             return
         try:
-            await self._client.publish(subject, message.SerializeToString(), headers=headers)
+            for name, data, tags in failpoints.fate("bus.publish", (subject, message.SerializeToString(), headers)):
+                await self._client.publish(name, data, headers=tags)
         except _FAILURES:
             EVENTS_DROPPED.labels(reason="publish_failed").inc()
 
@@ -98,6 +101,24 @@ class NatsBus:
                     with contextlib.suppress(nats.js.errors.KeyNotFoundError, DecodeError):
                         found.append(message_type.FromString((await registry.get(key)).value or b""))
         return found
+
+    async def read(self, key: str, message_type: type[M]) -> Versioned[M] | None:
+        with _required():
+            try:
+                entry = await (await self._bucket(LEASE_BUCKET)).get(key)
+            except nats.js.errors.KeyNotFoundError:
+                return None
+        with contextlib.suppress(DecodeError):
+            return Versioned(message_type.FromString(entry.value or b""), entry.revision or 0)
+        return Versioned(message_type(), entry.revision or 0)
+
+    async def swap(self, key: str, message: Message, revision: int) -> int | None:
+        with _required():
+            bucket = await self._bucket(LEASE_BUCKET)
+            try:
+                return int(await bucket.update(key, message.SerializeToString(), last=revision))
+            except nats.js.errors.KeyWrongLastSequenceError:
+                return None
 
     def on_connect(self, callback: Callable[[], None]) -> None:
         self._connect_callbacks.append(callback)
@@ -145,13 +166,16 @@ class NatsBus:
         _log.debug("NATS error", extra={"error": repr(error)})
 
     async def _registry(self) -> KeyValue:
+        return await self._bucket(REGISTRY_BUCKET)
+
+    async def _bucket(self, name: str) -> KeyValue:
         if not self.connected:
             raise nats.errors.ConnectionClosedError
         jetstream = self._client.jetstream(timeout=REQUEST_TIMEOUT)
         try:
-            return await jetstream.key_value(REGISTRY_BUCKET)
+            return await jetstream.key_value(name)
         except nats.js.errors.NotFoundError:
-            return await jetstream.create_key_value(KeyValueConfig(bucket=REGISTRY_BUCKET, ttl=REGISTRY_LIFETIME))
+            return await jetstream.create_key_value(KeyValueConfig(bucket=name, ttl=REGISTRY_LIFETIME))
 
     @contextlib.contextmanager
     def _tolerated(self, action: str) -> Any:
@@ -160,3 +184,12 @@ class NatsBus:
         except _FAILURES as error:
             EVENTS_DROPPED.labels(reason=f"registry_{action}_failed").inc()
             _log.debug("the registry did not answer", extra={"action": action, "error": repr(error)})
+
+
+@contextlib.contextmanager
+def _required() -> Iterator[None]:
+    """Turns every failure of the store into StoreAway."""
+    try:
+        yield
+    except _FAILURES as error:
+        raise StoreAway(f"the store of NATS does not answer: {error!r}") from None

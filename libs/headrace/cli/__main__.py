@@ -24,6 +24,7 @@ app.command("headrace.cli.doctor:doctor", name="doctor", help="Checks whether th
 app.command("headrace.cli.quantize:quantize", name="quantize", help="Makes a model's weights smaller.", sort_key=5)
 app.command("headrace.cli.eval:evaluate", name="eval", help="Measures how good a model is.", sort_key=6)
 app.command("headrace.cli.plan:plan", name="plan", help="Says where a model fits.", sort_key=7)
+app.command("headrace.cli.explain:explain", name="explain", help="Tells why a request went where it went.", sort_key=8)
 
 
 def main() -> None:

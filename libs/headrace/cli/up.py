@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,7 @@ _STYLES = {"ready": "green", "starting": "yellow", "restarting": "red", "stopped
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class ModelFlags:
-    """How models are run."""
+    """Choices for running the models."""
 
     device: str = "cpu"
     """Torch device of the workers, such as cpu or cuda:0."""
@@ -49,7 +49,21 @@ class ModelFlags:
     several models."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ServiceCounts:
+    """Numbers of the services that may run more than once."""
+
+    gateways: int = 1
+    """Gateways, which share both ports."""
+    schedulers: int = 1
+    """Schedulers: one leads, the others stand by."""
+    tokenizers: int = 1
+    """Tokenizers: where one does not answer, the next is asked."""
+
+
 _MODEL_FLAGS = ModelFlags()
+_ONE_OF_EACH = ServiceCounts()
 
 
 def up(
@@ -57,6 +71,7 @@ def up(
     http_port: int = 8000,
     grpc_port: int = 9000,
     replicas: int = 1,
+    several: ServiceCounts = _ONE_OF_EACH,
     state_dir: Path = DEFAULT_FOLDER,
     config: Path | None = None,
     nats: str = "",
@@ -75,6 +90,7 @@ def up(
         http_port: Port of the OpenAI-compatible API; 0 picks a free one.
         grpc_port: Port of the gRPC API; 0 picks a free one.
         replicas: Workers per model.
+        several: How many of the other services there are.
         state_dir: Where logs and state are kept. Two platforms with two folders run side by side.
         config: TOML file with a table per service, for everything else.
         nats: A running NATS to use, such as nats://host:4222. Else one is started.
@@ -85,8 +101,7 @@ def up(
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
         json: Print one JSON object a line; when ready one with "event": "ready".
     """
-    if replicas < 1:
-        raise ConfigError(f"--replicas is {replicas}; it must be at least 1", param="replicas")
+    _check_counts({"replicas": replicas} | asdict(several))
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
     options = PlatformOptions(
@@ -94,6 +109,9 @@ def up(
         http_port=http_port,
         grpc_port=grpc_port,
         replicas=replicas,
+        gateways=several.gateways,
+        schedulers=several.schedulers,
+        tokenizers=several.tokenizers,
         nats_url=nats,
         config_file=config.absolute() if config else None,
         engine=engine,
@@ -108,6 +126,13 @@ def up(
     )
     with StateFolder(state_dir) as state:
         asyncio.run(_run(options, state, state_dir, json))
+
+
+def _check_counts(counts: dict[str, int]) -> None:
+    """Raises ConfigError for a number of processes below 1, by the name of its flag."""
+    for name, count in counts.items():
+        if count < 1:
+            raise ConfigError(f"--{name} is {count}; it must be at least 1", param=name)
 
 
 async def _run(options: PlatformOptions, state: StateFolder, state_dir: Path, as_json: bool) -> None:
@@ -209,7 +234,7 @@ class _TerminalView:
 
 
 def _own_command() -> str:
-    """How this command is called from the folder we are in."""
+    """The command line for this program from the current folder."""
     if shutil.which("headrace"):
         return "headrace"
     path = Path(sys.argv[0]).absolute()

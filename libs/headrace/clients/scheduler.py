@@ -1,37 +1,174 @@
-"""Calls the scheduler."""
+"""Asks a scheduler for places, over one stream for all requests of a gateway."""
 
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 import grpc
 
+from headrace.errors import HeadraceError, Unavailable
+from headrace.errors.status import from_status
 from headrace.rpc.boundary import translated
 from headrace.telemetry.call_metadata import outgoing_metadata
-from headrace.v1 import scheduler_pb2, scheduler_pb2_grpc
+from headrace.v1 import scheduler_pb2 as pb
+from headrace.v1 import scheduler_pb2_grpc
 
 STAGE = "schedule"
 WORKER_DETAIL = "worker"
 """Name, among the details of an error, of the worker that did not take a request."""
+SILENCE_SECONDS = 1.0
+"""A scheduler that says nothing for this long is taken to be gone: it gives a sign of life four times a second."""
+RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
+
+_log = logging.getLogger(__name__)
+
+
+class SchedulerGone(Unavailable):
+    """The scheduler does not answer."""
 
 
 class SchedulerClient(Protocol):
-    """Every method raises HeadraceError; `timeout` is in seconds."""
+    """Places requests."""
 
-    async def submit(self, request: scheduler_pb2.SubmitRequest, timeout: float) -> scheduler_pb2.SubmitResponse:
-        """Waits for a place. Cancelling the task leaves the queue."""
+    async def submit(self, submission: pb.Submission) -> pb.Place:
+        """Waits for a place. Cancelling the task leaves the queue. Raises HeadraceError, and SchedulerGone when the
+        scheduler is lost meanwhile."""
 
-    async def get_schedule(self, timeout: float) -> scheduler_pb2.GetScheduleResponse: ...
+    def settle(self, settlement: pb.Settlement) -> None:
+        """Tells what a request has used. Nothing happens when the scheduler is away."""
 
 
-class GrpcSchedulerClient:
-    """SchedulerClient over gRPC."""
+class _Commands:
+    """Commands of one stream. A stream that broke may go on reading its own, never those of the next."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[pb.ScheduleRequest] = deque()
+        self._arrived = asyncio.Event()
+
+    def put(self, command: pb.ScheduleRequest) -> None:
+        self._waiting.append(command)
+        self._arrived.set()
+
+    async def outgoing(self) -> AsyncIterator[pb.ScheduleRequest]:
+        while True:
+            while self._waiting:
+                yield self._waiting.popleft()
+            self._arrived.clear()
+            await self._arrived.wait()
+
+
+class SchedulerStream:
+    """SchedulerClient over a stream that is opened again whenever it breaks."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: scheduler_pb2_grpc.SchedulerServiceAsyncStub = scheduler_pb2_grpc.SchedulerServiceStub(channel)
+        self._places: dict[tuple[str, int], asyncio.Future[pb.Place]] = {}
+        self._commands = _Commands()
+        self._sign: pb.SchedulerSign | None = None
+        self.answered_at = float("-inf")
+        """Time of its last message. Monotonic seconds."""
 
-    async def submit(self, request: scheduler_pb2.SubmitRequest, timeout: float) -> scheduler_pb2.SubmitResponse:
-        with translated(STAGE):
-            return await self._stub.Submit(request, timeout=timeout, metadata=outgoing_metadata())
+    @property
+    def alive(self) -> bool:
+        """Whether it answers."""
+        return self._sign is not None
 
-    async def get_schedule(self, timeout: float) -> scheduler_pb2.GetScheduleResponse:
+    @property
+    def scheduler_id(self) -> str:
+        """The name of the scheduler. Empty while it does not answer."""
+        return "" if self._sign is None else self._sign.scheduler_id
+
+    @property
+    def queues(self) -> Mapping[str, pb.ModelQueue]:
+        """The queues as it told last, by model."""
+        return {} if self._sign is None else {queue.model: queue for queue in self._sign.queues}
+
+    async def submit(self, submission: pb.Submission) -> pb.Place:
+        """See SchedulerClient."""
+        if not self.alive:
+            raise SchedulerGone(stage=STAGE)
+        generation = submission.generation
+        key = (generation.request_id, generation.attempt)
+        place: asyncio.Future[pb.Place] = asyncio.get_running_loop().create_future()
+        self._places[key] = place
+        self._commands.put(pb.ScheduleRequest(submission=submission))
+        try:
+            return await place
+        except asyncio.CancelledError:
+            withdrawal = pb.Withdrawal(request_id=key[0], attempt=key[1], model=generation.model)
+            self._commands.put(pb.ScheduleRequest(withdrawal=withdrawal))
+            raise
+        finally:
+            if self._places.get(key) is place:
+                del self._places[key]
+
+    def settle(self, settlement: pb.Settlement) -> None:
+        """See SchedulerClient."""
+        if self.alive:
+            self._commands.put(pb.ScheduleRequest(settlement=settlement))
+
+    async def run(self) -> None:
+        """Keeps the stream open until cancelled."""
+        failures = 0
+        while True:
+            try:
+                await self._listen()
+            except (HeadraceError, TimeoutError) as error:
+                if self.alive:
+                    _log.warning("lost the scheduler", extra={"error": repr(error)})
+                    failures = 0
+            finally:
+                self._lose()
+            pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
+            failures += 1
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads the load, guards nothing
+
+    async def _listen(self) -> None:
+        """Reads one stream until it breaks or falls silent. Raises HeadraceError or TimeoutError."""
+        loop = asyncio.get_running_loop()
+        commands = self._commands = _Commands()
         with translated(STAGE):
-            return await self._stub.GetSchedule(scheduler_pb2.GetScheduleRequest(), timeout=timeout)
+            call = self._stub.Schedule(commands.outgoing(), metadata=outgoing_metadata())
+            try:
+                async with asyncio.timeout(SILENCE_SECONDS) as limit:
+                    async for response in call:
+                        limit.reschedule(loop.time() + SILENCE_SECONDS)
+                        self.answered_at = time.monotonic()
+                        self._take(response)
+            finally:
+                call.cancel()
+        raise SchedulerGone("the scheduler closed the stream", stage=STAGE)
+
+    def _take(self, response: pb.ScheduleResponse) -> None:
+        match response.WhichOneof("event"):
+            case "sign":
+                self._sign = response.sign
+            case "placement":
+                placement = response.placement
+                place = self._places.get((placement.request_id, placement.attempt))
+                if place is not None and not place.done():
+                    place.set_result(placement.place)
+            case "refusal":
+                refusal = response.refusal
+                place = self._places.get((refusal.request_id, refusal.attempt))
+                if place is not None and not place.done():
+                    place.set_exception(from_status(refusal.error))
+
+    def _lose(self) -> None:
+        """Ends the wait of everyone: what was said on a stream that broke is forgotten on both sides."""
+        self._sign = None
+        for place in self._places.values():
+            if not place.done():
+                place.set_exception(SchedulerGone(stage=STAGE))
+        self._places.clear()
+
+
+async def explain(channel: grpc.aio.Channel, request_id: str, timeout: float) -> pb.ExplainResponse:
+    """Returns what a scheduler knows about a request. `timeout` in seconds. Raises HeadraceError."""
+    stub: scheduler_pb2_grpc.SchedulerServiceAsyncStub = scheduler_pb2_grpc.SchedulerServiceStub(channel)
+    with translated(STAGE):
+        return await stub.Explain(pb.ExplainRequest(request_id=request_id), timeout=timeout)

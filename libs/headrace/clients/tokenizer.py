@@ -22,6 +22,7 @@ class TokenizerClient(Protocol):
         add_special_tokens: bool | None,
         timeout: float,
         max_token_count: int | None = None,
+        context_token_count: int | None = None,
     ) -> list[int]: ...
 
     async def encode_chat(
@@ -30,6 +31,7 @@ class TokenizerClient(Protocol):
         messages: Sequence[tokenizer_pb2.ChatMessage],
         add_generation_prompt: bool | None,
         timeout: float,
+        context_token_count: int | None = None,
     ) -> list[int]: ...
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str: ...
@@ -50,9 +52,14 @@ class GrpcTokenizerClient:
         add_special_tokens: bool | None,
         timeout: float,
         max_token_count: int | None = None,
+        context_token_count: int | None = None,
     ) -> list[int]:
         request = tokenizer_pb2.EncodeRequest(
-            model=model, text=text, add_special_tokens=add_special_tokens, max_token_count=max_token_count
+            model=model,
+            text=text,
+            add_special_tokens=add_special_tokens,
+            max_token_count=max_token_count,
+            context_token_count=context_token_count,
         )
         return await self._encode(request, timeout)
 
@@ -62,9 +69,13 @@ class GrpcTokenizerClient:
         messages: Sequence[tokenizer_pb2.ChatMessage],
         add_generation_prompt: bool | None,
         timeout: float,
+        context_token_count: int | None = None,
     ) -> list[int]:
         conversation = tokenizer_pb2.Conversation(messages=messages, add_generation_prompt=add_generation_prompt)
-        return await self._encode(tokenizer_pb2.EncodeRequest(model=model, conversation=conversation), timeout)
+        request = tokenizer_pb2.EncodeRequest(
+            model=model, conversation=conversation, context_token_count=context_token_count
+        )
+        return await self._encode(request, timeout)
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:
         request = tokenizer_pb2.DecodeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)

@@ -15,10 +15,14 @@ class WorkerClient(Protocol):
     """Every method raises HeadraceError; `timeout` is in seconds."""
 
     async def dispatch(
-        self, members: Sequence[worker_pb2.BatchMember], timeout: float
-    ) -> worker_pb2.DispatchResponse: ...
+        self, members: Sequence[worker_pb2.BatchMember], timeout: float, fence: int = 0
+    ) -> worker_pb2.DispatchResponse:
+        """Hands a batch over. `fence`: number of the lease under which the caller leads the model, 0 for none."""
 
     async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus: ...
+
+    def watch(self) -> AsyncIterator[worker_pb2.WorkerStatus]:
+        """Opens the status stream. It lives until one side ends it; the caller watches it for silence."""
 
     def attach(self, commands: AsyncIterator[worker_pb2.AttachRequest]) -> AsyncIterator[worker_pb2.AttachResponse]:
         """Opens the frame stream. It lives until one side ends it; the caller watches it for silence."""
@@ -30,14 +34,22 @@ class GrpcWorkerClient:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: worker_pb2_grpc.WorkerServiceAsyncStub = worker_pb2_grpc.WorkerServiceStub(channel)
 
-    async def dispatch(self, members: Sequence[worker_pb2.BatchMember], timeout: float) -> worker_pb2.DispatchResponse:
+    async def dispatch(
+        self, members: Sequence[worker_pb2.BatchMember], timeout: float, fence: int = 0
+    ) -> worker_pb2.DispatchResponse:
+        request = worker_pb2.DispatchRequest(members=members, fence=fence)
         with translated(STAGE):
-            return await self._stub.Dispatch(worker_pb2.DispatchRequest(members=members), timeout=timeout)
+            return await self._stub.Dispatch(request, timeout=timeout)
 
     async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus:
         with translated(STAGE):
             response = await self._stub.GetWorkerStatus(worker_pb2.GetWorkerStatusRequest(), timeout=timeout)
         return response.status
+
+    async def watch(self) -> AsyncIterator[worker_pb2.WorkerStatus]:
+        with translated("schedule"):
+            async for response in self._stub.Watch(worker_pb2.WatchRequest()):
+                yield response.status
 
     async def attach(
         self, commands: AsyncIterator[worker_pb2.AttachRequest]

@@ -4,24 +4,28 @@ There are no phases: every sequence has tokens (prompt and output) and a count o
 counts catch up within one token budget. A decode is a sequence that is one token behind.
 """
 
-import math
 import random
-from collections import deque
 from collections.abc import Mapping
 
 from headrace.engine.block_hash import hash_blocks
-from headrace.engine.block_need import BlockNeed
 from headrace.engine.block_pool import BlockPool
 from headrace.engine.engine import EngineSpec
-from headrace.engine.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams, TokenLogprob
+from headrace.engine.request import (
+    BlockEvents,
+    Delta,
+    EngineRequest,
+    EngineStats,
+    SamplingParams,
+    TokenLogprob,
+    Urgency,
+)
 from headrace.engine.request_check import check_request
-from headrace.engine.sequence import Sequence, make_block_table
+from headrace.engine.sequence import Sequence
+from headrace.engine.sequence_blocks import SequenceBlocks
+from headrace.engine.sequence_queues import SequenceQueues
 from headrace.engine.speculative.drafter import Drafter
 from headrace.engine.step_plan import NOTHING, Chunk, PlanDraft, Sample, StepPlan
 from headrace.errors.tree import InvalidRequest
-
-WATERMARK = 0.01
-"""Share of the blocks that admission leaves free, so that new sequences do not push out running ones at once."""
 
 MAX_SPECULATING = 4
 """Most running sequences with which guesses pay."""
@@ -36,20 +40,11 @@ class Batcher:
     def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, drafter: Drafter | None = None) -> None:
         self._spec = spec
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
-        self._need = BlockNeed.of(spec)
+        self._blocks = SequenceBlocks(spec, self.pool)
         self._forgets = spec.window is not None or spec.long_context == "evict"
         """There are tokens that the model sees no more, though their sequence runs."""
         self._drafter = drafter
-        self._watermark = math.ceil(spec.block_count * WATERMARK)
-        self._waiting: deque[Sequence] = deque()
-        self._running: list[Sequence] = []
-        """In order of arrival."""
-        self._ended: list[Sequence] = []
-        """Resumed sequences that turned out to be complete already."""
-        self._held: list[Sequence] = []
-        """Sequences whose grammar is not compiled yet."""
-        self._sequences: dict[str, Sequence] = {}
-        self._arrival_count = 0
+        self._queues = SequenceQueues()
         self._step_count = 0
         self._preemption_count = 0
         self._prompt_token_count = 0
@@ -62,79 +57,68 @@ class Batcher:
         """Queues a request, or holds it until `release` if it awaits a grammar. Raises InvalidRequest if it can never
         run."""
         check_request(request, self._spec)
-        if request.request_id in self._sequences:
+        if request.request_id in self._queues:
             raise InvalidRequest(f"Request {request.request_id!r} is already running: choose another id.")
         sampling = request.sampling
         sequence = Sequence(
             request=request,
-            arrival=self._arrival_count,
+            arrival=0,
             seed=random.SystemRandom().getrandbits(64) if sampling.seed is None else sampling.seed,
             stop_token_ids=self._stop_token_ids(sampling),
             max_model_len=self._spec.max_model_len,
             evicts=self._spec.long_context == "evict" and sampling.max_tokens > 0,
         )
-        self._arrival_count += 1
-        self._sequences[sequence.request_id] = sequence
-        if sequence.finish_reason is not None:
-            self._ended.append(sequence)
-        elif sequence.awaits_grammar:
-            self._held.append(sequence)
-        else:
-            self._waiting.append(sequence)
+        self._queues.add(sequence)
         return sequence
 
     def release(self, sequence: Sequence) -> None:
         """Lets a held sequence run, as if it had arrived now."""
-        self._held.remove(sequence)
-        sequence.arrival = self._arrival_count
-        self._arrival_count += 1
-        self._waiting.append(sequence)
+        self._queues.release(sequence)
 
     def cancel(self, request_id: str) -> Sequence | None:
         """Forgets a request and frees its blocks. Returns what was forgotten, if anything."""
-        sequence = self._sequences.pop(request_id, None)
+        sequence = self._queues.remove(request_id)
         if sequence is not None:
             sequence.forgotten = True
-            for queue in (self._running, self._waiting, self._ended, self._held):
-                if sequence in queue:
-                    queue.remove(sequence)
             self._free(sequence)
         return sequence
 
     def has_work(self) -> bool:
-        return bool(self._sequences)
+        return len(self._queues) > 0
 
     def evacuate(self) -> None:
         """Lets nothing depend on the content of the KV cache: running sequences wait for recomputation, and the prefix
         cache is empty. Not between a plan and its record."""
-        while self._running:
-            self._preempt_youngest()
+        while self._queues.running:
+            self._preempt_last()
         self.pool.forget_all()
 
     @property
     def only_holds(self) -> bool:
         """Nothing can be done before a held sequence is released."""
-        return len(self._held) == len(self._sequences)
+        return len(self._queues.held) == len(self._queues)
 
     def plan(self) -> StepPlan:
-        """Chooses the next step's chunks and gives them blocks: running sequences first, then new ones.
+        """Chooses the next step's chunks and gives them blocks.
 
-        Decodes come before prefill chunks, older sequences before younger ones. When the blocks run out, the youngest
-        sequence loses its blocks and waits for recomputation; then nobody is admitted in this step.
+        Decodes come before prefill chunks, then the more urgent before the less, what runs before what is new, and the
+        older before the younger. When the blocks run out, the youngest of the least urgent loses its blocks and waits
+        for recomputation. A realtime sequence that finds no room does the same to those of the batch class. In a step
+        in which somebody lost blocks, nobody else is admitted.
         """
         draft = PlanDraft(budget_left=self._spec.max_step_token_count)
         reading: list[Sequence] = []
         # Those that are preempted meanwhile are taken off the end, so that the loop does not come to them.
-        for sequence in self._running:
+        for sequence in self._queues.running:
             if sequence.remaining_count > 1:
                 reading.append(sequence)
             else:
                 self._continue(sequence, draft)
         for sequence in reading:
+            self._admit(draft, sequence.request.urgency)
             if sequence not in draft.preempted:
                 self._continue(sequence, draft)
-        if not draft.preempted:
-            self._admit(draft)
+        self._admit(draft, len(Urgency))
         self._guess(draft)
         return draft.finish()
 
@@ -145,8 +129,7 @@ class Batcher:
         are passed over.
         """
         self._step_count += bool(plan.chunks)
-        deltas = [self._end(sequence) for sequence in self._ended]
-        self._ended = []
+        deltas = [self._end(sequence) for sequence in self._queues.take_ended()]
         for chunk in plan.chunks:
             if not chunk.sequence.forgotten:
                 delta = self._record_chunk(chunk, samples.get(chunk, NOTHING))
@@ -156,8 +139,8 @@ class Batcher:
 
     def stats(self) -> EngineStats:
         return EngineStats(
-            running_count=len(self._running),
-            waiting_count=len(self._waiting) + len(self._ended),
+            running_count=len(self._queues.running),
+            waiting_count=self._queues.waiting_count,
             block_count=self.pool.block_count,
             used_block_count=self.pool.used_count,
             step_count=self._step_count,
@@ -167,6 +150,8 @@ class Batcher:
             prefix_hit_token_count=self._prefix_hit_token_count,
             draft_token_count=self._draft_token_count,
             accepted_token_count=self._accepted_token_count,
+            waiting_token_count=self._queues.waiting_token_count,
+            pausable_count=len(self._queues.pausable),
         )
 
     def drain_block_events(self) -> BlockEvents:
@@ -177,18 +162,14 @@ class Batcher:
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the books are wrong. For tests and idle moments: costs O(blocks)."""
-        self.pool.check_invariants([sequence.held_blocks for sequence in self._sequences.values()])
-        if sorted(self._running, key=lambda sequence: sequence.arrival) != self._running:
-            raise AssertionError("running sequences are out of order")
-        queued_count = len(self._running) + len(self._waiting) + len(self._ended) + len(self._held)
-        if queued_count != len(self._sequences):
-            raise AssertionError("a sequence is in no queue, or in two")
-        for sequence in self._running:
-            if any(block != self.pool.no_block for block in sequence.block_table[: sequence.first_block]):
-                raise AssertionError(f"{sequence.request_id} still names blocks that it gave back")
-            if len(sequence.block_table) * self._spec.block_size < sequence.computed_count:
-                raise AssertionError(f"{sequence.request_id} has more tokens than its blocks can hold")
-        for sequence in (*self._waiting, *self._held):
+        queues = self._queues
+        queues.check_invariants()
+        self.pool.check_invariants([sequence.held_blocks for sequence in queues])
+        if len(queues.running) > self._spec.max_running_count:
+            raise AssertionError("more sequences run than there are places")
+        for sequence in queues.running:
+            self._blocks.check_invariants(sequence)
+        for sequence in (*queues.waiting, *queues.held):
             if sequence.block_table or sequence.computed_count:
                 raise AssertionError(f"{sequence.request_id} waits, but holds blocks")
 
@@ -199,14 +180,14 @@ class Batcher:
         return sampling.stop_token_ids if ignored else sampling.stop_token_ids | self._spec.eos_token_ids
 
     def _continue(self, sequence: Sequence, draft: PlanDraft) -> None:
-        """Plans the next chunk of a running sequence, at the expense of the youngest ones if need be."""
+        """Plans the next chunk of a running sequence, at the expense of the last ones in order if need be."""
         chunk = self._chunk(sequence, draft.budget_left)
         if chunk is None:
             return
-        while not self._grow(sequence, chunk.end):
-            youngest = self._preempt_youngest()
-            draft.preempt(youngest)
-            if youngest is sequence:
+        while not self._blocks.grow(sequence, chunk.end):
+            last = self._preempt_last()
+            draft.preempt(last)
+            if last is sequence:
                 return
         draft.add(chunk)
 
@@ -215,7 +196,7 @@ class Batcher:
         start, remaining = sequence.computed_count, sequence.remaining_count
         if remaining == 1 <= budget:
             return Chunk(sequence, start, start + 1)
-        end = start + min(remaining, budget, self._need.longest_chunk)
+        end = start + min(remaining, budget, self._blocks.longest_chunk)
         if end < start + remaining:
             end -= end % self._spec.block_size
         return Chunk(sequence, start, end) if end > start else None
@@ -224,7 +205,7 @@ class Batcher:
         """Adds guesses to decodes, where they fit. They never push anyone out, and large batches do without them:
         there the model has enough to do."""
         drafter = self._drafter
-        if drafter is None or len(self._running) > MAX_SPECULATING:
+        if drafter is None or len(self._queues.running) > MAX_SPECULATING:
             return
         limits: dict[Sequence, int] = {}
         for chunk in draft.chunks.values():
@@ -232,7 +213,7 @@ class Batcher:
                 limit = self._room_for_guesses(chunk, draft.budget_left // len(draft.chunks))
                 if limit > 0:
                     limits[chunk.sequence] = limit
-                    self._grow(chunk.sequence, chunk.end + limit)
+                    self._blocks.grow(chunk.sequence, chunk.end + limit)
         if limits:
             for sequence, guesses in drafter.propose(limits).items():
                 draft.guess(sequence, guesses)
@@ -242,80 +223,69 @@ class Batcher:
         sequence = chunk.sequence
         wanted = sequence.longest_count - len(sequence.token_ids) - 1
         context = sequence.max_model_len - 1 - chunk.end
-        blocks = len(sequence.block_table) + max(0, self.pool.free_count - self._watermark)
-        return min(MAX_GUESSES, budget, wanted, context, blocks * self._spec.block_size - chunk.end)
+        room = self._blocks.capacity(sequence) - chunk.end
+        return min(MAX_GUESSES, budget, wanted, context, room)
 
-    def _grow(self, sequence: Sequence, token_count: int) -> bool:
-        """Extends the block table to hold `token_count` tokens, if there are blocks."""
-        if token_count <= len(sequence.block_table) * self._spec.block_size:
-            return True
-        missing = self._need.count(token_count) - len(sequence.block_table)
-        if missing > self.pool.free_count:
-            return False
-        sequence.block_table.extend(self.pool.allocate(missing))
-        return True
-
-    def _preempt_youngest(self) -> Sequence:
-        sequence = self._running.pop()
+    def _preempt_last(self) -> Sequence:
+        sequence = self._queues.stop_last()
         self._free(sequence)
-        self._waiting.appendleft(sequence)
         self._preemption_count += 1
         return sequence
 
     def _free(self, sequence: Sequence) -> None:
         if self._drafter is not None:
             self._drafter.forget(sequence)
-        self.pool.release(sequence.held_blocks)
-        sequence.block_table = make_block_table()
-        sequence.first_block = 0
-        sequence.computed_count = 0
+        self._blocks.free(sequence)
 
-    def _admit(self, draft: PlanDraft) -> None:
-        """Starts waiting sequences in order of arrival, as long as there is budget and room for all their tokens."""
-        if not self._waiting or len(self._running) >= self._spec.max_running_count:
-            return
-        promised = sum(self._lacking(sequence) for sequence in self._running)
-        while self._waiting and len(self._running) < self._spec.max_running_count:
-            sequence = self._waiting[0]
-            cached = self._find_cached(sequence)
+    def _admit(self, draft: PlanDraft, bound: int) -> None:
+        """Starts waiting sequences that are more urgent than `bound`, in order, as long as there is budget and room for
+        all their tokens."""
+        queues = self._queues
+        draft.promised_count = None
+        while queues.waiting and queues.waiting[0].request.urgency < bound:
+            sequence = queues.waiting[0]
+            if not self._has_place(sequence, draft):
+                return
+            cached = self._blocks.find_cached(sequence)
             sequence.computed_count = len(cached) * self._spec.block_size
-            found = [block for block in cached if block != self.pool.no_block]
-            missing = self._need.most(sequence.context_count, sequence.computed_count) - len(found)
-            room = self.pool.free_count - self.pool.count_free(found) - promised
-            if self._running and missing + self._watermark > room:
-                sequence.computed_count = 0
+            shortage = self._blocks.shortage(sequence, cached, self._promised(draft)) if queues.running else 0
+            chunk = self._chunk(sequence, draft.budget_left) if shortage <= 0 else None
+            if chunk is not None:
+                self._start(chunk, cached, draft)
+                continue
+            sequence.computed_count = 0
+            if shortage <= 0 or not self._pause_for(sequence, shortage, draft):
                 return
-            chunk = self._chunk(sequence, draft.budget_left)
-            if chunk is None:
-                sequence.computed_count = 0
-                return
-            self._start(sequence, cached, found)
-            self._grow(sequence, chunk.end)
-            promised += self._lacking(sequence)
-            draft.add(chunk)
 
-    def _lacking(self, sequence: Sequence) -> int:
-        """Blocks that a running sequence's tokens will need besides those that it has."""
-        most = self._need.most(sequence.context_count, sequence.computed_count)
-        return max(0, most - sequence.held_count)
+    def _has_place(self, sequence: Sequence, draft: PlanDraft) -> bool:
+        """Whether one more may run, now or after a pause of another."""
+        if draft.preempted and sequence.request.urgency is not Urgency.REALTIME:
+            return False
+        return len(self._queues.running) < self._spec.max_running_count or self._pause_for(sequence, 0, draft)
 
-    def _find_cached(self, sequence: Sequence) -> list[int]:
-        """Cached blocks of the sequence's beginning, as far as what follows sees them. At least one token is left over:
-        its logits are needed."""
-        if not self.pool.prefix_cache or sequence.wants_prompt_logprobs:
-            return []
-        sequence.hash_blocks(sequence.context_count, self._spec.block_size)
-        hashes = sequence.block_hashes[: (sequence.context_count - 1) // self._spec.block_size]
-        if self._need.window is None:
-            return self.pool.find(hashes)
-        return self.pool.find_seen(hashes, lambda count: self._need.first_seen(count * self._spec.block_size))
+    def _promised(self, draft: PlanDraft) -> int:
+        """Blocks that all running sequences' tokens will need besides those that they have."""
+        if draft.promised_count is None:
+            draft.promised_count = sum(self._blocks.lacking(sequence) for sequence in self._queues.running)
+        return draft.promised_count
 
-    def _start(self, sequence: Sequence, cached: list[int], found: list[int]) -> None:
-        """`found` are the blocks at the end of `cached` that there really are."""
-        self._running.append(self._waiting.popleft())
-        self.pool.share(found)
-        sequence.block_table = make_block_table(cached)
-        sequence.first_block = len(cached) - len(found)
+    def _pause_for(self, sequence: Sequence, shortage: int, draft: PlanDraft) -> bool:
+        """Takes the youngest of the batch class out for a realtime sequence, unless all of them together would not
+        make up for the shortage of blocks."""
+        pausable = self._queues.pausable if sequence.request.urgency is Urgency.REALTIME else []
+        room = sum(paused.held_count + self._blocks.lacking(paused) for paused in pausable)
+        if not pausable or room < shortage:
+            return False
+        draft.preempt(self._preempt_last())
+        return True
+
+    def _start(self, chunk: Chunk, cached: list[int], draft: PlanDraft) -> None:
+        sequence = self._queues.start_first()
+        self._blocks.begin(sequence, cached)
+        self._blocks.grow(sequence, chunk.end)
+        draft.add(chunk)
+        if draft.promised_count is not None:
+            draft.promised_count += self._blocks.lacking(sequence)
         self._prefix_hit_token_count += sequence.computed_count
         if not sequence.admitted:
             sequence.admitted = True
@@ -330,9 +300,7 @@ class Batcher:
         token_ids = self._accept(chunk, sample)
         logprobs = sample.logprobs and sample.logprobs[: len(token_ids)]
         sequence.computed_count = chunk.end + len(token_ids[1:])
-        block_size = self._spec.block_size
-        if sequence.computed_count // block_size > chunk.start // block_size and self.pool.prefix_cache:
-            self._publish(sequence, chunk.start // block_size, sequence.computed_count // block_size)
+        self._blocks.publish(sequence, chunk.start)
         if sequence.finish_reason is not None:
             return self._end(sequence, token_ids, logprobs)
         if self._forgets:
@@ -365,28 +333,14 @@ class Batcher:
         self._output_token_count += len(accepted)
         return tuple(accepted)
 
-    def _publish(self, sequence: Sequence, first: int, end: int) -> None:
-        """Makes blocks findable that were completed. Only now: their content exists."""
-        sequence.hash_blocks(sequence.computed_count, self._spec.block_size)
-        for index in range(first, end):
-            self.pool.publish(sequence.block_table[index], sequence.block_hashes[index])
-
     def _forget_beginning(self, sequence: Sequence) -> None:
         """Frees what the next token does not depend on. Where the context is full, the sequence begins again with what
         it keeps of its text."""
         if sequence.must_evict:
             self._free(sequence)
             sequence.evict()
-        elif self._need.window is not None:
-            self._give_back(sequence)
-
-    def _give_back(self, sequence: Sequence) -> None:
-        """Frees the blocks that no layer will see again. They can be found until they are reused."""
-        first, end = sequence.first_block, self._need.first_seen(sequence.computed_count)
-        if end > first:
-            self.pool.release(sequence.block_table[first:end])
-            sequence.block_table[first:end] = make_block_table([self.pool.no_block]) * (end - first)
-            sequence.first_block = end
+        else:
+            self._blocks.free_unseen(sequence)
 
     def _end(
         self, sequence: Sequence, token_ids: tuple[int, ...] = (), logprobs: tuple[TokenLogprob, ...] = ()

@@ -25,7 +25,8 @@ from headrace.errors.tree import InvalidRequest
 
 
 class EncoderEngine:
-    """Computes inputs in the order in which they came, as many in a step as its token budget allows.
+    """Computes the most urgent inputs first, in the order in which they came, as many in a step as its token budget
+    allows.
 
     See the Protocol in `engine.py`. Nothing is kept between steps: there are no KV blocks. An input that is longer
     than the budget is computed alone. Sampling parameters mean nothing here and are not looked at.
@@ -111,6 +112,7 @@ class EncoderEngine:
             prompt_token_count=self._prompt_token_count,
             output_token_count=0,
             prefix_hit_token_count=0,
+            waiting_token_count=sum(len(request.prompt_token_ids) for request in self._requests.values()),
         )
 
     def drain_block_events(self) -> BlockEvents:
@@ -125,10 +127,10 @@ class EncoderEngine:
         del self._encoder
 
     def _take_batch(self) -> list[EngineRequest]:
-        """The oldest requests, within the token budget; at least one."""
+        """The most urgent requests, the oldest of them first, within the token budget; at least one."""
         batch: list[EngineRequest] = []
         budget = self._spec.max_step_token_count
-        for request in self._requests.values():
+        for request in sorted(self._requests.values(), key=lambda request: request.urgency):
             budget -= len(request.prompt_token_ids)
             if batch and (budget < 0 or len(batch) == self._spec.max_running_count):
                 break

@@ -10,6 +10,15 @@ MIN_TEMPERATURE = 1e-5
 """Below it, dividing logits could overflow, and only the most likely token is left anyway."""
 
 
+class Urgency(enum.IntEnum):
+    """The classes of requests, most urgent first."""
+
+    REALTIME = 0
+    INTERACTIVE = 1
+    DEFAULT = 2
+    BATCH = 3
+
+
 class FinishReason(enum.Enum):
     """Why a request ended."""
 
@@ -86,6 +95,13 @@ class EngineRequest:
     """Prefix-cache entries are shared only among requests with the same salt (one per tenant)."""
     adapter: str = ""
     """Name of the adapter to add to the model. Empty: the model as it is."""
+    urgency: Urgency = Urgency.DEFAULT
+    """The more urgent runs first. It changes when tokens come, never which."""
+
+    @property
+    def token_count(self) -> int:
+        """Tokens to be read before the next one is chosen."""
+        return len(self.prompt_token_ids) + len(self.output_token_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +157,10 @@ class EngineStats:
     """Tokens guessed since the start."""
     accepted_token_count: int = 0
     """Guesses that were right: divided by the above, the acceptance rate."""
+    waiting_token_count: int = 0
+    """Tokens that are still to be read before their requests decode."""
+    pausable_count: int = 0
+    """Running requests of the batch class."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.engine.block_hash import extend_hashes, root_hash
 from headrace.engine.eviction import SINK_COUNT, dropped_count
-from headrace.engine.request import Delta, EngineRequest, FinishReason, TokenLogprob
+from headrace.engine.request import Delta, EngineRequest, FinishReason, TokenLogprob, Urgency
 from headrace.engine.structured.token_matcher import TokenMatcher
 
 
@@ -22,7 +22,7 @@ class Sequence:
 
     request: EngineRequest
     arrival: int
-    """Position in the order of `add` calls. A lower one has the higher priority."""
+    """Position in the order of arrival."""
     seed: int
     """The request's seed, or a fresh one."""
     stop_token_ids: frozenset[int]
@@ -76,6 +76,11 @@ class Sequence:
         self.dropped_count = self._due_drop_count
         if sampling.prompt_logprob_count is not None and not self.dropped_count:
             self.prompt_logprobs = [None]
+
+    @property
+    def order(self) -> tuple[Urgency, int]:
+        """The lowest runs first."""
+        return self.request.urgency, self.arrival
 
     @property
     def token_count(self) -> int:

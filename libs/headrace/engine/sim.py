@@ -2,6 +2,7 @@
 
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
@@ -44,8 +45,16 @@ class SimConfig:
 class SimEngine:
     """Plays a model. Each token is a function of the prompt and its position alone."""
 
-    def __init__(self, config: SimConfig) -> None:
+    def __init__(
+        self,
+        config: SimConfig,
+        clock: Callable[[], float] = time.monotonic,
+        wait_until: "Callable[[float], None] | None" = None,
+    ) -> None:
+        """Keeps time by `clock`, in seconds, and passes it by `wait_until`, which sleeps unless given."""
         self._config = config
+        self._clock = clock
+        self._wait_until = wait_until or _sleep_until
         self._spec = EngineSpec(
             architecture="sim",
             vocab_size=config.vocab_size,
@@ -79,10 +88,10 @@ class SimEngine:
         return self._batcher.has_work()
 
     def step(self) -> list[Delta]:
-        started = time.monotonic()
+        started = self._clock()
         plan = self._batcher.plan()
         samples = {chunk: self._sample(chunk) for chunk in plan.chunks}
-        _sleep_until(started + self._seconds(plan))
+        self._wait_until(started + self._seconds(plan))
         return self._batcher.record(plan, samples)
 
     def stats(self) -> EngineStats:

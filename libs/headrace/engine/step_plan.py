@@ -86,6 +86,8 @@ class PlanDraft:
     """Tokens that still fit the step."""
     chunks: dict[Sequence, Chunk] = field(default_factory=dict)
     preempted: set[Sequence] = field(default_factory=set)
+    promised_count: int | None = None
+    """Blocks that running sequences will need besides those that they have. None: to be counted."""
 
     def add(self, chunk: Chunk) -> None:
         self.chunks[chunk.sequence] = chunk
@@ -100,6 +102,7 @@ class PlanDraft:
     def preempt(self, sequence: Sequence) -> None:
         """Takes a sequence out, whether it was already planned or not."""
         self.preempted.add(sequence)
+        self.promised_count = None
         if chunk := self.chunks.pop(sequence, None):
             self.budget_left += chunk.token_count
 

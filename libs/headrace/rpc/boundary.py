@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from headrace.errors import HeadraceError, InternalError
+from headrace.errors import HeadraceError, InternalError, Unavailable
 from headrace.errors.status import DETAILS_KEY, from_rpc_error, to_status
 from headrace.telemetry.call_metadata import incoming_metadata
 
@@ -27,6 +27,12 @@ def translated(stage: str) -> Iterator[None]:
         failure = from_rpc_error(error)
         failure.stage = failure.stage or stage
         raise failure from None
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        # Nobody cancelled the caller: the channel was closed under the call, which gRPC tells in the same way.
+        raise Unavailable("the connection was closed", stage=stage) from None
 
 
 async def _abort(context: grpc.aio.ServicerContext[Any, Any], method: str, error: Exception) -> None:

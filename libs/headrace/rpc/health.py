@@ -12,3 +12,13 @@ async def is_serving(channel: grpc.aio.Channel, timeout: float) -> bool:
     except grpc.aio.AioRpcError:
         return False
     return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+async def answers(channel: grpc.aio.Channel, timeout: float) -> bool:
+    """Whether the server says anything within `timeout` seconds, be it that it does not serve."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    try:
+        await stub.Check(health_pb2.HealthCheckRequest(), timeout=timeout)
+    except grpc.aio.AioRpcError as error:
+        return error.code() not in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
+    return True

@@ -26,15 +26,21 @@ class Server:
         exposed = [*service_names, "grpc.health.v1.Health", reflection.SERVICE_NAME]
         reflection.enable_server_reflection(exposed, self._server)
 
-    async def start(self, address: str) -> str:
-        """Listens and returns the address with its real port. Raises AddressInUse."""
+    async def start(self, address: str, further_address: str = "") -> str:
+        """Listens, on another address too if there is one, and returns the first with its real port. Raises
+        AddressInUse."""
         await self.set_serving(False)
-        try:
-            port = self._server.add_insecure_port(address)
-        except RuntimeError:
-            raise AddressInUse(f"cannot listen on {address}: the address is in use or not allowed") from None
+        port = self._listen(address)
+        if further_address:
+            self._listen(further_address)
         await self._server.start()
         return f"{address.rpartition(':')[0]}:{port}"
+
+    def _listen(self, address: str) -> int:
+        try:
+            return self._server.add_insecure_port(address)
+        except RuntimeError:
+            raise AddressInUse(f"cannot listen on {address}: the address is in use or not allowed") from None
 
     async def set_serving(self, serving: bool) -> None:
         status = HealthCheckResponse.SERVING if serving else HealthCheckResponse.NOT_SERVING

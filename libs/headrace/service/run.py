@@ -22,6 +22,7 @@ from typing import TypeVar
 import uvloop
 from prometheus_client import start_http_server
 
+from headrace import failpoints
 from headrace.config import load
 from headrace.errors import HeadraceError, TaskDied, Unavailable
 from headrace.rpc.channel import open_channel
@@ -56,6 +57,7 @@ def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
     try:
         settings = load(schema, kind, sys.argv[1:], os.environ)
         configure_logging(settings.service_id, settings.log_level)
+        failpoints.arm(settings.failpoints and settings.failpoints / settings.service_id)
         uvloop.run(_live(settings, open_app))
     except TaskDied as error:
         sys.stderr.write(f"headrace {kind}: {error.message}\n")
@@ -117,11 +119,11 @@ def _spare_collections() -> None:
 async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[str]:
     """Serves a built service for as long as the context is open; yields its advertised address."""
     server = Server(service.bind, service.service_names)
-    address = await server.start(settings.listen_address)
+    address = await server.start(settings.listen_address, settings.probe_address)
     advertised = settings.advertise_address or address
     service.on_listening(advertised)
     await server.set_serving(True)
-    await _call_self(address)
+    await _call_self(settings.probe_address or address)
     registration = ServiceRegistered(
         service_id=settings.service_id,
         kind=service.kind,

@@ -1,5 +1,7 @@
 """The settings that every process has."""
 
+from pathlib import Path
+
 from pydantic import Field
 
 from headrace.config import Settings
@@ -12,6 +14,8 @@ class ServiceSettings(Settings):
     """Unique name of this process, in logs, traces, the registry and on the bus."""
     listen_address: str = "127.0.0.1:0"
     """Address to serve gRPC on. Port 0 picks a free one."""
+    probe_address: str = ""
+    """Another address to serve gRPC on, of this process alone, where several share the first one. Empty serves none."""
     advertise_address: str = ""
     """Address at which others reach it. Empty means the one it listens on."""
     nats_url: str = "nats://127.0.0.1:4222"
@@ -22,5 +26,7 @@ class ServiceSettings(Settings):
     """OTLP gRPC endpoint for traces, such as 127.0.0.1:4317. Empty records none."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port for this process's own Prometheus metrics. 0 serves none."""
+    failpoints: Path | None = None
+    """For tests only: a folder in which `<service_id>/<point>` switches a failpoint of the code on."""
     drain_seconds: float = Field(default=6.0, gt=0)
     """Time that running work is given to end after a stop signal."""

@@ -18,6 +18,10 @@ class PlatformOptions:
     """0 picks a free one."""
     replicas: int = 1
     """Workers per model."""
+    gateways: int = 1
+    """Gateways. They share both ports."""
+    schedulers: int = 1
+    tokenizers: int = 1
     nats_url: str = ""
     """A running NATS. Empty starts one."""
     config_file: Path | None = None
@@ -32,6 +36,9 @@ class PlatformOptions:
     otlp_endpoint: str = ""
     start_seconds: float = 120.0
     """Time that everything together is given to get ready."""
+
+    frozen_seconds: float = 2.0
+    """A process that was ready is killed and started again when it does not answer and does nothing for so long."""
 
     @property
     def thread_count(self) -> int:

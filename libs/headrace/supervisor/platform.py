@@ -14,7 +14,8 @@ import httpx2
 from headrace.errors import ConfigError, Unavailable
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
-from headrace.rpc.health import is_serving
+from headrace.rpc.health import answers, is_serving
+from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
 from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import PortReservation
@@ -22,6 +23,8 @@ from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedP
 from headrace.supervisor.state import StateFolder
 
 PROBE_TIMEOUT = 1.0
+ANSWERS_OF_SEVERAL = 8
+"""Answers in a row for each further gateway, after which probably all have answered."""
 GATEWAY_STOP_SECONDS = 6.0
 
 
@@ -29,7 +32,7 @@ class Platform:
     """Starts everything, keeps it running, stops it.
 
     Start: NATS first, because its port is picked then; all others at once, because each waits for what it needs.
-    Stop: the gateway first, so that running requests end; then those it called; NATS last.
+    Stop: the gateways first, so that running requests end; then those it called; NATS last.
     """
 
     def __init__(
@@ -45,7 +48,11 @@ class Platform:
         self._ports: dict[str, PortReservation] = {}
         self._reserve("http", options.http_port)
         self._reserve("grpc", options.grpc_port)
-        for name in ("tokenizer", "scheduler", "cache", *(name for name, _ in self._workers())):
+        self._gateways = _names("gateway", options.gateways)
+        self._tokenizers = _names("tokenizer", options.tokenizers)
+        self._schedulers = _names("scheduler", options.schedulers)
+        workers = [name for name, _ in self._workers()]
+        for name in (*self._gateways, *self._tokenizers, *self._schedulers, "cache", *workers):
             self._reserve(name, 0)
 
     @property
@@ -92,12 +99,9 @@ class Platform:
 
     async def stop(self) -> None:
         """Stops what was started, in order. Nothing is left of it."""
-        gateway, nats = self._processes.get("gateway"), self._processes.get("nats")
-        if gateway is not None:
-            await gateway.stop()
-        await asyncio.gather(*(process.stop() for process in self.processes if process not in (gateway, nats)))
-        if nats is not None:
-            await nats.stop()
+        others = self._processes.keys() - {*self._gateways, "nats"}
+        for names in (self._gateways, others, ["nats"]):
+            await asyncio.gather(*(self._processes[name].stop() for name in names if name in self._processes))
         if self._nats is not None:
             self._nats.close()
         for channel in self._channels:
@@ -111,16 +115,24 @@ class Platform:
             process.kill()
 
     async def _wait_until_answering(self, deadline: Deadline) -> None:
-        """Every service is up; now the gateway has to have met them."""
-        async with httpx2.AsyncClient() as client:
-            while True:
-                with contextlib.suppress(httpx2.HTTPError):
-                    response = await client.get(f"{self.http_url}/ready", timeout=PROBE_TIMEOUT)
-                    if response.status_code == httpx2.codes.OK:
-                        return
-                if deadline.expired:
-                    raise Unavailable(f"the gateway is not ready in time; its log: {self._state.log_path('gateway')}")
-                await asyncio.sleep(PROBE_INTERVAL)
+        """Every service is up; now the gateways have to have met them. Which one answers is chance: several times."""
+        answer_count = 0
+        while answer_count < 1 + ANSWERS_OF_SEVERAL * (len(self._gateways) - 1):
+            if await self._is_answering():
+                answer_count += 1
+                continue
+            if deadline.expired:
+                raise Unavailable(f"the gateway is not ready in time; its log: {self._state.log_path('gateway')}")
+            answer_count = 0
+            await asyncio.sleep(PROBE_INTERVAL)
+
+    async def _is_answering(self) -> bool:
+        """Whether a gateway, on a new connection, says that it can answer requests."""
+        with contextlib.suppress(httpx2.HTTPError):
+            async with httpx2.AsyncClient() as client:
+                response = await client.get(f"{self.http_url}/ready", timeout=PROBE_TIMEOUT)
+                return response.status_code == httpx2.codes.OK
+        return False
 
     def _reserve(self, name: str, port: int) -> None:
         try:
@@ -151,15 +163,20 @@ class Platform:
             command=nats.command(-1 if nats.port is None else nats.port),
             log_path=self._fresh_log("nats"),
             is_ready=lambda: asyncio.ensure_future(nats.is_ready()),
+            answers=nats.is_ready,
             address=lambda: nats.url.removeprefix("nats://"),
+            patience=AnswerPatience(self._options.frozen_seconds),
         )
 
     def _service_specs(self) -> list[ProcessSpec]:
         address = {name: reservation.address for name, reservation in self._ports.items()}
         models = ",".join(f"{model.name}={model.folder}" for model in self._options.models)
         specs = [
-            self._service("tokenizer", "tokenizer", address["tokenizer"], ["--models", models]),
-            self._service("scheduler", "scheduler", address["scheduler"], ["--cache-address", address["cache"]]),
+            *(self._service("tokenizer", name, address[name], ["--models", models]) for name in self._tokenizers),
+            *(
+                self._service("scheduler", name, address[name], ["--cache-address", address["cache"]])
+                for name in self._schedulers
+            ),
             self._service("cache", "cache", address["cache"], ["--folder", str(self._state.path / "cache")]),
         ]
         specs += [
@@ -167,9 +184,12 @@ class Platform:
             for name, model in self._workers()
         ]
         gateway = ["--http-address", address["http"], "--strict" if self._options.strict else "--no-strict"]
-        for name in ("tokenizer", "scheduler", "cache"):
-            gateway += [f"--{name}-address", address[name]]
-        specs.append(self._service("gateway", "gateway", address["grpc"], gateway))
+        gateway += ["--tokenizer-addresses", ",".join(address[name] for name in self._tokenizers)]
+        gateway += ["--scheduler-addresses", ",".join(address[name] for name in self._schedulers)]
+        gateway += ["--cache-address", address["cache"]]
+        for name in self._gateways:
+            arguments = [*gateway, "--probe-address", address[name]]
+            specs.append(self._service("gateway", name, address["grpc"], arguments, probe_address=address[name]))
         return specs
 
     def _worker_arguments(self, model: Any) -> Sequence[str]:
@@ -189,24 +209,28 @@ class Platform:
         threads = self._options.thread_count
         return {"OMP_NUM_THREADS": str(threads)} if kind == "worker" and threads else {}
 
-    def _service(self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "") -> ProcessSpec:
+    def _service(
+        self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "", probe_address: str = ""
+    ) -> ProcessSpec:
         common = ["--service-id", name, "--listen-address", address, "--nats-url", self.nats_url]
         common += ["--log-level", self._options.log_level]
         if self._options.otlp_endpoint:
             common += ["--otlp-endpoint", self._options.otlp_endpoint]
         if self._options.config_file is not None:
             common += ["--config", str(self._options.config_file)]
-        channel = open_channel(address)
+        channel = open_channel(probe_address or address)
         self._channels.append(channel)
         return ProcessSpec(
             name=name,
             command=[sys.executable, "-m", f"headrace.{kind}", *common, *arguments],
             log_path=self._fresh_log(name),
             is_ready=lambda: asyncio.ensure_future(is_serving(channel, PROBE_TIMEOUT)),
+            answers=lambda: answers(channel, QUESTION_SECONDS),
             address=lambda: address,
             environment=self._environment(kind),
             model=model,
             stop_seconds=GATEWAY_STOP_SECONDS if kind == "gateway" else 2.0,
+            patience=AnswerPatience(self._options.frozen_seconds),
         )
 
     def _fresh_log(self, name: str) -> Any:
@@ -214,6 +238,11 @@ class Platform:
         if name not in self._processes:
             path.write_bytes(b"")
         return path
+
+
+def _names(kind: str, count: int) -> list[str]:
+    """The first one is called as its kind, as where there is only one."""
+    return [kind, *(f"{kind}-{index}" for index in range(1, count))]
 
 
 def _describe(process: SupervisedProcess) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -15,6 +15,7 @@ from typing import Literal
 from headrace.errors import ConfigError, Unavailable
 from headrace.rpc.deadline import Deadline
 from headrace.service.run import EXIT_BAD_START
+from headrace.supervisor.freeze import AnswerPatience, until_frozen
 
 State = Literal["starting", "ready", "restarting", "stopped"]
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -35,10 +36,13 @@ class ProcessSpec:
     log_path: Path
     is_ready: Callable[[], "asyncio.Future[bool] | asyncio.Task[bool]"]
     """Asks once whether it is ready."""
+    answers: Callable[[], Awaitable[bool]]
+    """Asks once whether it is alive, for QUESTION_SECONDS at most."""
     address: Callable[[], str]
     environment: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
     stop_seconds: float = 2.0
+    patience: AnswerPatience = field(default_factory=AnswerPatience)
 
 
 class SupervisedProcess:
@@ -54,6 +58,7 @@ class SupervisedProcess:
         self._stopping = False
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
 
     def start(self) -> "asyncio.Task[None]":
         self._task = asyncio.create_task(self._keep_running(), name=f"supervise-{self.spec.name}")
@@ -75,6 +80,9 @@ class SupervisedProcess:
     async def stop(self) -> None:
         """SIGTERM, then SIGKILL when it takes too long."""
         self._stopping = True
+        if self._probing is not None:
+            # Whoever is told to end may be silent over it.
+            self._probing.cancel()
         process = self._process
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -99,9 +107,9 @@ class SupervisedProcess:
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             started = time.monotonic()
             process = await self._spawn()
-            probing = asyncio.create_task(self._probe())
+            self._probing = asyncio.create_task(self._probe(process.pid), name=f"probe-{self.spec.name}")
             code = await process.wait()
-            probing.cancel()
+            self._probing.cancel()
             self.ready.clear()
             if self._is_stopping():
                 return
@@ -127,11 +135,20 @@ class SupervisedProcess:
         self._on_change()
         return self._process
 
-    async def _probe(self) -> None:
+    async def _probe(self, pid: int) -> None:
+        """Waits until it is ready, then until it is frozen, which ends it: it is started again."""
         while not await self.spec.is_ready():  # noqa: ASYNC110 - it is another process's event
             await asyncio.sleep(PROBE_INTERVAL)
         self.ready.set()
         self._set_state("ready")
+        seconds = await until_frozen(self.spec.answers, pid, self.spec.patience)
+        self._note(f"headrace: {self.spec.name} (pid {pid}) did not answer for {seconds:.1f} s: killed, to start again")
+        self.kill()
+
+    def _note(self, line: str) -> None:
+        """Writes a line to the log of the process. A full disk does not keep it from being restarted."""
+        with contextlib.suppress(OSError), self.spec.log_path.open("a") as log:
+            log.write(f"{line}\n")
 
     def _is_stopping(self) -> bool:
         return self._stopping

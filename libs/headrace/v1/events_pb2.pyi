@@ -113,6 +113,36 @@ class WorkerHeartbeatSent(_message.Message):
 Global___WorkerHeartbeatSent: _TypeAlias = WorkerHeartbeatSent  # noqa: Y015
 
 @_typing.final
+class LeaseHeld(_message.Message):
+    """A scheduler leads a model. The value in the bucket of leases; renewed by being written again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULER_ID_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    scheduler_id: _builtins.str
+    """The scheduler."""
+    model: _builtins.str
+    """The model."""
+    fence: _builtins.int
+    """Grows with every scheduler that begins to lead the model."""
+    def __init__(
+        self,
+        *,
+        scheduler_id: _builtins.str = ...,
+        model: _builtins.str = ...,
+        fence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "model", b"model", "scheduler_id", b"scheduler_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaseHeld: _TypeAlias = LeaseHeld  # noqa: Y015
+
+@_typing.final
 class BlocksChanged(_message.Message):
     """KV blocks entered or left a worker. Subject `headrace.v1.worker.<id>.blocks_changed`."""
 

@@ -91,7 +91,7 @@ class _PriorityClass:
 class _PriorityClassEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PriorityClass.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     PRIORITY_CLASS_UNSPECIFIED: _PriorityClass.ValueType  # 0
-    """The default class."""
+    """The default class: nothing is promised but the deadline."""
     PRIORITY_CLASS_REALTIME: _PriorityClass.ValueType  # 1
     """Someone is waiting in real time, such as a voice agent."""
     PRIORITY_CLASS_INTERACTIVE: _PriorityClass.ValueType  # 2
@@ -100,10 +100,10 @@ class _PriorityClassEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Priorit
     """Nobody is waiting."""
 
 class PriorityClass(_PriorityClass, metaclass=_PriorityClassEnumTypeWrapper):
-    """How urgent a request is."""
+    """How urgent a request is. Realtime goes first, then interactive, the default class, and batch."""
 
 PRIORITY_CLASS_UNSPECIFIED: PriorityClass.ValueType  # 0
-"""The default class."""
+"""The default class: nothing is promised but the deadline."""
 PRIORITY_CLASS_REALTIME: PriorityClass.ValueType  # 1
 """Someone is waiting in real time, such as a voice agent."""
 PRIORITY_CLASS_INTERACTIVE: PriorityClass.ValueType  # 2

@@ -5,8 +5,10 @@ Decides which worker runs a request, and when."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.rpc import status_pb2 as _status_pb2
 from headrace.v1 import generation_pb2 as _generation_pb2
 import builtins as _builtins
 import sys
@@ -20,7 +22,7 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class SubmitRequest(_message.Message):
+class Submission(_message.Message):
     """A request to be placed."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -29,6 +31,8 @@ class SubmitRequest(_message.Message):
     PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
     TENANT_FIELD_NUMBER: _builtins.int
     EXCLUDED_WORKER_IDS_FIELD_NUMBER: _builtins.int
+    REMAINING_DURATION_FIELD_NUMBER: _builtins.int
+    FIRST_TOKEN_DURATION_FIELD_NUMBER: _builtins.int
     priority_class: _generation_pb2.PriorityClass.ValueType
     """How urgent it is."""
     tenant: _builtins.str
@@ -41,6 +45,14 @@ class SubmitRequest(_message.Message):
     def excluded_worker_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Workers not to choose, because they failed this request before."""
 
+    @_builtins.property
+    def remaining_duration(self) -> _duration_pb2.Duration:
+        """What is left of the time that the request was given."""
+
+    @_builtins.property
+    def first_token_duration(self) -> _duration_pb2.Duration:
+        """Time from now in which the first token is wanted. Unset takes what the class promises."""
+
     def __init__(
         self,
         *,
@@ -48,18 +60,20 @@ class SubmitRequest(_message.Message):
         priority_class: _generation_pb2.PriorityClass.ValueType = ...,
         tenant: _builtins.str = ...,
         excluded_worker_ids: _abc.Iterable[_builtins.str] | None = ...,
+        remaining_duration: _duration_pb2.Duration | None = ...,
+        first_token_duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["first_token_duration", b"first_token_duration", "generation", b"generation", "remaining_duration", b"remaining_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["excluded_worker_ids", b"excluded_worker_ids", "generation", b"generation", "priority_class", b"priority_class", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["excluded_worker_ids", b"excluded_worker_ids", "first_token_duration", b"first_token_duration", "generation", b"generation", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SubmitRequest: _TypeAlias = SubmitRequest  # noqa: Y015
+Global___Submission: _TypeAlias = Submission  # noqa: Y015
 
 @_typing.final
-class SubmitResponse(_message.Message):
-    """Where a request was placed."""
+class Place(_message.Message):
+    """A worker that runs a request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -85,7 +99,235 @@ class SubmitResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SubmitResponse: _TypeAlias = SubmitResponse  # noqa: Y015
+Global___Place: _TypeAlias = Place  # noqa: Y015
+
+@_typing.final
+class ScheduleRequest(_message.Message):
+    """What a gateway says on its stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBMISSION_FIELD_NUMBER: _builtins.int
+    WITHDRAWAL_FIELD_NUMBER: _builtins.int
+    SETTLEMENT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def submission(self) -> Global___Submission:
+        """Asks for a place."""
+
+    @_builtins.property
+    def withdrawal(self) -> Global___Withdrawal:
+        """Asks for it no longer."""
+
+    @_builtins.property
+    def settlement(self) -> Global___Settlement:
+        """Says what a placed request has used."""
+
+    def __init__(
+        self,
+        *,
+        submission: Global___Submission | None = ...,
+        withdrawal: Global___Withdrawal | None = ...,
+        settlement: Global___Settlement | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "settlement", b"settlement", "submission", b"submission", "withdrawal", b"withdrawal"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "settlement", b"settlement", "submission", b"submission", "withdrawal", b"withdrawal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["submission", "withdrawal", "settlement"]  # noqa: Y015
+    _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
+
+Global___ScheduleRequest: _TypeAlias = ScheduleRequest  # noqa: Y015
+
+@_typing.final
+class ScheduleResponse(_message.Message):
+    """What the scheduler says on the stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACEMENT_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    SIGN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def placement(self) -> Global___Placement:
+        """A request has a place."""
+
+    @_builtins.property
+    def refusal(self) -> Global___Refusal:
+        """A request gets none."""
+
+    @_builtins.property
+    def sign(self) -> Global___SchedulerSign:
+        """The scheduler is alive. Sent four times a second."""
+
+    def __init__(
+        self,
+        *,
+        placement: Global___Placement | None = ...,
+        refusal: Global___Refusal | None = ...,
+        sign: Global___SchedulerSign | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "placement", b"placement", "refusal", b"refusal", "sign", b"sign"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "placement", b"placement", "refusal", b"refusal", "sign", b"sign"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["placement", "refusal", "sign"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___ScheduleResponse: _TypeAlias = ScheduleResponse  # noqa: Y015
+
+@_typing.final
+class Withdrawal(_message.Message):
+    """Takes a request out of the queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request."""
+    attempt: _builtins.int
+    """The attempt."""
+    model: _builtins.str
+    """The model."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        model: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "model", b"model", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Withdrawal: _TypeAlias = Withdrawal  # noqa: Y015
+
+@_typing.final
+class Settlement(_message.Message):
+    """What a request used, after it ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    OUTPUT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request."""
+    model: _builtins.str
+    """The model."""
+    output_token_count: _builtins.int
+    """Tokens that it generated, in all attempts together."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        model: _builtins.str = ...,
+        output_token_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "output_token_count", b"output_token_count", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Settlement: _TypeAlias = Settlement  # noqa: Y015
+
+@_typing.final
+class Placement(_message.Message):
+    """Where one attempt of a request was placed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request."""
+    attempt: _builtins.int
+    """The attempt."""
+    @_builtins.property
+    def place(self) -> Global___Place:
+        """The place."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        place: Global___Place | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "place", b"place", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Placement: _TypeAlias = Placement  # noqa: Y015
+
+@_typing.final
+class Refusal(_message.Message):
+    """Why one attempt of a request gets no place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request."""
+    attempt: _builtins.int
+    """The attempt."""
+    @_builtins.property
+    def error(self) -> _status_pb2.Status:
+        """The reason."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        error: _status_pb2.Status | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "error", b"error", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
+
+@_typing.final
+class SchedulerSign(_message.Message):
+    """A sign of life."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULER_ID_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    scheduler_id: _builtins.str
+    """The scheduler."""
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelQueue]:
+        """The queues of the models that it leads."""
+
+    def __init__(
+        self,
+        *,
+        scheduler_id: _builtins.str = ...,
+        queues: _abc.Iterable[Global___ModelQueue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queues", b"queues", "scheduler_id", b"scheduler_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SchedulerSign: _TypeAlias = SchedulerSign  # noqa: Y015
 
 @_typing.final
 class GetScheduleRequest(_message.Message):
@@ -133,6 +375,126 @@ class GetScheduleResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetScheduleResponse: _TypeAlias = GetScheduleResponse  # noqa: Y015
+
+@_typing.final
+class ExplainRequest(_message.Message):
+    """Asks about a request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request, as the answer to its client names it."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
+
+@_typing.final
+class ExplainResponse(_message.Message):
+    """What is known of it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___JournalEntry]:
+        """Oldest first. Empty: the request is not known, or not any more."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[Global___JournalEntry] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class JournalEntry(_message.Message):
+    """Something that happened."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGE_SECONDS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    age_seconds: _builtins.float
+    """Seconds since then."""
+    text: _builtins.str
+    """What it was."""
+    @_builtins.property
+    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___CandidateView]:
+        """Where a worker was chosen, the workers that were looked at; the chosen one first."""
+
+    def __init__(
+        self,
+        *,
+        age_seconds: _builtins.float = ...,
+        text: _builtins.str = ...,
+        candidates: _abc.Iterable[Global___CandidateView] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_seconds", b"age_seconds", "candidates", b"candidates", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JournalEntry: _TypeAlias = JournalEntry  # noqa: Y015
+
+@_typing.final
+class CandidateView(_message.Message):
+    """A worker that was looked at for a request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    LOAD_FIELD_NUMBER: _builtins.int
+    HELD_BLOCK_COUNT_FIELD_NUMBER: _builtins.int
+    FIRST_TOKEN_SECONDS_FIELD_NUMBER: _builtins.int
+    PRICE_FIELD_NUMBER: _builtins.int
+    REMARK_FIELD_NUMBER: _builtins.int
+    worker_id: _builtins.str
+    """The worker."""
+    load: _builtins.int
+    """Requests that it held or that were on their way to it."""
+    held_block_count: _builtins.int
+    """Leading KV blocks of the prompt that it held."""
+    first_token_seconds: _builtins.float
+    """Predicted time until the first token there, in seconds."""
+    price: _builtins.float
+    """Predicted price of the request there."""
+    remark: _builtins.str
+    """Why it was not to be chosen. Empty: it could have been."""
+    def __init__(
+        self,
+        *,
+        worker_id: _builtins.str = ...,
+        load: _builtins.int = ...,
+        held_block_count: _builtins.int = ...,
+        first_token_seconds: _builtins.float = ...,
+        price: _builtins.float = ...,
+        remark: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_token_seconds", b"first_token_seconds", "held_block_count", b"held_block_count", "load", b"load", "price", b"price", "remark", b"remark", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CandidateView: _TypeAlias = CandidateView  # noqa: Y015
 
 @_typing.final
 class Generation(_message.Message):
@@ -211,22 +573,30 @@ class ModelQueue(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     WAITING_COUNT_FIELD_NUMBER: _builtins.int
     WINDOW_SECONDS_FIELD_NUMBER: _builtins.int
+    EXPECTED_WAIT_SECONDS_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model."""
     waiting_count: _builtins.int
     """Requests waiting."""
     window_seconds: _builtins.float
     """Batching window in force, in seconds."""
+    expected_wait_seconds: _builtins.float
+    """How long a request that comes now is expected to wait for a place, in seconds."""
+    fence: _builtins.int
+    """Number of the lease under which the scheduler leads this model; a later lease has a larger one. Zero: it has none."""
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         waiting_count: _builtins.int = ...,
         window_seconds: _builtins.float = ...,
+        expected_wait_seconds: _builtins.float = ...,
+        fence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "waiting_count", b"waiting_count", "window_seconds", b"window_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_wait_seconds", b"expected_wait_seconds", "fence", b"fence", "model", b"model", "waiting_count", b"waiting_count", "window_seconds", b"window_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -35,15 +35,20 @@ class SchedulerServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Submit = channel.unary_unary(
-                '/headrace.v1.SchedulerService/Submit',
-                request_serializer=headrace_dot_v1_dot_scheduler__pb2.SubmitRequest.SerializeToString,
-                response_deserializer=headrace_dot_v1_dot_scheduler__pb2.SubmitResponse.FromString,
+        self.Schedule = channel.stream_stream(
+                '/headrace.v1.SchedulerService/Schedule',
+                request_serializer=headrace_dot_v1_dot_scheduler__pb2.ScheduleRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_scheduler__pb2.ScheduleResponse.FromString,
                 _registered_method=True)
         self.GetSchedule = channel.unary_unary(
                 '/headrace.v1.SchedulerService/GetSchedule',
                 request_serializer=headrace_dot_v1_dot_scheduler__pb2.GetScheduleRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_scheduler__pb2.GetScheduleResponse.FromString,
+                _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/headrace.v1.SchedulerService/Explain',
+                request_serializer=headrace_dot_v1_dot_scheduler__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_scheduler__pb2.ExplainResponse.FromString,
                 _registered_method=True)
 
 
@@ -51,10 +56,11 @@ class SchedulerServiceServicer:
     """Queues requests per model, forms dynamic batches and hands them to workers. Never sees text, never relays tokens.
     """
 
-    def Submit(self, request, context):
-        """Waits in the queue of the model until a worker has accepted the request, then says which.
-        The tokens come from that worker. Cancelling the call takes the request out of the queue.
-        The deadline of the call is the deadline of the request.
+    def Schedule(self, request_iterator, context):
+        """Places the requests of a gateway, for as long as both live. A submission waits in the queue of its model until a
+        worker has accepted it, and is answered by exactly one placement or refusal, unless it is withdrawn. The tokens come
+        from that worker. The scheduler sends a sign of life four times a second. When the stream ends, what still waits is
+        withdrawn.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -67,18 +73,30 @@ class SchedulerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """Tells what happened to a request lately, and why it went where it went.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchedulerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Submit': grpc.unary_unary_rpc_method_handler(
-                    servicer.Submit,
-                    request_deserializer=headrace_dot_v1_dot_scheduler__pb2.SubmitRequest.FromString,
-                    response_serializer=headrace_dot_v1_dot_scheduler__pb2.SubmitResponse.SerializeToString,
+            'Schedule': grpc.stream_stream_rpc_method_handler(
+                    servicer.Schedule,
+                    request_deserializer=headrace_dot_v1_dot_scheduler__pb2.ScheduleRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_scheduler__pb2.ScheduleResponse.SerializeToString,
             ),
             'GetSchedule': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSchedule,
                     request_deserializer=headrace_dot_v1_dot_scheduler__pb2.GetScheduleRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_scheduler__pb2.GetScheduleResponse.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=headrace_dot_v1_dot_scheduler__pb2.ExplainRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_scheduler__pb2.ExplainResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -93,7 +111,7 @@ class SchedulerService:
     """
 
     @staticmethod
-    def Submit(request,
+    def Schedule(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -103,12 +121,12 @@ class SchedulerService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
+        return grpc.experimental.stream_stream(
+            request_iterator,
             target,
-            '/headrace.v1.SchedulerService/Submit',
-            headrace_dot_v1_dot_scheduler__pb2.SubmitRequest.SerializeToString,
-            headrace_dot_v1_dot_scheduler__pb2.SubmitResponse.FromString,
+            '/headrace.v1.SchedulerService/Schedule',
+            headrace_dot_v1_dot_scheduler__pb2.ScheduleRequest.SerializeToString,
+            headrace_dot_v1_dot_scheduler__pb2.ScheduleResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -136,6 +154,33 @@ class SchedulerService:
             '/headrace.v1.SchedulerService/GetSchedule',
             headrace_dot_v1_dot_scheduler__pb2.GetScheduleRequest.SerializeToString,
             headrace_dot_v1_dot_scheduler__pb2.GetScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/headrace.v1.SchedulerService/Explain',
+            headrace_dot_v1_dot_scheduler__pb2.ExplainRequest.SerializeToString,
+            headrace_dot_v1_dot_scheduler__pb2.ExplainResponse.FromString,
             options,
             channel_credentials,
             insecure,

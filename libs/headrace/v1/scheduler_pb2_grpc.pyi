@@ -33,39 +33,46 @@ class SchedulerServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SchedulerServiceAsyncStub: ...
-    Submit: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.SubmitRequest, _scheduler_pb2.SubmitResponse]
-    """Waits in the queue of the model until a worker has accepted the request, then says which.
-    The tokens come from that worker. Cancelling the call takes the request out of the queue.
-    The deadline of the call is the deadline of the request.
+    Schedule: _grpc.StreamStreamMultiCallable[_scheduler_pb2.ScheduleRequest, _scheduler_pb2.ScheduleResponse]
+    """Places the requests of a gateway, for as long as both live. A submission waits in the queue of its model until a
+    worker has accepted it, and is answered by exactly one placement or refusal, unless it is withdrawn. The tokens come
+    from that worker. The scheduler sends a sign of life four times a second. When the stream ends, what still waits is
+    withdrawn.
     """
     GetSchedule: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.GetScheduleRequest, _scheduler_pb2.GetScheduleResponse]
     """Returns the state of all queues and workers as the scheduler sees them."""
+    Explain: _grpc.UnaryUnaryMultiCallable[_scheduler_pb2.ExplainRequest, _scheduler_pb2.ExplainResponse]
+    """Tells what happened to a request lately, and why it went where it went."""
 
 @_typing.type_check_only
 class SchedulerServiceAsyncStub(SchedulerServiceStub):
     """Queues requests per model, forms dynamic batches and hands them to workers. Never sees text, never relays tokens."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    Submit: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.SubmitRequest, _scheduler_pb2.SubmitResponse]  # type: ignore[assignment]
-    """Waits in the queue of the model until a worker has accepted the request, then says which.
-    The tokens come from that worker. Cancelling the call takes the request out of the queue.
-    The deadline of the call is the deadline of the request.
+    Schedule: _aio.StreamStreamMultiCallable[_scheduler_pb2.ScheduleRequest, _scheduler_pb2.ScheduleResponse]  # type: ignore[assignment]
+    """Places the requests of a gateway, for as long as both live. A submission waits in the queue of its model until a
+    worker has accepted it, and is answered by exactly one placement or refusal, unless it is withdrawn. The tokens come
+    from that worker. The scheduler sends a sign of life four times a second. When the stream ends, what still waits is
+    withdrawn.
     """
     GetSchedule: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.GetScheduleRequest, _scheduler_pb2.GetScheduleResponse]  # type: ignore[assignment]
     """Returns the state of all queues and workers as the scheduler sees them."""
+    Explain: _aio.UnaryUnaryMultiCallable[_scheduler_pb2.ExplainRequest, _scheduler_pb2.ExplainResponse]  # type: ignore[assignment]
+    """Tells what happened to a request lately, and why it went where it went."""
 
 class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Queues requests per model, forms dynamic batches and hands them to workers. Never sees text, never relays tokens."""
 
     @_abc_1.abstractmethod
-    def Submit(
+    def Schedule(
         self,
-        request: _scheduler_pb2.SubmitRequest,
+        request_iterator: _MaybeAsyncIterator[_scheduler_pb2.ScheduleRequest],
         context: _ServicerContext,
-    ) -> _typing.Union[_scheduler_pb2.SubmitResponse, _abc.Awaitable[_scheduler_pb2.SubmitResponse]]:
-        """Waits in the queue of the model until a worker has accepted the request, then says which.
-        The tokens come from that worker. Cancelling the call takes the request out of the queue.
-        The deadline of the call is the deadline of the request.
+    ) -> _typing.Union[_abc.Iterator[_scheduler_pb2.ScheduleResponse], _abc.AsyncIterator[_scheduler_pb2.ScheduleResponse]]:
+        """Places the requests of a gateway, for as long as both live. A submission waits in the queue of its model until a
+        worker has accepted it, and is answered by exactly one placement or refusal, unless it is withdrawn. The tokens come
+        from that worker. The scheduler sends a sign of life four times a second. When the stream ends, what still waits is
+        withdrawn.
         """
 
     @_abc_1.abstractmethod
@@ -75,5 +82,13 @@ class SchedulerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_scheduler_pb2.GetScheduleResponse, _abc.Awaitable[_scheduler_pb2.GetScheduleResponse]]:
         """Returns the state of all queues and workers as the scheduler sees them."""
+
+    @_abc_1.abstractmethod
+    def Explain(
+        self,
+        request: _scheduler_pb2.ExplainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduler_pb2.ExplainResponse, _abc.Awaitable[_scheduler_pb2.ExplainResponse]]:
+        """Tells what happened to a request lately, and why it went where it went."""
 
 def add_SchedulerServiceServicer_to_server(servicer: SchedulerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

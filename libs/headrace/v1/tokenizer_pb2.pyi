@@ -29,6 +29,7 @@ class EncodeRequest(_message.Message):
     CONVERSATION_FIELD_NUMBER: _builtins.int
     ADD_SPECIAL_TOKENS_FIELD_NUMBER: _builtins.int
     MAX_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    CONTEXT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model whose tokenizer to use."""
     text: _builtins.str
@@ -39,6 +40,8 @@ class EncodeRequest(_message.Message):
     """
     max_token_count: _builtins.int
     """Most tokens to return for plain text, special ones included: its end is cut, they are not. Unset means all."""
+    context_token_count: _builtins.int
+    """Tokens that the model can read. A text that must have more is refused without being encoded. Unset refuses none."""
     @_builtins.property
     def conversation(self) -> Global___Conversation:
         """A conversation for the chat template of the model."""
@@ -51,19 +54,24 @@ class EncodeRequest(_message.Message):
         conversation: Global___Conversation | None = ...,
         add_special_tokens: _builtins.bool | None = ...,
         max_token_count: _builtins.int | None = ...,
+        context_token_count: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_max_token_count", b"_max_token_count", "add_special_tokens", b"add_special_tokens", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_max_token_count", b"_max_token_count", "add_special_tokens", b"add_special_tokens", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "model", b"model", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens", "_context_token_count", b"_context_token_count", "_max_token_count", b"_max_token_count", "add_special_tokens", b"add_special_tokens", "context_token_count", b"context_token_count", "conversation", b"conversation", "input", b"input", "max_token_count", b"max_token_count", "model", b"model", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__add_special_tokens: _TypeAlias = _typing.Literal["add_special_tokens"]  # noqa: Y015
     _WhichOneofArgType__add_special_tokens: _TypeAlias = _typing.Literal["_add_special_tokens", b"_add_special_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__context_token_count: _TypeAlias = _typing.Literal["context_token_count"]  # noqa: Y015
+    _WhichOneofArgType__context_token_count: _TypeAlias = _typing.Literal["_context_token_count", b"_context_token_count"]  # noqa: Y015
     _WhichOneofReturnType__max_token_count: _TypeAlias = _typing.Literal["max_token_count"]  # noqa: Y015
     _WhichOneofArgType__max_token_count: _TypeAlias = _typing.Literal["_max_token_count", b"_max_token_count"]  # noqa: Y015
     _WhichOneofReturnType_input: _TypeAlias = _typing.Literal["text", "conversation"]  # noqa: Y015
     _WhichOneofArgType_input: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__add_special_tokens) -> _WhichOneofReturnType__add_special_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__context_token_count) -> _WhichOneofReturnType__context_token_count | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_token_count) -> _WhichOneofReturnType__max_token_count | None: ...
     @_typing.overload

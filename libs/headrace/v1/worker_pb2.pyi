@@ -29,6 +29,11 @@ class DispatchRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MEMBERS_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    fence: _builtins.int
+    """Number of the lease under which the sender leads the model. A worker that has seen a larger one refuses.
+    Zero: the sender leads nothing, and takes what room there is.
+    """
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchMember]:
         """The members, most urgent first. At least one."""
@@ -37,10 +42,11 @@ class DispatchRequest(_message.Message):
         self,
         *,
         members: _abc.Iterable[Global___BatchMember] | None = ...,
+        fence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["members", b"members"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fence", b"fence", "members", b"members"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -141,6 +147,47 @@ class AttachResponse(_message.Message):
 Global___AttachResponse: _TypeAlias = AttachResponse  # noqa: Y015
 
 @_typing.final
+class WatchRequest(_message.Message):
+    """Asks for the status, again and again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
+
+@_typing.final
+class WatchResponse(_message.Message):
+    """One status."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> Global___WorkerStatus:
+        """The status."""
+
+    def __init__(
+        self,
+        *,
+        status: Global___WorkerStatus | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchResponse: _TypeAlias = WatchResponse  # noqa: Y015
+
+@_typing.final
 class GetWorkerStatusRequest(_message.Message):
     """Asks for the status."""
 
@@ -189,6 +236,9 @@ class BatchMember(_message.Message):
 
     GENERATION_FIELD_NUMBER: _builtins.int
     REMAINING_DURATION_FIELD_NUMBER: _builtins.int
+    PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
+    priority_class: _generation_pb2.PriorityClass.ValueType
+    """How urgent it is: the worker runs the more urgent first, and pauses the less urgent for it where there is no room."""
     @_builtins.property
     def generation(self) -> _scheduler_pb2.Generation:
         """The sequence to generate."""
@@ -202,10 +252,11 @@ class BatchMember(_message.Message):
         *,
         generation: _scheduler_pb2.Generation | None = ...,
         remaining_duration: _duration_pb2.Duration | None = ...,
+        priority_class: _generation_pb2.PriorityClass.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "remaining_duration", b"remaining_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "remaining_duration", b"remaining_duration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -417,6 +468,12 @@ class WorkerStatus(_message.Message):
     RESIDENT_BYTE_COUNT_FIELD_NUMBER: _builtins.int
     DRAFT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     ACCEPTED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    WAITING_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    PREFILL_RATE_FIELD_NUMBER: _builtins.int
+    STEP_SECONDS_FIELD_NUMBER: _builtins.int
+    PAUSABLE_COUNT_FIELD_NUMBER: _builtins.int
+    HOURLY_PRICE_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
@@ -451,6 +508,18 @@ class WorkerStatus(_message.Message):
     """Tokens guessed since the start."""
     accepted_token_count: _builtins.int
     """Guesses that were right."""
+    waiting_token_count: _builtins.int
+    """Prompt tokens accepted and not yet computed."""
+    prefill_rate: _builtins.float
+    """Prompt tokens that it computes per second, as measured. Zero: not known yet."""
+    step_seconds: _builtins.float
+    """Time of one step in which every sequence gets one token, as measured, in seconds. Zero: not known yet."""
+    pausable_count: _builtins.int
+    """Running sequences of the batch class, which it would pause for a realtime request."""
+    hourly_price: _builtins.float
+    """Price of one hour of its accelerator, from its profile. Zero: not known."""
+    fence: _builtins.int
+    """The largest fence that it has seen."""
     @_builtins.property
     def model_info(self) -> _generation_pb2.ModelInfo:
         """The model that it serves."""
@@ -476,10 +545,16 @@ class WorkerStatus(_message.Message):
         resident_byte_count: _builtins.int = ...,
         draft_token_count: _builtins.int = ...,
         accepted_token_count: _builtins.int = ...,
+        waiting_token_count: _builtins.int = ...,
+        prefill_rate: _builtins.float = ...,
+        step_seconds: _builtins.float = ...,
+        pausable_count: _builtins.int = ...,
+        hourly_price: _builtins.float = ...,
+        fence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_info", b"model_info"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "block_count", b"block_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "epoch", b"epoch", "kv_byte_count", b"kv_byte_count", "model_info", b"model_info", "open_request_count", b"open_request_count", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "step_count", b"step_count", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "block_count", b"block_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "epoch", b"epoch", "fence", b"fence", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "model_info", b"model_info", "open_request_count", b"open_request_count", "pausable_count", b"pausable_count", "prefill_rate", b"prefill_rate", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,6 +45,11 @@ class WorkerServiceStub:
                 request_serializer=headrace_dot_v1_dot_worker__pb2.AttachRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_worker__pb2.AttachResponse.FromString,
                 _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/headrace.v1.WorkerService/Watch',
+                request_serializer=headrace_dot_v1_dot_worker__pb2.WatchRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_worker__pb2.WatchResponse.FromString,
+                _registered_method=True)
         self.GetWorkerStatus = channel.unary_unary(
                 '/headrace.v1.WorkerService/GetWorkerStatus',
                 request_serializer=headrace_dot_v1_dot_worker__pb2.GetWorkerStatusRequest.SerializeToString,
@@ -71,8 +76,15 @@ class WorkerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Watch(self, request, context):
+        """Sends the status whenever it changes, and four times a second while it does not, for as long as the call lives.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetWorkerStatus(self, request, context):
-        """Returns what the worker last announced as a heartbeat.
+        """Returns the status.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -90,6 +102,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.Attach,
                     request_deserializer=headrace_dot_v1_dot_worker__pb2.AttachRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_worker__pb2.AttachResponse.SerializeToString,
+            ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=headrace_dot_v1_dot_worker__pb2.WatchRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_worker__pb2.WatchResponse.SerializeToString,
             ),
             'GetWorkerStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetWorkerStatus,
@@ -152,6 +169,33 @@ class WorkerService:
             '/headrace.v1.WorkerService/Attach',
             headrace_dot_v1_dot_worker__pb2.AttachRequest.SerializeToString,
             headrace_dot_v1_dot_worker__pb2.AttachResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headrace.v1.WorkerService/Watch',
+            headrace_dot_v1_dot_worker__pb2.WatchRequest.SerializeToString,
+            headrace_dot_v1_dot_worker__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,8 +39,10 @@ class WorkerServiceStub:
     """Connects a gateway for as long as both live. The worker sends one frame per engine step with the deltas of all
     requests of this gateway; the gateway sends cancellations. When the stream ends, its requests are cancelled.
     """
+    Watch: _grpc.UnaryStreamMultiCallable[_worker_pb2.WatchRequest, _worker_pb2.WatchResponse]
+    """Sends the status whenever it changes, and four times a second while it does not, for as long as the call lives."""
     GetWorkerStatus: _grpc.UnaryUnaryMultiCallable[_worker_pb2.GetWorkerStatusRequest, _worker_pb2.GetWorkerStatusResponse]
-    """Returns what the worker last announced as a heartbeat."""
+    """Returns the status."""
 
 @_typing.type_check_only
 class WorkerServiceAsyncStub(WorkerServiceStub):
@@ -53,8 +55,10 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """Connects a gateway for as long as both live. The worker sends one frame per engine step with the deltas of all
     requests of this gateway; the gateway sends cancellations. When the stream ends, its requests are cancelled.
     """
+    Watch: _aio.UnaryStreamMultiCallable[_worker_pb2.WatchRequest, _worker_pb2.WatchResponse]  # type: ignore[assignment]
+    """Sends the status whenever it changes, and four times a second while it does not, for as long as the call lives."""
     GetWorkerStatus: _aio.UnaryUnaryMultiCallable[_worker_pb2.GetWorkerStatusRequest, _worker_pb2.GetWorkerStatusResponse]  # type: ignore[assignment]
-    """Returns what the worker last announced as a heartbeat."""
+    """Returns the status."""
 
 class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs one model on one accelerator, or one tensor-parallel group. Never calls up."""
@@ -78,11 +82,19 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def Watch(
+        self,
+        request: _worker_pb2.WatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_pb2.WatchResponse], _abc.AsyncIterator[_worker_pb2.WatchResponse]]:
+        """Sends the status whenever it changes, and four times a second while it does not, for as long as the call lives."""
+
+    @_abc_1.abstractmethod
     def GetWorkerStatus(
         self,
         request: _worker_pb2.GetWorkerStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.GetWorkerStatusResponse, _abc.Awaitable[_worker_pb2.GetWorkerStatusResponse]]:
-        """Returns what the worker last announced as a heartbeat."""
+        """Returns the status."""
 
 def add_WorkerServiceServicer_to_server(servicer: WorkerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -4,6 +4,7 @@ Two tables in one transaction: `responses` by (tenant, key), and `order` by time
 """
 
 import hashlib
+import logging
 import struct
 import time
 from collections.abc import Callable
@@ -11,10 +12,14 @@ from pathlib import Path
 
 import lmdb
 
+from headrace import failpoints
+
 _HEADER = struct.Struct(">dQ")  # expiry as Unix seconds, position in `order`
 _POSITION = struct.Struct(">Q")
 _FREE_SHARE = 0.7
 """Evict beyond this share of the map: LMDB needs free pages to write, even to delete."""
+
+_log = logging.getLogger(__name__)
 
 
 class ResponseStore:
@@ -24,7 +29,7 @@ class ResponseStore:
         folder.mkdir(parents=True, exist_ok=True)
         self._clock = clock
         self._max_value_bytes = max_bytes // 16
-        self._environment = lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False)
+        self._environment = _opened(folder, max_bytes)
         self._responses = self._environment.open_db(b"responses")
         self._order = self._environment.open_db(b"order")
         self._usable_pages = max_bytes * _FREE_SHARE / self._environment.stat()["psize"]
@@ -35,12 +40,13 @@ class ResponseStore:
             entry = transaction.get(_name(tenant, key))
         if entry is None or _HEADER.unpack_from(entry)[0] <= self._clock():
             return None
-        return bytes(entry[_HEADER.size :])
+        return failpoints.damage("cache.value", bytes(entry[_HEADER.size :]))
 
     def put(self, tenant: str, key: bytes, value: bytes, lifetime: float) -> bool:
         """Keeps a response for `lifetime` seconds. Returns False when it is too large to be worth it."""
         if len(value) > self._max_value_bytes:
             return False
+        failpoints.hit("cache.write")
         name = _name(tenant, key)
         with self._environment.begin(write=True) as transaction:
             self._remove(transaction, name)
@@ -85,3 +91,16 @@ class ResponseStore:
 
 def _name(tenant: str, key: bytes) -> bytes:
     return hashlib.blake2b(tenant.encode(), digest_size=16).digest() + hashlib.blake2b(key, digest_size=32).digest()
+
+
+def _opened(folder: Path, max_bytes: int) -> lmdb.Environment:
+    """The database of a folder. One that does not open is moved aside, and said so: a cache starts empty rather than
+    not at all."""
+    try:
+        return lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False)
+    except lmdb.Error as error:
+        aside = folder.with_name(f"{folder.name}.broken-{time.time_ns()}")
+        _log.error("the cache does not open: moved aside", extra={"error": str(error), "aside": str(aside)})
+        folder.rename(aside)
+        folder.mkdir(parents=True)
+        return lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False)

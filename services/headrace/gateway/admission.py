@@ -12,6 +12,7 @@ from headrace.gateway.job import Envelope
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.openai_schema import ModelBody, ignored_fields
 from headrace.gateway.pipeline import Pipeline
+from headrace.gateway.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import continued_trace, current_traceparent, span
@@ -65,5 +66,7 @@ class Admission:
             ),
             tenant=PUBLIC_TENANT,
             traceparent=current_traceparent() or (exchange.header("traceparent") or ""),
+            priority_class=class_of(exchange.header(CLASS_HEADER)),
+            first_token_seconds=first_token_seconds(exchange.header(TTFT_HEADER)),
             use_cache=(exchange.header("x-headrace-cache") or ("on" if caches else "off")) == "on",
         )

@@ -12,7 +12,8 @@ from prometheus_client import REGISTRY
 from headrace.bus import subjects
 from headrace.bus.nats_bus import NatsBus
 from headrace.clients.cache import GrpcCacheClient
-from headrace.clients.scheduler import GrpcSchedulerClient
+from headrace.clients.hedged_tokenizer import HedgedTokenizer
+from headrace.clients.scheduler import SchedulerStream
 from headrace.clients.tokenizer import GrpcTokenizerClient
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.embedding_routes import EmbeddingRoutes
@@ -25,6 +26,8 @@ from headrace.gateway.pipeline import Pipeline
 from headrace.gateway.platform_health import PlatformHealth
 from headrace.gateway.platform_metrics import PlatformMetrics
 from headrace.gateway.routes import Routes
+from headrace.gateway.schedulers import Schedulers
+from headrace.gateway.self_placement import SelfPlacement
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.service import Background, Service
@@ -43,13 +46,14 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
     ledger = Ledger(settings.max_open_requests)
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
-        tokenizer = await stack.enter_async_context(open_channel(settings.tokenizer_address))
-        scheduler = await stack.enter_async_context(open_channel(settings.scheduler_address))
+        tokenizers = [await stack.enter_async_context(open_channel(one)) for one in settings.tokenizer_addresses]
+        channels = [await stack.enter_async_context(open_channel(one)) for one in settings.scheduler_addresses]
         cache = await stack.enter_async_context(open_channel(settings.cache_address))
-        pipeline = Pipeline(
-            settings, GrpcTokenizerClient(tokenizer), GrpcSchedulerClient(scheduler), GrpcCacheClient(cache), fleet
-        )
-        health = PlatformHealth({"tokenizer": tokenizer, "scheduler": scheduler, "cache": cache}, fleet, bus)
+        tokenizer = HedgedTokenizer([GrpcTokenizerClient(channel) for channel in tokenizers])
+        streams = [SchedulerStream(channel) for channel in channels]
+        schedulers = Schedulers(streams, SelfPlacement(fleet))
+        pipeline = Pipeline(settings, tokenizer, schedulers, GrpcCacheClient(cache), fleet)
+        health = PlatformHealth({"tokenizer": tokenizers, "scheduler": channels, "cache": [cache]}, fleet, bus)
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
         http = HttpServer(Routes(settings, generation, embedding, pipeline, health, REGISTRY), settings)
@@ -65,6 +69,8 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
         stack.push_async_callback(fleet.close)
         stack.push_async_callback(background.close)
         background.start(health.watch(), "health")
+        for number, stream in enumerate(streams):
+            background.start(stream.run(), f"scheduler-stream-{number}")
         background.watch(await http.start())
         stack.push_async_callback(http.stop, Deadline.after(0))
 

@@ -4,14 +4,22 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError, Unavailable
 from headrace.gateway.inbox import GatewayStopping, Inbox, WorkerLost
-from headrace.v1.worker_pb2 import AttachRequest, Frame, GatewayHello, RequestCancellation, TokenDelta
+from headrace.v1.worker_pb2 import (
+    AttachRequest,
+    BatchMember,
+    DispatchResponse,
+    Frame,
+    GatewayHello,
+    RequestCancellation,
+    TokenDelta,
+)
 
-WATCH_INTERVAL = 0.5
+WATCH_INTERVAL = 0.2
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +87,7 @@ class Attachment:
         self._stall_seconds = stall_seconds
         self._commands: asyncio.Queue[AttachRequest] = asyncio.Queue()
         self._greeted = asyncio.Event()
+        self._greeted_at = 0.0
         self._over = False
         self._last_heard = self._last_progress = time.monotonic()
         self._step = -1
@@ -87,9 +96,14 @@ class Attachment:
     def alive(self) -> bool:
         return self.epoch is not None and not self._over
 
-    def is_older_than(self, epoch: int) -> bool:
-        """Whether it leads to an earlier life of the worker."""
-        return self.epoch is not None and self.epoch < epoch
+    def leads_elsewhere(self, epoch: int, since: float) -> bool:
+        """Whether it leads to an earlier life of the worker than `epoch`, which was met after `since` in monotonic
+        seconds. Epochs come from clocks, which may have been set back, so that their order proves nothing."""
+        return self.epoch is not None and self.epoch != epoch and self._greeted_at < since
+
+    async def dispatch(self, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
+        """Hands a batch to the worker, past any scheduler. `timeout` in seconds. Raises HeadraceError."""
+        return await self._client.dispatch(members, timeout)
 
     async def wait_until_greeted(self, timeout: float) -> bool:
         """Whether the worker answered the hello within `timeout` seconds."""
@@ -123,6 +137,7 @@ class Attachment:
             self._last_heard = time.monotonic()
             if response.WhichOneof("event") == "hello":
                 self.epoch = response.hello.epoch
+                self._greeted_at = self._last_heard
                 self._greeted.set()
             else:
                 self._take(response.frame)

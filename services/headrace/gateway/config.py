@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from headrace.config.addresses import Addresses
 from headrace.service import ServiceSettings
 
 
@@ -14,10 +15,10 @@ class GatewaySettings(ServiceSettings):
     """Address of the public gRPC API."""
     http_address: str = "127.0.0.1:8000"
     """Address of the REST bridge. Port 0 picks a free one."""
-    tokenizer_address: str = "127.0.0.1:9101"
-    """Where the tokenizer is."""
-    scheduler_address: str = "127.0.0.1:9102"
-    """Where the scheduler is."""
+    tokenizer_addresses: Addresses = ("127.0.0.1:9101",)
+    """Where the tokenizers are. Where one does not answer, the next is asked."""
+    scheduler_addresses: Addresses = ("127.0.0.1:9102",)
+    """Where the schedulers are. While none answers, the gateway places requests itself."""
     cache_address: str = "127.0.0.1:9103"
     """Where the cache is."""
     strict: bool = False
@@ -42,7 +43,7 @@ class GatewaySettings(ServiceSettings):
     """Deadline of a request that does not bring its own."""
     heartbeat_seconds: float = Field(default=5.0, gt=0)
     """A stream without events for this long gets an SSE comment."""
-    worker_silence_seconds: float = Field(default=5.0, gt=0)
+    worker_silence_seconds: float = Field(default=1.8, gt=0)
     """A worker that sends no sign of life for this long is lost."""
     worker_stall_seconds: float = Field(default=60.0, gt=0)
     """A worker that holds requests and does no step for this long is lost."""

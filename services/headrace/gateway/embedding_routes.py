@@ -17,7 +17,6 @@ from headrace.gateway.openai_options import inputs_of
 from headrace.gateway.openai_schema import EmbeddingBody, parse
 from headrace.gateway.pipeline import SEQUENCES_AT_ONCE, Pipeline
 from headrace.gateway.sequence_request import SequenceRequest
-from headrace.v1.generation_pb2 import PriorityClass
 
 
 class EmbeddingRoutes:
@@ -42,7 +41,6 @@ class EmbeddingRoutes:
             dimension_count=body.dimensions,
             max_token_count=body.truncate_prompt_tokens,
             add_special_tokens=body.add_special_tokens,
-            priority_class=PriorityClass.PRIORITY_CLASS_INTERACTIVE,
         )
         job = await self._pipeline.prepare_embeddings(body.model, inputs_of(body), options, envelope)
         calls = [partial(self._embed, sequence, body) for sequence in job.sequences()]

@@ -1,5 +1,6 @@
 """Errors as OpenAI's API writes them."""
 
+import math
 from typing import Any
 
 from headrace.errors import HeadraceError, InternalError
@@ -19,4 +20,8 @@ def error_headers(error: BaseException) -> dict[str, str]:
     retry_after = error.retry_after if isinstance(error, HeadraceError) else None
     if retry_after is None:
         return {}
-    return {"retry-after": str(max(1, round(retry_after))), "retry-after-ms": str(round(retry_after * 1000))}
+    return {
+        "retry-after": str(max(1, math.ceil(retry_after))),
+        "retry-after-ms": str(round(retry_after * 1000)),
+        "x-should-retry": "true",
+    }

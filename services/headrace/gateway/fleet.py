@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import grpc
 
@@ -15,10 +15,12 @@ from headrace.gateway.inbox import WorkerLost
 from headrace.gateway.model_memory import ModelMemory
 from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
-from headrace.v1.scheduler_pb2 import SubmitResponse
-from headrace.v1.worker_pb2 import WorkerStatus
+from headrace.v1.scheduler_pb2 import Generation, Place
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
 
-ATTACH_TIMEOUT = 3.0
+ATTACH_TIMEOUT = 1.5
+EPOCH_SECONDS = 2.0
+"""A worker is heard of at least twice in this time."""
 FORGET_SECONDS = 120.0
 """A worker that has not been heard of for this long is no longer listed."""
 
@@ -112,7 +114,7 @@ class Fleet:
         known = self._statuses.get(status.worker_id)
         if known is None and status.draining:
             return  # It has said goodbye; what it still runs is not to be listed again.
-        if known is not None and (status.epoch, status.version) <= (known.epoch, known.version):
+        if known is not None and self._is_outdated(status, known):
             return
         self._statuses[status.worker_id] = status
         self._heard[status.worker_id] = time.monotonic()
@@ -121,6 +123,14 @@ class Fleet:
         attachment = self._attachments.get(status.worker_id)
         if attachment is None and not status.draining:
             self._attach(status.worker_id, status.address)
+
+    def _is_outdated(self, status: WorkerStatus, known: WorkerStatus) -> bool:
+        """Whether a newer status is known. Epochs come from clocks, which may have been set back: a smaller one counts
+        as soon as nothing is heard any more from the larger."""
+        if status.epoch == known.epoch:
+            return status.version <= known.version
+        silent_seconds = time.monotonic() - self._heard.get(known.worker_id, 0.0)
+        return status.epoch < known.epoch and silent_seconds < EPOCH_SECONDS
 
     def _forget_silent(self) -> None:
         """Drops what was not heard of for long: worker ids may be new ones after every start."""
@@ -134,20 +144,41 @@ class Fleet:
         if status is not None and status.epoch <= event.epoch:
             del self._statuses[event.service_id]
 
-    async def attachment_for(self, placement: SubmitResponse, timeout: float) -> Attachment:
-        """The live attachment to where a request was placed. Raises WorkerLost when that incarnation is gone."""
-        attachment = self._attachments.get(placement.worker_id)
-        if attachment is not None and attachment.is_older_than(placement.worker_epoch):
+    async def attachment_for(self, place: Place, since: float, timeout: float) -> Attachment:
+        """The live attachment to where a request was placed. `since`: when a place was asked for, monotonic seconds.
+
+        Raises WorkerLost when that incarnation of the worker is gone.
+        """
+        attachment = self._attachments.get(place.worker_id)
+        if attachment is not None and attachment.leads_elsewhere(place.worker_epoch, since):
             # The worker began a new life, and the stream to the last one has not noticed yet.
             self._tasks[attachment].cancel()
             self._on_end(attachment)
             attachment = None
         if attachment is None:
-            attachment = self._attach(placement.worker_id, placement.worker_address)
+            attachment = self._attach(place.worker_id, place.worker_address)
         greeted = await attachment.wait_until_greeted(min(timeout, ATTACH_TIMEOUT))
-        if not greeted or attachment.epoch != placement.worker_epoch:
-            raise WorkerLost(f"worker {placement.worker_id} was lost", stage="dispatch")
+        if not greeted or attachment.epoch != place.worker_epoch:
+            raise WorkerLost(f"worker {place.worker_id} was lost", stage="dispatch")
         return attachment
+
+    def reachable(self, generation: Generation) -> list[WorkerStatus]:
+        """Statuses of the attached workers that serve the model of a request, with its adapter."""
+        return [
+            status
+            for status in self.statuses
+            if status.model_info.model == generation.model
+            and not status.draining
+            and self.is_attached(status.worker_id)
+            and (not generation.adapter or generation.adapter in {a.name for a in status.model_info.adapters})
+        ]
+
+    async def dispatch(self, worker_id: str, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
+        """Hands a batch to an attached worker. Raises HeadraceError."""
+        attachment = self._attachments.get(worker_id)
+        if attachment is None:
+            raise WorkerLost(f"worker {worker_id} was lost", stage="dispatch")
+        return await attachment.dispatch(members, timeout)
 
     def cancel(self, worker_id: str, request_id: str, attempt: int) -> None:
         attachment = self._attachments.get(worker_id)

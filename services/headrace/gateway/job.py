@@ -36,6 +36,14 @@ class Envelope:
     tenant: str
     traceparent: str
     use_cache: bool
+    priority_class: "PriorityClass.ValueType | None" = None
+    """The class that was named beside the content, which goes before the one inside. None: none was."""
+    first_token_seconds: float | None = None
+    """Time in which the first token is wanted. None: what the class promises."""
+
+    def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
+        """The class that counts, where the content itself names `inner`."""
+        return inner if self.priority_class is None else self.priority_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,8 @@ class Job:
                     deadline=envelope.deadline,
                     accepted=envelope.accepted,
                     tenant=envelope.tenant,
-                    priority_class=options.priority_class,
+                    priority_class=envelope.class_or(options.priority_class),
+                    first_token_seconds=envelope.first_token_seconds,
                     traceparent=envelope.traceparent,
                     stop_texts=options.stop_texts,
                     includes_stop_text=options.includes_stop_text,

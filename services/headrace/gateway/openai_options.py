@@ -6,21 +6,14 @@ from headrace.errors import InvalidRequest
 from headrace.gateway.job import Options
 from headrace.gateway.openai_schema import Body, ChatBody, CompletionBody, EmbeddingBody
 from headrace.gateway.pipeline import Prompt
+from headrace.gateway.request_class import SERVICE_TIERS
 from headrace.gateway.requested_grammar import requested_grammar
-from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
+from headrace.v1.generation_pb2 import SamplingParams
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
 MAX_STOP_TEXTS = 16
 MAX_STOP_LENGTH = 1024
 DEFAULT_COMPLETION_TOKENS = 16
-
-_CLASSES: dict[str | None, "PriorityClass.ValueType"] = {
-    None: PriorityClass.PRIORITY_CLASS_INTERACTIVE,
-    "auto": PriorityClass.PRIORITY_CLASS_INTERACTIVE,
-    "default": PriorityClass.PRIORITY_CLASS_INTERACTIVE,
-    "flex": PriorityClass.PRIORITY_CLASS_BATCH,
-    "priority": PriorityClass.PRIORITY_CLASS_REALTIME,
-}
 
 
 def completion_options(body: CompletionBody) -> Options:
@@ -89,7 +82,7 @@ def _options(body: Body, params: SamplingParams, wanted: int | None) -> Options:
         stop_texts=body.stop_texts,
         includes_stop_text=bool(body.include_stop_str_in_output),
         skips_special_tokens=body.skip_special_tokens is not False,
-        priority_class=_CLASSES[body.service_tier],
+        priority_class=SERVICE_TIERS[body.service_tier],
     )
 
 

@@ -8,8 +8,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
 
+from google.protobuf.message import DecodeError
+
 from headrace.clients.cache import CacheClient
-from headrace.clients.scheduler import SchedulerClient
 from headrace.clients.tokenizer import TokenizerClient
 from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.config import GatewaySettings
@@ -20,7 +21,7 @@ from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.joined import joined
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.gateway.text_stream import Piece, text_pieces
-from headrace.gateway.token_stream import TokenStream
+from headrace.gateway.token_stream import Places, TokenStream
 from headrace.gateway.vocabularies import Vocabularies
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.traces import span
@@ -46,7 +47,7 @@ class Pipeline:
         self,
         settings: GatewaySettings,
         tokenizer: TokenizerClient,
-        scheduler: SchedulerClient,
+        places: Places,
         cache: CacheClient,
         fleet: Fleet,
     ) -> None:
@@ -54,7 +55,7 @@ class Pipeline:
         self.vocabularies = Vocabularies(tokenizer)
         self._settings = settings
         self._tokenizer = tokenizer
-        self._scheduler = scheduler
+        self._places = places
         self._cache = cache
 
     async def prepare_completion(
@@ -70,7 +71,9 @@ class Pipeline:
         if not all(prompts):
             raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
         encoded = [
-            await self.encode_text(model, prompt, add_special_tokens, envelope.deadline)
+            await self.encode_text(
+                model, prompt, add_special_tokens, envelope.deadline, context_token_count=model_info.max_model_length
+            )
             if isinstance(prompt, str)
             else prompt
             for prompt in prompts
@@ -88,7 +91,7 @@ class Pipeline:
         vocabulary = await self._vocabulary(model, envelope.deadline)
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
-        prompt = await self.encode_chat(model, messages, None, envelope.deadline)
+        prompt = await self.encode_chat(model, messages, None, envelope.deadline, model_info.max_model_length)
         job = Job(envelope, model_info, vocabulary, [prompt], options)
         job.check()
         return job
@@ -124,21 +127,32 @@ class Pipeline:
         add_special_tokens: bool | None,
         deadline: Deadline,
         max_token_count: int | None = None,
+        context_token_count: int | None = None,
     ) -> list[int]:
+        """Token ids, of which there may be more than `context_token_count`; but a text that must have more may be
+        refused. Raises HeadraceError."""
         tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
             lambda: self._tokenizer.encode_text(
-                tokenizer, text, add_special_tokens, deadline.remaining, max_token_count
+                tokenizer, text, add_special_tokens, deadline.remaining, max_token_count, context_token_count
             ),
             deadline,
         )
 
     async def encode_chat(
-        self, model: str, messages: Sequence[ChatMessage], add_generation_prompt: bool | None, deadline: Deadline
+        self,
+        model: str,
+        messages: Sequence[ChatMessage],
+        add_generation_prompt: bool | None,
+        deadline: Deadline,
+        context_token_count: int | None = None,
     ) -> list[int]:
+        """The same for a conversation."""
         tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
-            lambda: self._tokenizer.encode_chat(tokenizer, messages, add_generation_prompt, deadline.remaining),
+            lambda: self._tokenizer.encode_chat(
+                tokenizer, messages, add_generation_prompt, deadline.remaining, context_token_count
+            ),
             deadline,
         )
 
@@ -173,9 +187,7 @@ class Pipeline:
         if remembers and (known := await self._recall(sequence, key)) is not None:
             yield known
             return
-        stream = TokenStream(
-            sequence, self._settings.service_id, self._scheduler, self.fleet, self._settings.max_attempts
-        )
+        stream = TokenStream(sequence, self._settings.service_id, self._places, self.fleet, self._settings.max_attempts)
         whole = TokenDelta()
         async with aclosing(stream.deltas()) as deltas:
             async for delta in deltas:
@@ -192,7 +204,13 @@ class Pipeline:
         except HeadraceError as error:
             _log.info("the cache did not answer", extra={"error": error.message})
             return None
-        return None if value is None else TokenDelta.FromString(value)
+        try:
+            return None if value is None else TokenDelta.FromString(value)
+        except DecodeError:
+            _log.warning(
+                "the cache returned what is no response; computed anew", extra={"sequence": sequence.request_id}
+            )
+            return None
 
     async def _remember(self, sequence: SequenceRequest, key: bytes, whole: TokenDelta) -> None:
         whole.first_index = 0

@@ -1,7 +1,7 @@
 """Whether the platform can answer: every service, and at least one worker."""
 
 import asyncio
-import contextlib
+from collections.abc import Mapping, Sequence
 
 import grpc
 
@@ -14,9 +14,9 @@ TIMEOUT = 1.0
 
 
 class PlatformHealth:
-    """Asks tokenizer, scheduler and cache how they are, again and again."""
+    """Asks tokenizers, schedulers and caches how they are, again and again. One of a kind is enough."""
 
-    def __init__(self, channels: dict[str, grpc.aio.Channel], fleet: Fleet, bus: Bus) -> None:
+    def __init__(self, channels: Mapping[str, Sequence[grpc.aio.Channel]], fleet: Fleet, bus: Bus) -> None:
         self._channels = channels
         self._fleet = fleet
         self._bus = bus
@@ -40,8 +40,19 @@ class PlatformHealth:
     async def watch(self) -> None:
         """Until cancelled."""
         while True:
-            names = list(self._channels)
-            answers = await asyncio.gather(*(is_serving(self._channels[name], TIMEOUT) for name in names))
-            self._serving = dict(zip(names, answers, strict=True))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.sleep(INTERVAL)
+            answers = await asyncio.gather(*(_is_one_serving(channels) for channels in self._channels.values()))
+            self._serving = dict(zip(self._channels, answers, strict=True))
+            await asyncio.sleep(INTERVAL)
+
+
+async def _is_one_serving(channels: Sequence[grpc.aio.Channel]) -> bool:
+    """Does not wait for the others once one has said so."""
+    asked = [asyncio.create_task(is_serving(channel, TIMEOUT)) for channel in channels]
+    try:
+        for answer in asyncio.as_completed(asked):
+            if await answer:
+                return True
+        return False
+    finally:
+        for task in asked:
+            task.cancel()

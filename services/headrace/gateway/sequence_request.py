@@ -21,6 +21,8 @@ class SequenceRequest:
     tenant: str
     priority_class: "PriorityClass.ValueType"
     traceparent: str
+    first_token_seconds: float | None = None
+    """Time from accept in which the first token is wanted. None: what the class promises."""
     stop_texts: tuple[str, ...] = ()
     includes_stop_text: bool = False
     """Whether a stop text that was found stays in the result."""

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from headrace.gateway.detokenizer import Detokenizer, Vocabulary
 from headrace.gateway.sequence_request import SequenceRequest
-from headrace.gateway.stop_text import StopTexts
+from headrace.gateway.stop_text import StopFound, StopTexts
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob
 from headrace.v1.worker_pb2 import TokenDelta
 
 
 @dataclass(slots=True)
 class Piece:
-    """What is new."""
+    """New text and tokens of one sequence."""
 
     text: str = ""
     token_ids: list[int] = field(default_factory=list)
@@ -29,19 +29,25 @@ class Piece:
 async def text_pieces(
     deltas: AsyncIterator[TokenDelta], request: SequenceRequest, vocabulary: Vocabulary
 ) -> AsyncGenerator[Piece, None]:
-    """Detokenises, looks for stop texts, and stops reading at the first."""
+    """Detokenises, looks for stop texts, and stops reading at the first, with the token that completes it: however many
+    tokens come at once, text and tokens are the same."""
     detokenizer = Detokenizer(vocabulary, request.skips_special_tokens)
     stops = StopTexts(request.stop_texts, request.includes_stop_text)
     async for delta in deltas:
-        shown, found = stops.push(detokenizer.push(_visible_ids(delta, request, vocabulary)))
+        visible = _visible_ids(delta, request)
         piece = Piece(
-            shown,
-            list(delta.token_ids),
-            list(delta.logprobs),
-            list(delta.prompt_logprobs),
-            delta.cached_token_count,
-            delta.finish_reason,
+            prompt_logprobs=list(delta.prompt_logprobs),
+            cached_token_count=delta.cached_token_count,
+            finish_reason=delta.finish_reason,
         )
+        found: StopFound | None = None
+        for part in _parts(len(delta.token_ids), request):
+            piece.token_ids += delta.token_ids[part]
+            shown, found = stops.push(detokenizer.push(visible[part]))
+            piece.text += shown
+            if found is not None:
+                break
+        piece.logprobs = list(delta.logprobs[: len(piece.token_ids)])
         if found is None and delta.finish_reason:
             rest, found = stops.push(detokenizer.flush())
             piece.text += rest + ("" if found else stops.flush())
@@ -54,7 +60,14 @@ async def text_pieces(
             return
 
 
-def _visible_ids(delta: TokenDelta, request: SequenceRequest, vocabulary: Vocabulary) -> list[int]:
+def _parts(token_count: int, request: SequenceRequest) -> list[slice]:
+    """The tokens that are looked at together: each alone where any of them may complete a stop text."""
+    if not request.stop_texts:
+        return [slice(0, token_count)]
+    return [slice(index, index + 1) for index in range(token_count)]
+
+
+def _visible_ids(delta: TokenDelta, request: SequenceRequest) -> list[int]:
     """The ids that become text. The id that ended the sequence is a mark, not text."""
     token_ids = list(delta.token_ids)
     if delta.finish_reason == FinishReason.FINISH_REASON_STOP and token_ids and not request.includes_stop_text:

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
+from typing import Protocol
 
-from headrace.clients.scheduler import WORKER_DETAIL, SchedulerClient
+from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.errors import DeadlineExceeded, HeadraceError, Overloaded, QueueTimeout, StageFailed, Unavailable
 from headrace.errors.status import from_status
 from headrace.gateway.fleet import Fleet
@@ -18,26 +19,37 @@ from headrace.gateway.ledger import (
     TIME_TO_FIRST_TOKEN,
 )
 from headrace.gateway.sequence_request import SequenceRequest
-from headrace.v1.scheduler_pb2 import Generation, SubmitRequest, SubmitResponse
+from headrace.rpc.deadline import Deadline
+from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
 from headrace.v1.worker_pb2 import TokenDelta
 
-RETRY_PAUSE = 0.1
-"""Seconds between two tries to reach a scheduler that is away."""
+RETRY_PAUSE = 0.02
+"""Seconds between two tries to get a place."""
 MAX_ROOM_PAUSE = 1.0
 """Longest pause before a sequence that lost its worker asks for room again."""
 
 _log = logging.getLogger(__name__)
 
 
+class Places(Protocol):
+    """Whoever gives out places: see Schedulers."""
+
+    async def place(self, submission: Submission, deadline: Deadline) -> Place:
+        """Waits until a worker has taken a request over. Raises HeadraceError."""
+
+    def settle(self, settlement: Settlement) -> None:
+        """Tells what a request has used."""
+
+
 class TokenStream:
     """Places a sequence, reads it, and places it again with what it has so far when its worker is lost."""
 
     def __init__(
-        self, request: SequenceRequest, gateway_id: str, scheduler: SchedulerClient, fleet: Fleet, max_attempts: int
+        self, request: SequenceRequest, gateway_id: str, places: Places, fleet: Fleet, max_attempts: int
     ) -> None:
         self._request = request
         self._gateway_id = gateway_id
-        self._scheduler = scheduler
+        self._places = places
         self._fleet = fleet
         self._max_attempts = max_attempts
         self._attempt = 0
@@ -51,25 +63,28 @@ class TokenStream:
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
         """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
-        while True:
-            self._attempt += 1
-            inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
-            try:
-                await self._place_unless_stopping(inbox)
-                async for delta in inbox.read(self._request.deadline):
-                    yield self._accept(delta)
-                return
-            except GatewayStopping:
-                raise
-            except Overloaded as error:
-                if not self._excluded:
+        try:
+            while True:
+                self._attempt += 1
+                inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
+                try:
+                    await self._place_unless_stopping(inbox)
+                    async for delta in inbox.read(self._request.deadline):
+                        yield self._accept(delta)
+                    return
+                except GatewayStopping:
                     raise
-                await self._wait_for_room(error)
-            except Unavailable as error:
-                self._exclude(error.details.get(WORKER_DETAIL))
-                await self._prepare_retry(error)
-            finally:
-                self._close(inbox)
+                except Overloaded as error:
+                    if not self._excluded:
+                        raise
+                    await self._wait_for_room(error)
+                except Unavailable as error:
+                    self._exclude(error.details.get(WORKER_DETAIL))
+                    await self._prepare_retry(error)
+                finally:
+                    self._close(inbox)
+        finally:
+            self._settle()
 
     async def _place_unless_stopping(self, inbox: Inbox) -> None:
         try:
@@ -81,19 +96,27 @@ class TokenStream:
             inbox.placing = None
 
     async def _place(self, inbox: Inbox) -> None:
-        placement = await self._submit()
+        since = time.monotonic()
+        place = await self._ask_for_place()
         # Should it be lost, before or after the first token, the next attempt goes elsewhere if it can.
-        self._exclude(placement.worker_id)
-        attachment = await self._fleet.attachment_for(placement, self._request.deadline.remaining)
+        self._exclude(place.worker_id)
+        attachment = await self._fleet.attachment_for(place, since, self._request.deadline.remaining)
         inbox.worker_id = attachment.worker_id
         if not attachment.alive:
             raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
+
+    def _settle(self) -> None:
+        """Says what was used, for the books of fairness, once the request has had a place."""
+        if self._excluded:
+            request = self._request
+            model, count = request.parent or request.model, len(self._received)
+            self._places.settle(Settlement(request_id=request.request_id, model=model, output_token_count=count))
 
     def _exclude(self, worker_id: str | None) -> None:
         if worker_id and worker_id not in self._excluded:
             self._excluded.append(worker_id)
 
-    async def _submit(self) -> SubmitResponse:
+    async def _ask_for_place(self) -> Place:
         request = self._request
         generation = Generation(
             request_id=request.request_id,
@@ -108,14 +131,17 @@ class TokenStream:
             cache_salt=request.tenant,
             embeds=request.embeds,
         )
-        submit = SubmitRequest(
+        submission = Submission(
             generation=generation,
             priority_class=request.priority_class,
             tenant=request.tenant,
             excluded_worker_ids=self._excluded,
         )
+        if request.first_token_seconds is not None:
+            left = max(0.001, request.accepted + request.first_token_seconds - time.monotonic())
+            submission.first_token_duration.FromNanoseconds(int(left * 1e9))
         try:
-            return await self._scheduler.submit(submit, request.deadline.remaining)
+            return await self._places.place(submission, request.deadline)
         except DeadlineExceeded:
             raise self._queue_timeout() from None
 

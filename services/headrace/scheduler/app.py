@@ -8,10 +8,14 @@ from headrace.bus.nats_bus import NatsBus
 from headrace.clients.cache import GrpcCacheClient
 from headrace.rpc.channel import open_channel
 from headrace.scheduler.config import SchedulerSettings
-from headrace.scheduler.dispatcher import Dispatcher, WorkerChannels
+from headrace.scheduler.core.core import SchedulingCore
+from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.facts import Facts
+from headrace.scheduler.leases import Leases
+from headrace.scheduler.prefixes import Prefixes
+from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.servicer import SchedulerServicer
-from headrace.scheduler.worker_table import WorkerTable
+from headrace.scheduler.worker_watches import WorkerWatches
 from headrace.service import Background, Service
 from headrace.v1 import scheduler_pb2_grpc
 
@@ -20,20 +24,22 @@ from headrace.v1 import scheduler_pb2_grpc
 async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
     """Connects to cache and bus and yields the service."""
     bus = NatsBus(settings.nats_url, settings.service_id)
-    table = WorkerTable(settings.silence_seconds)
-    channels = WorkerChannels()
-    cache_channel = open_channel(settings.cache_address)
-    cache = GrpcCacheClient(cache_channel)
-
-    def make_dispatcher(model: str) -> Dispatcher:
-        return Dispatcher(model, settings, table, channels.client, cache)
-
     background = Background()
-    servicer = SchedulerServicer(table, make_dispatcher, settings.max_waiting_count, background)
-    facts = Facts(bus, table, channels, settings.service_id)
+    watches = WorkerWatches(open_channel, background)
+    scheduler = Scheduler(SchedulingCore(settings.policy()), Journal(), watches.client, settings.dispatch_seconds)
+    watches.start(scheduler.feed)
+    scheduler.on_doubt = watches.doubt
+    cache_channel = open_channel(settings.cache_address)
+    leases = Leases(bus, scheduler, settings.service_id)
+    scheduler.fence_of = leases.fence
+    prefixes = Prefixes(GrpcCacheClient(cache_channel))
+    servicer = SchedulerServicer(scheduler, leases, prefixes, settings.service_id)
+    facts = Facts(bus, scheduler, watches, settings.service_id)
     await facts.listen()
     background.watch(bus.start())
-    background.start(facts.tell(servicer), "facts")
+    background.start(scheduler.run(), "ticks")
+    background.start(leases.run(), "leases")
+    background.start(facts.tell(servicer.sign), "facts")
     try:
         yield Service(
             kind="scheduler",
@@ -45,6 +51,7 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
         )
     finally:
         await background.close()
-        await channels.close()
+        await scheduler.close()
+        await watches.close()
         await cache_channel.close()
         await bus.close()

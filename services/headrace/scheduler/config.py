@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from headrace.scheduler.core.policy import Policy
 from headrace.service import ServiceSettings
 
 
@@ -14,15 +15,29 @@ class SchedulerSettings(ServiceSettings):
     """Where the cache is. While it is away, requests are placed without asking who holds their prefix."""
     max_waiting_count: int = Field(default=2048, ge=1)
     """Most requests waiting per model. More are refused as overloaded."""
+    max_waiting_token_count: int = Field(default=4_000_000, ge=1)
+    """Most prompt tokens waiting per model. More are refused as overloaded."""
     max_window_seconds: float = Field(default=0.05, ge=0, le=0.05)
     """Longest time that a request waits for others to form a batch with."""
     max_batch_size: int = Field(default=64, ge=1)
     """Most requests in one dispatch."""
     max_batch_token_count: int = Field(default=16_384, ge=1)
-    """Most prompt tokens in one dispatch. A single longer prompt goes alone."""
+    """Most prompt tokens that wait on one worker, but for a single longer prompt."""
     no_worker_seconds: float = Field(default=15.0, gt=0)
     """How long requests wait for a worker while their model has none."""
-    silence_seconds: float = Field(default=3.0, gt=0)
-    """A worker that has been silent for this long gets no new requests."""
-    dispatch_seconds: float = Field(default=3.0, gt=0)
-    """Deadline of one dispatch call."""
+    starvation_seconds: float = Field(default=30.0, gt=0)
+    """Time after which the oldest request gets every fourth turn, whatever its class."""
+    dispatch_seconds: float = Field(default=1.0, gt=0)
+    """Deadline of one dispatch call. A worker only queues what it is given, so that it answers at once."""
+
+    def policy(self) -> Policy:
+        """The part that the core follows."""
+        return Policy(
+            max_waiting_count=self.max_waiting_count,
+            max_waiting_token_count=self.max_waiting_token_count,
+            max_batch_size=self.max_batch_size,
+            max_batch_token_count=self.max_batch_token_count,
+            max_window_seconds=self.max_window_seconds,
+            no_worker_seconds=self.no_worker_seconds,
+            starvation_seconds=self.starvation_seconds,
+        )

@@ -1,94 +1,80 @@
 """SchedulerService: converts, calls, converts."""
 
 import asyncio
-import time
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 
-from headrace.errors import InvalidRequest, Overloaded
-from headrace.rpc.checked_ids import check_token_ids
-from headrace.rpc.deadline import Deadline
-from headrace.scheduler.dispatcher import Dispatcher
-from headrace.scheduler.model_queue import Pending
-from headrace.scheduler.worker_table import WorkerTable
-from headrace.service import Background
-from headrace.telemetry.traces import span
+from headrace.scheduler.explanation import told
+from headrace.scheduler.gateway_session import GatewaySession
+from headrace.scheduler.leases import Leases
+from headrace.scheduler.prefixes import Prefixes
+from headrace.scheduler.scheduler import Scheduler
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1 import scheduler_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]
-DEFAULT_SECONDS = 600.0
-MAX_MODELS = 1000
 
 
 class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
-    """One dispatcher per model that was asked for."""
+    """Serves one scheduler to gateways."""
 
-    def __init__(
-        self,
-        table: WorkerTable,
-        make_dispatcher: Callable[[str], Dispatcher],
-        max_waiting_count: int,
-        background: Background,
-    ) -> None:
-        self._table = table
-        self._make_dispatcher = make_dispatcher
-        self._max_waiting_count = max_waiting_count
-        self._dispatchers: dict[str, Dispatcher] = {}
-        self._background = background
+    def __init__(self, scheduler: Scheduler, leases: Leases, prefixes: Prefixes, scheduler_id: str) -> None:
+        self._scheduler = scheduler
+        self._leases = leases
+        self._prefixes = prefixes
+        self._scheduler_id = scheduler_id
 
-    async def Submit(self, request: pb.SubmitRequest, context: Context) -> pb.SubmitResponse:  # noqa: N802
-        generation = request.generation
-        self._check(generation)
-        dispatcher = self._dispatcher(generation.model)
-        # What was accepted once is not refused for want of room: its stream would break in the middle.
-        if generation.attempt <= 1 and len(dispatcher.queue) >= self._max_waiting_count:
-            raise Overloaded(
-                f"{len(dispatcher.queue)} requests already wait for {generation.model}", stage="queue", retry_after=1
-            )
-        remaining = context.time_remaining()
-        pending = Pending(
-            request=request,
-            deadline=Deadline.after(DEFAULT_SECONDS if remaining is None else remaining),
-            arrival=time.monotonic(),
-            placement=asyncio.get_running_loop().create_future(),
-        )
-        with span("schedule", {"gen_ai.request.model": generation.model, "headrace.request_id": generation.request_id}):
-            dispatcher.submit(pending)
-            return await pending.placement
+    async def Schedule(  # noqa: N802
+        self, request_iterator: AsyncIterator[pb.ScheduleRequest], context: Context
+    ) -> AsyncIterator[pb.ScheduleResponse]:
+        session = GatewaySession(self._scheduler, self._leases, self._prefixes, self.sign)
+        reader = asyncio.create_task(session.read(request_iterator), name="schedule-reader")
+        try:
+            async with contextlib.aclosing(session.responses()) as responses:
+                async for response in responses:
+                    yield response
+        finally:
+            reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
+                await reader
+            await session.close()
 
     async def GetSchedule(self, request: pb.GetScheduleRequest, context: Context) -> pb.GetScheduleResponse:  # noqa: N802
+        now = self._scheduler.clock()
         workers = [
             pb.WorkerView(
-                worker_id=entry.worker_id,
-                model=entry.model,
-                credit_count=entry.free_count,
-                silence_seconds=self._table.silence_of(entry),
+                worker_id=worker.worker_id,
+                model=model,
+                credit_count=worker.free_count,
+                silence_seconds=now - worker.last_heard,
             )
-            for entry in self._table.entries
+            for model, desk in self._scheduler.core.desks.items()
+            for worker in desk.fleet.workers.values()
         ]
-        return pb.GetScheduleResponse(queues=self.queues(), workers=workers)
+        return pb.GetScheduleResponse(queues=self.sign().queues, workers=workers)
 
-    def queues(self) -> list[pb.ModelQueue]:
-        return [
-            pb.ModelQueue(model=model, waiting_count=len(dispatcher.queue), window_seconds=dispatcher.window_seconds)
-            for model, dispatcher in self._dispatchers.items()
+    async def Explain(  # noqa: N802
+        self, request: pb.ExplainRequest, context: Context
+    ) -> pb.ExplainResponse:
+        now = self._scheduler.clock()
+        request_id, journal = request.request_id, self._scheduler.journal
+        entries = [line for entry in journal.about(request_id) for line in told(entry, request_id, now)]
+        return pb.ExplainResponse(entries=entries)
+
+    def sign(self) -> pb.SchedulerSign:
+        """The sign of life: how long the queues are."""
+        now = self._scheduler.clock()
+        queues = [
+            pb.ModelQueue(
+                model=model,
+                waiting_count=len(desk.queue),
+                window_seconds=desk.window_seconds(),
+                expected_wait_seconds=desk.expected_wait(now),
+                fence=self._scheduler.fence_of(model),
+            )
+            for model, desk in self._scheduler.core.desks.items()
         ]
-
-    def _check(self, generation: pb.Generation) -> None:
-        if not generation.prompt_token_ids:
-            raise InvalidRequest("the prompt has no tokens", param="prompt")
-        size = self._table.vocabulary_size(generation.model)
-        check_token_ids(generation.prompt_token_ids, size, "prompt_token_ids")
-        check_token_ids(generation.output_token_ids, size, "output_token_ids")
-
-    def _dispatcher(self, model: str) -> Dispatcher:
-        dispatcher = self._dispatchers.get(model)
-        if dispatcher is None:
-            if len(self._dispatchers) >= MAX_MODELS:
-                raise Overloaded(f"{MAX_MODELS} models are in use; no queue for another", stage="queue")
-            dispatcher = self._dispatchers[model] = self._make_dispatcher(model)
-            self._background.start(dispatcher.run(), f"dispatch-{model}")
-        return dispatcher
+        return pb.SchedulerSign(scheduler_id=self._scheduler_id, queues=queues)

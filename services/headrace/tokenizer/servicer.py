@@ -1,5 +1,6 @@
 """TokenizerService: converts, calls, converts."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +37,8 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
                 special = request.add_special_tokens if request.HasField("add_special_tokens") else True
             limit = request.max_token_count if request.HasField("max_token_count") else None
             _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
+            if request.HasField("context_token_count") and len(text) > request.context_token_count:
+                await asyncio.to_thread(model.check_length, text, request.context_token_count)
             if len(text) <= self._inline_characters:
                 return pb.EncodeResponse(token_ids=model.encode(text, special, limit))
             return pb.EncodeResponse(token_ids=await self._pool.encode(model.name, text, special, limit))
@@ -49,7 +52,7 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         self, request: pb.GetVocabularyRequest, context: Context
     ) -> pb.GetVocabularyResponse:
         model = self._model(request.model)
-        pieces = model.pieces()
+        pieces = await asyncio.to_thread(lambda: model.pieces)
         return pb.GetVocabularyResponse(
             pieces=pieces.pieces,
             special_token_ids=pieces.special_token_ids,

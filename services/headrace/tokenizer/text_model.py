@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
-from headrace.errors import InvalidCheckpoint, Unsupported
+from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.text.gguf_tokenizer import GgufText
 from headrace.tokenizer.chat_template import ChatTemplate
+from headrace.tokenizer.longest_piece import longest_piece
 from headrace.tokenizer.pieces import Pieces, pieces_of
 
 
@@ -57,7 +59,23 @@ class TextModel:
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
         return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special_tokens))
 
+    def check_length(self, text: str, token_count: int) -> None:
+        """Raises InvalidRequest for a text that must have more than `token_count` tokens, whatever they are."""
+        if self.longest_piece is not None and len(text) > token_count * self.longest_piece:
+            raise InvalidRequest(
+                f"this model's context is {token_count} tokens and the prompt has more, as it has {len(text)} "
+                f"characters and no token stands for more than {self.longest_piece}: shorten it",
+                param="prompt",
+            )
+
+    @cached_property
+    def longest_piece(self) -> int | None:
+        """Most characters that a token can stand for, if there is such a bound."""
+        return longest_piece(self._tokenizer)
+
+    @cached_property
     def pieces(self) -> Pieces:
+        """The bytes of every token. Raises Unsupported."""
         return pieces_of(self._tokenizer)
 
     @property

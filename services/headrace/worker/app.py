@@ -12,6 +12,8 @@ from headrace.worker.heartbeat import Heartbeat
 from headrace.worker.load_engine import load_engine
 from headrace.worker.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
+from headrace.worker.status_board import StatusBoard
+from headrace.worker.watchdog import Patience, Watchdog, exit_hung
 
 
 @contextlib.asynccontextmanager
@@ -20,13 +22,20 @@ async def open_app(settings: WorkerSettings) -> AsyncIterator[Service]:
     epoch = time.time_ns()
     runtime = Runtime(load_engine(settings), settings.model, settings.attach_seconds)
     bus = NatsBus(settings.nats_url, settings.service_id)
-    heartbeat = Heartbeat(runtime, bus, settings.service_id, epoch, settings.model)
-    servicer = WorkerServicer(runtime, heartbeat, settings.service_id, epoch)
-    runtime.start(heartbeat.on_change, heartbeat.on_blocks)
+    board = StatusBoard(runtime, settings.service_id, epoch, settings.model, settings.hourly_price)
+    heartbeat = Heartbeat(board, bus, settings.service_id, epoch)
+    servicer = WorkerServicer(runtime, board, settings.service_id, epoch)
+    board.listen(heartbeat.on_change)
+    runtime.start(board.on_change, heartbeat.on_blocks)
+    patience = Patience(settings.step_seconds, settings.first_step_seconds)
+    watchdog = Watchdog(runtime.thread, runtime.spec, patience, exit_hung)
     background = Background()
-    background.watch(bus.start())
-    background.start(heartbeat.beat(), "heartbeat")
     try:
+        await runtime.prove(settings.first_step_seconds)
+        background.start(watchdog.watch(), "watchdog")
+        background.watch(bus.start())
+        background.start(heartbeat.beat(), "heartbeat")
+        background.start(heartbeat.tell_blocks(), "blocks")
         yield Service(
             kind="worker",
             bus=bus,
@@ -34,8 +43,8 @@ async def open_app(settings: WorkerSettings) -> AsyncIterator[Service]:
             service_names=["headrace.v1.WorkerService"],
             epoch=epoch,
             model=settings.model,
-            on_listening=heartbeat.advertise,
-            drain=runtime.drain,
+            on_listening=board.advertise,
+            drain=servicer.drain,
             background=background,
         )
     finally:

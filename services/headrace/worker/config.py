@@ -66,5 +66,11 @@ class WorkerSettings(ServiceSettings):
     """Time that the sim engine adds per prompt token in a step."""
     sim_decode_seconds_per_sequence: float = Field(default=0.0, ge=0)
     """Time that the sim engine adds per decoding sequence in a step."""
+    hourly_price: float = Field(default=0.0, ge=0)
+    """Price of one hour of the accelerator, in any currency that all workers share. 0: not known."""
+    step_seconds: float = Field(default=2.0, gt=0)
+    """A step of the engine may take so long, or 20 times what it is expected to take. Then the process ends itself."""
+    first_step_seconds: float = Field(default=60.0, gt=0)
+    """The same for steps of which nothing is known yet, the first one above all."""
     attach_seconds: float = Field(default=10.0, gt=0)
     """How long requests wait for their gateway to attach before they are dropped."""

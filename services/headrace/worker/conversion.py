@@ -1,11 +1,10 @@
 """Between the wire and the engine."""
 
-from headrace.engine.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob
+from headrace.engine.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob, Urgency
 from headrace.engine.structured.grammar import Grammar, GrammarKind
 from headrace.errors import InvalidRequest
 from headrace.v1 import generation_pb2 as pb
-from headrace.v1.scheduler_pb2 import Generation
-from headrace.v1.worker_pb2 import TokenDelta
+from headrace.v1.worker_pb2 import BatchMember, TokenDelta
 from headrace.worker.sessions import Session
 
 _FINISH_REASONS = {
@@ -20,12 +19,19 @@ _GRAMMAR_KINDS: dict["pb.GrammarKind.ValueType", GrammarKind] = {
     pb.GRAMMAR_KIND_LARK: GrammarKind.LARK,
     pb.GRAMMAR_KIND_CHOICE: GrammarKind.CHOICE,
 }
+_URGENCIES: dict["pb.PriorityClass.ValueType", Urgency] = {
+    pb.PRIORITY_CLASS_UNSPECIFIED: Urgency.DEFAULT,
+    pb.PRIORITY_CLASS_REALTIME: Urgency.REALTIME,
+    pb.PRIORITY_CLASS_INTERACTIVE: Urgency.INTERACTIVE,
+    pb.PRIORITY_CLASS_BATCH: Urgency.BATCH,
+}
 _OPTIONAL_FIELDS = frozenset(
     {"temperature", "top_k", "top_p", "repetition_penalty", "seed", "logprob_count", "prompt_logprob_count"}
 )
 
 
-def to_engine_request(generation: Generation) -> EngineRequest:
+def to_engine_request(member: BatchMember) -> EngineRequest:
+    generation = member.generation
     return EngineRequest(
         request_id=f"{generation.request_id}#{generation.attempt}",
         prompt_token_ids=tuple(generation.prompt_token_ids),
@@ -33,7 +39,13 @@ def to_engine_request(generation: Generation) -> EngineRequest:
         output_token_ids=tuple(generation.output_token_ids),
         cache_salt=generation.cache_salt,
         adapter=generation.adapter,
+        urgency=to_urgency(member.priority_class),
     )
+
+
+def to_urgency(priority_class: "pb.PriorityClass.ValueType") -> Urgency:
+    """The rank of a class. A class that is not known is the default one."""
+    return _URGENCIES.get(priority_class, Urgency.DEFAULT)
 
 
 def to_sampling_params(message: pb.SamplingParams) -> SamplingParams:

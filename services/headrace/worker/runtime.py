@@ -6,12 +6,12 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from google.rpc.status_pb2 import Status
 
 from headrace.engine.engine import Engine
-from headrace.engine.request import BlockEvents, Delta, EngineStats
+from headrace.engine.request import BlockEvents, Delta, EngineStats, Urgency
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,
@@ -26,10 +26,11 @@ from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation
 from headrace.v1.worker_pb2 import BatchMember, TokenDelta
-from headrace.worker.conversion import to_engine_request, to_token_delta
+from headrace.worker.conversion import to_engine_request, to_token_delta, to_urgency
 from headrace.worker.engine_thread import EngineThread, StepReport
 from headrace.worker.outbox import Outbox
 from headrace.worker.sessions import Session, Sessions
+from headrace.worker.step_pace import StepPace
 
 EXIT_ENGINE_CRASHED = 70
 """sysexits.h EX_SOFTWARE."""
@@ -45,18 +46,35 @@ class Runtime:
         self.sessions = Sessions()
         self.draining = False
         self.stats: EngineStats = engine.stats()
+        self.pace = StepPace()
+        self.fence = 0
+        """The largest number of a lease under which anything came."""
+        """The largest that a dispatch came with."""
+        self._unread_token_count = 0
+        """Tokens of requests that were accepted and that the engine has not taken yet."""
         self._model = model
         self._attach_seconds = attach_seconds
         self._outboxes: dict[str, Outbox] = {}
         self._attached: set[str] = set()
-        self._thread = EngineThread(engine, self._on_report, _exit_after_crash)
+        self.thread = EngineThread(engine, self._on_report, _exit_after_crash)
         self._on_change: Callable[[], None] = lambda: None
         self._on_blocks: Callable[[BlockEvents], None] = lambda _events: None
 
     def start(self, on_change: Callable[[], None], on_blocks: Callable[[BlockEvents], None]) -> None:
         """Starts the engine. `on_change` is called when the load changed, `on_blocks` when cached blocks did."""
         self._on_change, self._on_blocks = on_change, on_blocks
-        self._thread.start()
+        self.thread.start()
+
+    async def prove(self, timeout: float) -> None:
+        """Has the model make something before anybody is told of it. Raises HeadraceError, also when it takes longer
+        than `timeout` seconds."""
+        failed = f"model {self._model} does not work, so the worker takes no requests"
+        try:
+            await self.thread.prove(timeout)
+        except TimeoutError:
+            raise Unavailable(f"{failed}: it made nothing within {timeout:g} s") from None
+        except Exception as error:
+            raise InternalError(f"{failed}: {error}") from error
 
     @property
     def credit_count(self) -> int:
@@ -65,20 +83,44 @@ class Runtime:
             return 0
         return max(0, self.spec.max_running_count - len(self.sessions))
 
+    @property
+    def waiting_token_count(self) -> int:
+        """Tokens accepted and not yet computed, those included that the engine has not heard of yet."""
+        return self._unread_token_count + self.stats.waiting_token_count
+
+    def accept_batch(self, members: Iterable[BatchMember], fence: int) -> list[Status]:
+        """Takes the members of a batch over, or says for each why not.
+
+        A fence of zero claims no lead. Another one must not be smaller than any before: its sender has lost the lead.
+        """
+        if 0 < fence < self.fence:
+            message = f"a newer scheduler leads model {self._model}: its lease is number {self.fence}, not {fence}"
+            refusal = to_status(Unavailable(message, stage="dispatch"))
+            return [refusal for _ in members]
+        self.fence = max(self.fence, fence)
+        return [self.accept(member) for member in members]
+
     def accept(self, member: BatchMember) -> Status:
         """Takes one member of a batch over, or says why not."""
         generation = member.generation
         try:
-            self._check(generation)
-            request = to_engine_request(generation)
+            self._check(generation, to_urgency(member.priority_class))
+            request = to_engine_request(member)
         except HeadraceError as error:
             return to_status(error)
-        session = Session(generation.request_id, generation.attempt, generation.gateway_id, generation.traceparent)
+        session = Session(
+            generation.request_id,
+            generation.attempt,
+            generation.gateway_id,
+            generation.traceparent,
+            pausable=request.urgency is Urgency.BATCH,
+        )
+        self._unread_token_count += request.token_count
         replaced = self.sessions.open(session, member.remaining_duration.ToTimedelta().total_seconds(), self._expire)
         if replaced is not None:
-            self._thread.cancel(replaced.engine_id)
+            self.thread.cancel(replaced.engine_id)
         self._outbox(generation.gateway_id)
-        self._thread.add(request)
+        self.thread.add(request)
         _log.debug("accepted", extra={"sequence": session.request_id, "attempt": session.attempt})
         return Status()
 
@@ -121,9 +163,9 @@ class Runtime:
             outbox.close()
 
     def stop(self) -> None:
-        self._thread.stop(timeout=2.0)
+        self.thread.stop(timeout=2.0)
 
-    def _check(self, generation: Generation) -> None:
+    def _check(self, generation: Generation, urgency: Urgency) -> None:
         if self.draining:
             raise Unavailable("the worker is about to stop", stage="dispatch")
         if generation.model != self._model:
@@ -136,7 +178,9 @@ class Runtime:
         _check_ids(generation, self.spec.vocab_size)
         if self.sessions.newest_attempt(generation.request_id) >= generation.attempt:
             raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
-        if len(self.sessions) >= self.spec.max_running_count:
+        # Each session of the batch class makes room for a realtime one: it is paused and goes on later.
+        paused_count = self.sessions.pausable_count if urgency is Urgency.REALTIME else 0
+        if len(self.sessions) - paused_count >= self.spec.max_running_count:
             raise Overloaded("the worker has no credit left", stage="dispatch")
 
     def _outbox(self, gateway_id: str) -> Outbox:
@@ -155,7 +199,7 @@ class Runtime:
 
     def _drop(self, session: Session) -> None:
         self.sessions.close(session.engine_id)
-        self._thread.cancel(session.engine_id)
+        self.thread.cancel(session.engine_id)
         self._on_change()
 
     def _expire(self, session: Session) -> None:
@@ -171,19 +215,25 @@ class Runtime:
             outbox.put(self.stats.step_count, [delta])
 
     def _on_report(self, report: StepReport) -> None:
-        before = (self.stats.running_count, self.stats.waiting_count, self.stats.used_block_count, len(self.sessions))
-        self.stats = report.stats
+        before = self._load()
+        self.stats, self.pace = report.stats, report.pace
+        self._unread_token_count -= report.taken_token_count
         for engine_id, error in report.refusals:
             self._refuse(engine_id, error)
         for engine_id in report.admitted:
             if (session := self.sessions.get(engine_id)) is not None:
                 session.started_time = report.start_time
         self._deliver(report.deltas)
-        after = (self.stats.running_count, self.stats.waiting_count, self.stats.used_block_count, len(self.sessions))
-        if after != before:
+        if self._load() != before:
             self._on_change()
         if report.block_events.stored or report.block_events.removed:
             self._on_blocks(report.block_events)
+
+    def _load(self) -> tuple[int, ...]:
+        """The numbers whose change is told at once."""
+        stats = self.stats
+        counts = (stats.running_count, stats.waiting_count, stats.used_block_count, self.waiting_token_count)
+        return (*counts, len(self.sessions))
 
     def _refuse(self, engine_id: str, error: HeadraceError) -> None:
         session = self.sessions.get(engine_id)

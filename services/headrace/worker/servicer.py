@@ -7,34 +7,45 @@ from typing import Any
 
 import grpc
 
+from headrace import failpoints
 from headrace.errors import InvalidRequest
+from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
-from headrace.worker.heartbeat import Heartbeat
 from headrace.worker.runtime import Runtime
+from headrace.worker.status_board import StatusBoard
 
 Context = grpc.aio.ServicerContext[Any, Any]
-SIGN_OF_LIFE_INTERVAL = 1.0
+SIGN_OF_LIFE_INTERVAL = 0.4
 HELLO_TIMEOUT = 10.0
 
 
 class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     """Serves one runtime."""
 
-    def __init__(self, runtime: Runtime, heartbeat: Heartbeat, worker_id: str, epoch: int) -> None:
+    def __init__(self, runtime: Runtime, board: StatusBoard, worker_id: str, epoch: int) -> None:
         self._runtime = runtime
-        self._heartbeat = heartbeat
+        self._board = board
         self._worker_id = worker_id
         self._epoch = epoch
 
     async def Dispatch(self, request: pb.DispatchRequest, context: Context) -> pb.DispatchResponse:  # noqa: N802
-        outcomes = [self._runtime.accept(member) for member in request.members]
-        return pb.DispatchResponse(outcomes=outcomes, status=self._heartbeat.status())
+        await failpoints.pause("dispatch.arrive")
+        outcomes = self._runtime.accept_batch(request.members, request.fence)
+        await failpoints.pause("dispatch.answer")
+        return pb.DispatchResponse(outcomes=outcomes, status=self._board.status())
+
+    async def Watch(  # noqa: N802
+        self, request: pb.WatchRequest, context: Context
+    ) -> AsyncIterator[pb.WatchResponse]:
+        async with contextlib.aclosing(self._board.watch()) as statuses:
+            async for status in statuses:
+                yield pb.WatchResponse(status=status)
 
     async def GetWorkerStatus(  # noqa: N802
         self, request: pb.GetWorkerStatusRequest, context: Context
     ) -> pb.GetWorkerStatusResponse:
-        return pb.GetWorkerStatusResponse(status=self._heartbeat.status())
+        return pb.GetWorkerStatusResponse(status=self._board.status())
 
     async def Attach(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context
@@ -47,7 +58,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         reader = asyncio.create_task(self._read(request_iterator), name=f"attach-{gateway_id}")
         reader.add_done_callback(lambda _: outbox.close())
         try:
-            hello = pb.WorkerHello(worker_id=self._worker_id, epoch=self._epoch, model_info=self._heartbeat.model_info)
+            hello = pb.WorkerHello(worker_id=self._worker_id, epoch=self._epoch, model_info=self._board.model_info)
             yield pb.AttachResponse(hello=hello)
             while (frame := await outbox.next_frame(SIGN_OF_LIFE_INTERVAL)) is not None:
                 yield pb.AttachResponse(frame=frame)
@@ -56,6 +67,11 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             reader.cancel()
             with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
                 await reader
+
+    async def drain(self, deadline: Deadline) -> None:
+        """Lets running requests end, then the watches, which never end by themselves."""
+        await self._runtime.drain(deadline)
+        self._board.close()
 
     async def _read(self, commands: AsyncIterator[pb.AttachRequest]) -> None:
         async for command in commands:

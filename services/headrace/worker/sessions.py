@@ -17,6 +17,8 @@ class Session:
     attempt: int
     gateway_id: str
     traceparent: str
+    pausable: bool = False
+    """It gives its place to a realtime request if need be."""
     expiry: asyncio.TimerHandle | None = None
     accepted_time: float = field(default_factory=time.time)
     """Unix seconds."""
@@ -53,6 +55,7 @@ class Sessions:
     def __init__(self) -> None:
         self._by_engine_id: dict[str, Session] = {}
         self._attempts: dict[str, Session] = {}
+        self.pausable_count = 0
         self.emptied = asyncio.Event()
         """Set while there is none."""
         self.emptied.set()
@@ -71,6 +74,7 @@ class Sessions:
         session.expiry = asyncio.get_running_loop().call_later(lifetime, on_expiry, session)
         self._by_engine_id[session.engine_id] = session
         self._attempts[session.request_id] = session
+        self.pausable_count += session.pausable
         self.emptied.clear()
         return replaced
 
@@ -93,6 +97,7 @@ class Sessions:
         session = self._by_engine_id.pop(engine_id, None)
         if session is None:
             return
+        self.pausable_count -= session.pausable
         if session.expiry is not None:
             session.expiry.cancel()
         if self._attempts.get(session.request_id) is session:

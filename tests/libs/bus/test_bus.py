@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace import failpoints
 from headrace.bus import subjects
 from headrace.bus.bus import Bus, GapCounter, Numbering
 from headrace.bus.memory_bus import MemoryBus
@@ -106,6 +107,24 @@ async def test_connecting_is_told_again_after_a_loss(nats_server: NatsServer) ->
     await until(lambda: len(connects) == 2)
     await bus.publish("headrace.v1.service.x.registered", ServiceRegistered(service_id="found"))
     await until(lambda: heard == ["found"])
+    await bus.close()
+
+
+async def test_a_failpoint_drops_doubles_and_swaps_facts(nats_server: NatsServer, tmp_path: Path) -> None:
+    heard: list[str] = []
+    bus = NatsBus(nats_server.local.url, "test")
+    await bus.subscribe(subjects.SERVICE_REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
+    bus.start()
+    await until(lambda: bus.connected)
+    failpoints.arm(tmp_path)
+    try:
+        for action, name in (("drop", "a"), ("twice", "b"), ("swap", "c"), ("swap", "d"), ("", "last")):
+            (tmp_path / "bus.publish").write_text(action)
+            await bus.publish("headrace.v1.service.x.registered", ServiceRegistered(service_id=name))
+    finally:
+        failpoints.arm(None)
+    await until(lambda: heard[-1:] == ["last"])
+    assert heard == ["b", "b", "d", "c", "last"]
     await bus.close()
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.engine.batcher import Batcher
 from headrace.engine.engine import EngineSpec
-from headrace.engine.request import FinishReason
+from headrace.engine.request import FinishReason, Urgency
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculative.speculator import Speculator
 from headrace.engine.step_plan import Chunk, Sample, StepPlan
@@ -197,7 +197,8 @@ class RandomLife:
         prompt = [1, 2, 3] * self._rng.randint(0, 5) + [self._rng.randint(1, 3) for _ in range(self._rng.randint(1, 6))]
         self._owed[name] = self._rng.randint(1, 12)
         grammar = Grammar(GrammarKind.JSON_OBJECT) if self._rng.random() < 0.3 else None
-        sequence = self.batcher.add(request(name, prompt, max_tokens=self._owed[name], grammar=grammar))
+        asked = request(name, prompt, max_tokens=self._owed[name], grammar=grammar)
+        sequence = self.batcher.add(replace(asked, urgency=self._rng.choice(list(Urgency))))
         if sequence.awaits_grammar:
             self._held[name] = sequence
 

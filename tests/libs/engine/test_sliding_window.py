@@ -32,7 +32,7 @@ def load(folder: Path, **settings: object) -> TextEngine:
 
 def poison_free_blocks(engine: TextEngine) -> None:
     """Overwrites what nobody holds, so that whoever saw any of it would compute something else."""
-    held = {block for each in engine._batcher._sequences.values() for block in each.held_blocks}
+    held = {block for each in engine._batcher._queues for block in each.held_blocks}
     free = [block for block in range(engine.spec.block_count) if block not in held]
     runner = engine._runner
     arena = runner._arena if hasattr(runner, "_arena") else runner._attention._arena

@@ -36,6 +36,7 @@ def supervised(folder: Path, code: int) -> SupervisedProcess:
         command=[sys.executable, "-c", ONCE, str(folder / "mark"), str(code)],
         log_path=folder / "log",
         is_ready=lambda: asyncio.ensure_future(is_ready()),
+        answers=is_ready,
         address=lambda: "",
     )
     return SupervisedProcess(spec, lambda: None)

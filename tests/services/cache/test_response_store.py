@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from headrace import failpoints
 from headrace.cache.response_store import ResponseStore
 
 MEGABYTE = 1024 * 1024
@@ -57,3 +60,33 @@ def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
     again = ResponseStore(tmp_path, 2 * MEGABYTE)
     assert again.get("a", b"key") == b"value"
     again.close()
+
+
+def test_failpoints_damage_values_and_fill_the_disk(tmp_path: Path) -> None:
+    """What comes back is damaged, what is kept is not."""
+    store = ResponseStore(tmp_path / "store", 4 * MEGABYTE)
+    store.put("a", b"key", b"value", 10)
+    failpoints.arm(tmp_path)
+    try:
+        (tmp_path / "cache.value").write_text("once damage")
+        assert store.get("a", b"key") != b"value"
+        assert store.get("a", b"key") == b"value"
+        (tmp_path / "cache.write").write_text("disk_full")
+        with pytest.raises(OSError, match="No space left"):
+            store.put("a", b"key", b"other", 10)
+    finally:
+        failpoints.arm(None)
+    assert store.get("a", b"key") == b"value"
+    store.close()
+
+
+def test_a_database_that_does_not_open_is_moved_aside(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "data.mdb").write_bytes(b"no database" * 1000)
+    store = ResponseStore(folder, 4 * MEGABYTE)
+    assert store.put("a", b"key", b"value", 10)
+    assert store.get("a", b"key") == b"value"
+    store.close()
+    aside = [path for path in tmp_path.iterdir() if path.name.startswith("cache.broken-")]
+    assert [(path / "data.mdb").read_bytes()[:11] for path in aside] == [b"no database"]

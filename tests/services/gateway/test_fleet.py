@@ -15,7 +15,7 @@ from headrace.gateway.fleet import Fleet
 from headrace.gateway.inbox import WorkerLost
 from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
-from headrace.v1.scheduler_pb2 import SubmitResponse
+from headrace.v1.scheduler_pb2 import Place
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, WorkerHello, WorkerStatus
 
 pytestmark = pytest.mark.anyio
@@ -40,21 +40,34 @@ class SilentWorker:
         await asyncio.Event().wait()
 
 
-def placement(epoch: int) -> SubmitResponse:
-    return SubmitResponse(worker_id="w", worker_address=str(epoch), worker_epoch=epoch)
+def placement(epoch: int) -> Place:
+    return Place(worker_id="w", worker_address=str(epoch), worker_epoch=epoch)
 
 
 async def test_a_stream_to_an_earlier_life_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet_module, "GrpcWorkerClient", SilentWorker)
     open_channel: Any = FakeChannel
     fleet = Fleet(GatewaySettings(), open_channel)
-    first = await fleet.attachment_for(placement(1), 5)
-    second = await fleet.attachment_for(placement(2), 5)
+    asked = time.monotonic()
+    first = await fleet.attachment_for(placement(1), asked, 5)
+    second = await fleet.attachment_for(placement(2), time.monotonic(), 5)
     assert second is not first
     assert (second.epoch, second.alive, first.alive) == (2, True, False)
     assert fleet.attached_count == 1
+    # A place in the first life that was asked for before the second was met is lost.
     with pytest.raises(WorkerLost):
-        await fleet.attachment_for(placement(1), 5)
+        await fleet.attachment_for(placement(1), asked, 5)
+    assert second.alive
+    await fleet.close()
+
+
+async def test_a_life_that_began_under_a_clock_set_back_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_module, "GrpcWorkerClient", SilentWorker)
+    open_channel: Any = FakeChannel
+    fleet = Fleet(GatewaySettings(), open_channel)
+    first = await fleet.attachment_for(placement(2), time.monotonic(), 5)
+    second = await fleet.attachment_for(placement(1), time.monotonic(), 5)
+    assert (second.epoch, second.alive, first.alive) == (1, True, False)
     await fleet.close()
 
 

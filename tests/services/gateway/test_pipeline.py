@@ -24,7 +24,13 @@ class FakeTokenizer:
         self.models: list[str] = []
 
     async def encode_text(
-        self, model: str, text: str, add_special_tokens: bool | None, timeout: float, limit: int | None
+        self,
+        model: str,
+        text: str,
+        add_special_tokens: bool | None,
+        timeout: float,
+        limit: int | None,
+        context_token_count: int | None,
     ) -> list[int]:
         self._absences -= 1
         if self._absences >= 0:
@@ -78,3 +84,13 @@ def test_remembered_answers_are_of_one_adapter_and_its_weights() -> None:
     requests = [sequence("m", ""), sequence("tuned", "f"), sequence("tuned", "other"), sequence("tuned2", "f")]
     assert len({_cache_key(each) for each in requests}) == len(requests)
     assert _cache_key(sequence("tuned", "f")) == _cache_key(sequence("tuned", "f"))
+
+
+async def test_a_cache_that_returns_nonsense_remembers_nothing() -> None:
+    class Corrupt:
+        async def lookup_response(self, tenant: str, key: bytes, timeout: float) -> bytes | None:
+            return b"\xff\xff nonsense"
+
+    pipeline = make(0)
+    pipeline._cache = Corrupt()  # type: ignore[assignment]
+    assert await pipeline._recall(sequence("m", "f"), b"key") is None

@@ -29,7 +29,7 @@ from headrace.v1.generation_pb2 import (
     SamplingParams,
     TokenLogprob,
 )
-from headrace.v1.scheduler_pb2 import GetScheduleResponse, SubmitRequest, SubmitResponse
+from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 from headrace.v1.worker_pb2 import TokenDelta
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ class FakeFleet:
         self.inboxes = Inboxes()
         self.cancelled: list[tuple[str, int]] = []
 
-    async def attachment_for(self, placement: SubmitResponse, timeout: float) -> FakeAttachment:
+    async def attachment_for(self, place: Place, since: float, timeout: float) -> FakeAttachment:
         return FakeAttachment()
 
     def cancel(self, worker_id: str, request_id: str, attempt: int) -> None:
@@ -60,12 +60,13 @@ class FakeScheduler:
     def __init__(self, fleet: FakeFleet, *scripts: list[Any]) -> None:
         self.fleet = fleet
         self.scripts = list(scripts)
-        self.submits: list[SubmitRequest] = []
+        self.submits: list[Submission] = []
+        self.settled: list[int] = []
 
-    async def get_schedule(self, timeout: float) -> GetScheduleResponse:
-        return GetScheduleResponse()
+    def settle(self, settlement: Settlement) -> None:
+        self.settled.append(settlement.output_token_count)
 
-    async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+    async def place(self, request: Submission, deadline: Deadline) -> Place:
         self.submits.append(request)
         script = self.scripts.pop(0)
         if isinstance(script, HeadraceError):
@@ -80,7 +81,7 @@ class FakeScheduler:
             else:
                 first, ids, reason = step
                 inbox.put(TokenDelta(first_index=first, token_ids=ids, finish_reason=reason))
-        return SubmitResponse(worker_id="worker-0", worker_epoch=1)
+        return Place(worker_id="worker-0", worker_epoch=1)
 
 
 def request(seconds: float = 5.0) -> SequenceRequest:
@@ -130,7 +131,7 @@ async def test_an_embedding_comes_from_the_worker_that_takes_over() -> None:
     class Embedding(FakeScheduler):
         """Loses the first worker before it said anything."""
 
-        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+        async def place(self, request: Submission, deadline: Deadline) -> Place:
             self.submits.append(request)
             attempt = len(self.submits)
             inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=attempt))
@@ -139,7 +140,7 @@ async def test_an_embedding_comes_from_the_worker_that_takes_over() -> None:
                 inbox.fail(LOST)
             else:
                 inbox.put(TokenDelta(finish_reason=FINISH_REASON_STOP, embedding={"values": [0.5, -2.0]}))
-            return SubmitResponse(worker_id="worker-0", worker_epoch=1)
+            return Place(worker_id="worker-0", worker_epoch=1)
 
     scheduler = Embedding(fleet)
     stream = TokenStream(replace(request(), embeds=True), "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
@@ -204,11 +205,11 @@ async def test_an_error_of_the_engine_is_the_clients() -> None:
     fleet = FakeFleet()
 
     class Failing(FakeScheduler):
-        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+        async def place(self, request: Submission, deadline: Deadline) -> Place:
             inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=1))
             assert inbox is not None
             inbox.put(TokenDelta(error=to_status(InternalError("the logits are not numbers", stage="decode"))))
-            return SubmitResponse(worker_id="worker-0", worker_epoch=1)
+            return Place(worker_id="worker-0", worker_epoch=1)
 
     stream = TokenStream(request(), "gateway", Failing(fleet), fleet, 3)  # type: ignore[arg-type]
     with pytest.raises(InternalError, match="not numbers"):
@@ -239,7 +240,7 @@ async def test_cancelling_while_queued_leaves_nothing() -> None:
     submitted = asyncio.Event()
 
     class Stuck(FakeScheduler):
-        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+        async def place(self, request: Submission, deadline: Deadline) -> Place:
             submitted.set()
             await asyncio.Event().wait()
             raise AssertionError
@@ -262,10 +263,10 @@ async def test_a_worker_that_cannot_be_attached_to_is_excluded_too() -> None:
     reachable = fleet.attachment_for
     answers = iter([WorkerLost(stage="dispatch"), None])
 
-    async def attachment_for(placement: SubmitResponse, timeout: float) -> FakeAttachment:
+    async def attachment_for(place: Place, since: float, timeout: float) -> FakeAttachment:
         if (failure := next(answers)) is not None:
             raise failure
-        return await reachable(placement, timeout)
+        return await reachable(place, since, timeout)
 
     fleet.attachment_for = attachment_for  # type: ignore[method-assign]
     scheduler = FakeScheduler(fleet, [], [(0, [10], FINISH_REASON_LENGTH)])
@@ -278,7 +279,7 @@ async def test_the_prompt_is_scored_once_whoever_takes_over() -> None:
     fleet = FakeFleet()
 
     class Scoring(FakeScheduler):
-        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+        async def place(self, request: Submission, deadline: Deadline) -> Place:
             attempt = request.generation.attempt
             inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=attempt))
             assert inbox is not None
@@ -291,7 +292,7 @@ async def test_the_prompt_is_scored_once_whoever_takes_over() -> None:
             )
             if attempt == 1:
                 inbox.fail(LOST)
-            return SubmitResponse(worker_id="worker-0", worker_epoch=1)
+            return Place(worker_id="worker-0", worker_epoch=1)
 
     stream = TokenStream(request(), "gateway", Scoring(fleet), fleet, 3)  # type: ignore[arg-type]
     assert [len(delta.prompt_logprobs) async for delta in stream.deltas()] == [2, 0]
@@ -322,7 +323,7 @@ async def test_a_gateway_that_stops_ends_what_runs_and_what_waits_with_an_error(
     submitted = asyncio.Event()
 
     class Stuck(FakeScheduler):
-        async def submit(self, request: SubmitRequest, timeout: float) -> SubmitResponse:
+        async def place(self, request: Submission, deadline: Deadline) -> Place:
             submitted.set()
             await asyncio.Event().wait()
             raise AssertionError

@@ -22,13 +22,13 @@ def model() -> TextModel:
     "text", ["What is TTFT?", "Ünïcödé 日本語 🙂", "tabs\tand\nlines", " leading", "a  b", "\x00\x7f"]
 )
 def test_pieces_put_together_are_the_text(model: TextModel, text: str) -> None:
-    pieces = model.pieces()
+    pieces = model.pieces
     ids = model.encode(text, add_special_tokens=False)
     assert b"".join(pieces.pieces[token] for token in ids).decode() == text
 
 
 def test_every_byte_can_be_encoded(model: TextModel) -> None:
-    single = {piece for piece in model.pieces().pieces if len(piece) == 1}
+    single = {piece for piece in model.pieces.pieces if len(piece) == 1}
     assert len(single) == 256
 
 
@@ -42,7 +42,7 @@ def test_rendering_opens_the_answer_unless_told_otherwise(model: TextModel) -> N
 
 def test_eos_ids_are_special(model: TextModel) -> None:
     assert model.eos_token_ids
-    assert set(model.eos_token_ids) <= set(model.pieces().special_token_ids)
+    assert set(model.eos_token_ids) <= set(model.pieces.special_token_ids)
 
 
 def test_sentence_piece_decoders_are_read_too() -> None:

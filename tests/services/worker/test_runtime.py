@@ -11,7 +11,15 @@ from headrace.engine.sim import SimConfig, SimEngine
 from headrace.errors import InternalError, InvalidRequest, StageFailed, Unavailable, Unsupported
 from headrace.errors.status import from_status
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, SamplingParams
+from headrace.v1.generation_pb2 import (
+    FINISH_REASON_LENGTH,
+    PRIORITY_CLASS_BATCH,
+    PRIORITY_CLASS_INTERACTIVE,
+    PRIORITY_CLASS_REALTIME,
+    PRIORITY_CLASS_UNSPECIFIED,
+    PriorityClass,
+    SamplingParams,
+)
 from headrace.v1.scheduler_pb2 import Generation
 from headrace.v1.worker_pb2 import BatchMember, TokenDelta
 from headrace.worker.outbox import Outbox
@@ -20,7 +28,14 @@ from headrace.worker.runtime import Runtime
 pytestmark = pytest.mark.anyio
 
 
-def member(name: str, attempt: int = 1, tokens: int = 4, seconds: float = 30.0, prompt: int = 3) -> BatchMember:
+def member(
+    name: str,
+    attempt: int = 1,
+    tokens: int = 4,
+    seconds: float = 30.0,
+    prompt: int = 3,
+    urgency: "PriorityClass.ValueType" = PRIORITY_CLASS_UNSPECIFIED,
+) -> BatchMember:
     generation = Generation(
         request_id=name,
         attempt=attempt,
@@ -29,7 +44,7 @@ def member(name: str, attempt: int = 1, tokens: int = 4, seconds: float = 30.0, 
         sampling_params=SamplingParams(max_token_count=tokens, temperature=0, ignore_eos=True),
         gateway_id="g",
     )
-    built = BatchMember(generation=generation)
+    built = BatchMember(generation=generation, priority_class=urgency)
     built.remaining_duration.FromMilliseconds(int(seconds * 1000))
     return built
 
@@ -103,6 +118,22 @@ async def test_more_than_the_credit_is_refused(runtime: Runtime) -> None:
     assert [runtime.accept(member(str(index), tokens=200)).code for index in range(4)] == [0] * 4
     assert runtime.accept(member("one too many")).code != 0
     assert runtime.credit_count == 0
+
+
+async def test_a_realtime_request_takes_the_place_of_one_of_the_batch_class(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    for name in "abcd":
+        assert runtime.accept(member(name, tokens=30, urgency=PRIORITY_CLASS_BATCH)).code == 0
+    await until(lambda: runtime.stats.pausable_count == 4)
+    assert runtime.accept(member("interactive", urgency=PRIORITY_CLASS_INTERACTIVE)).code != 0
+    accepted = [runtime.accept(member(f"r{index}", urgency=PRIORITY_CLASS_REALTIME)).code == 0 for index in range(5)]
+    assert accepted == [True] * 4 + [False]
+    found = await read_until_end(outbox, 8)
+    assert all(deltas[-1].finish_reason == FINISH_REASON_LENGTH for deltas in found.values())
+    assert {name: sum(len(delta.token_ids) for delta in found[name]) for name in "abcd"} == dict.fromkeys("abcd", 30)
+    assert runtime.stats.preemption_count >= 4
+    assert runtime.sessions.pausable_count == 0
+    assert runtime.credit_count == 4
 
 
 async def test_another_model_is_refused(runtime: Runtime) -> None:

@@ -29,5 +29,12 @@ def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Sp
     model_config = read_model_config(folder)
     max_len = min(model_config.usual_len, spec.max_model_len)
     model = load_runner(folder, model_config, replace(config, block_count=spec.block_count, adapters={}), max_len)
-    drafter = ModelDrafter(model.runner, spec.vocab_size, max_len, spec.block_size, spec.max_step_token_count)
+    drafter = ModelDrafter(
+        model.runner,
+        spec.vocab_size,
+        max_len,
+        spec.block_size,
+        spec.max_step_token_count,
+        model_config.vocab_size,
+    )
     return Speculator(drafter, model.memory)

@@ -45,13 +45,32 @@ class _Progress:
     """Of what follows those, which it has read but for the last one. They may turn out wrong."""
 
 
+@dataclass(slots=True)
+class _Scan:
+    """How much of a sequence was looked at for ids that the draft model does not know."""
+
+    count: int = 0
+    found: bool = False
+
+
 class ModelDrafter:
     """Guesses for several sequences at once."""
 
-    def __init__(self, runner: DraftRunner, vocab_size: int, max_len: int, block_size: int, max_step: int) -> None:
-        """`vocab_size` is the large model's; `max_step` bounds the tokens that are read in one call."""
+    def __init__(
+        self,
+        runner: DraftRunner,
+        vocab_size: int,
+        max_len: int,
+        block_size: int,
+        max_step: int,
+        draft_vocab_size: int | None = None,
+    ) -> None:
+        """`vocab_size` is the large model's, `draft_vocab_size` the draft model's where it is another one; `max_step`
+        bounds the tokens that are read in one call."""
         self._runner = runner
         self._vocab_size = vocab_size
+        self._draft_vocab_size = vocab_size if draft_vocab_size is None else draft_vocab_size
+        self._foreign: dict[Sequence, _Scan] = {}
         self._max_len = max_len
         self._block_size = block_size
         self._max_step = max_step
@@ -75,8 +94,8 @@ class ModelDrafter:
         self._cost.fade(constrained=sequence.matcher is not None)
 
     def room(self, sequence: Sequence) -> int:
-        """Guesses that fit the draft model's own context."""
-        return max(0, self._max_len - sequence.context_count)
+        """Guesses that fit the draft model's own context. None after a token that its embedding has no row for."""
+        return 0 if self._is_foreign(sequence) else max(0, self._max_len - sequence.context_count)
 
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
         """At most `limits` guesses for each sequence: none for those that it has not read up to the end yet."""
@@ -104,6 +123,7 @@ class ModelDrafter:
     def forget(self, sequence: Sequence) -> None:
         """Drops what is known of a sequence: it has ended, or lost its blocks."""
         self._progress.pop(sequence, None)
+        self._foreign.pop(sequence, None)
 
     def sleep(self) -> None:
         """Gives the memory of the KV cache back, once every sequence is forgotten. No guesses until `wake`."""
@@ -112,6 +132,16 @@ class ModelDrafter:
 
     def wake(self) -> None:
         self._runner.wake()
+
+    def _is_foreign(self, sequence: Sequence) -> bool:
+        """Whether a sequence has a token id beyond the draft model's vocabulary, which padded models may have."""
+        if self._draft_vocab_size >= self._vocab_size:
+            return False
+        scan = self._foreign.setdefault(sequence, _Scan())
+        unseen = sequence.token_ids[scan.count :]
+        scan.found = scan.found or any(token_id >= self._draft_vocab_size for token_id in unseen)
+        scan.count = len(sequence.token_ids)
+        return scan.found
 
     def _catch_up(self, sequence: Sequence) -> bool:
         """Reads what is missing, at most one step's worth. True when guesses can follow."""

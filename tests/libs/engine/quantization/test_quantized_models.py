@@ -156,7 +156,7 @@ def test_the_tokenizer_of_a_gguf_file(tmp_path: Path, original: dict[str, Tensor
     ours, theirs = TextModel("gguf", path), TextModel("folder", CHECKPOINT)
     for text in ("What is TTFT?", "Ünïcödé 日本語 🙂", "a  b\n\tc", "<|im_start|>user"):
         assert ours.encode(text, True) == theirs.encode(text, True)
-    assert ours.pieces() == theirs.pieces()
+    assert ours.pieces == theirs.pieces
     messages = [{"role": "user", "content": "Hello"}]
     assert ours.render(messages, True) == theirs.render(messages, True)
     assert ours.eos_token_ids == [4]

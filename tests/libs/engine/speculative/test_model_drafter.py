@@ -147,3 +147,14 @@ def test_another_vocabulary_is_refused_at_load(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(ConfigError, match=r"tokenizer\.json is missing"):
         TextEngine.load(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
+
+
+def test_nothing_is_guessed_after_a_token_that_the_draft_model_has_no_row_for() -> None:
+    known = VOCAB_SIZE - 2
+    drafter = ModelDrafter(RecordingRunner(), VOCAB_SIZE, 100, BLOCK, 64, draft_vocab_size=known)
+    sequence = make_sequence([1, 2, known - 1], [0, 1, 2])
+    assert drafter.room(sequence) > 0
+    sequence.token_ids.append(known)
+    assert drafter.room(sequence) == 0
+    drafter.forget(sequence)
+    assert drafter.room(make_sequence([known + 1], [0])) == 0

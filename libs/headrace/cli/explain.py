@@ -1,0 +1,93 @@
+"""`headrace explain`: what the schedulers did with a request, and why."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from google.protobuf.json_format import MessageToDict
+from rich.padding import Padding
+from rich.table import Table
+
+from headrace.cli.output import console, print_json
+from headrace.clients.scheduler import explain as ask
+from headrace.errors import NotFound, Unavailable
+from headrace.rpc.channel import open_channel
+from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
+from headrace.v1.scheduler_pb2 import JournalEntry
+
+TIMEOUT = 5.0
+INDENT = 13
+
+
+def explain(
+    request: str,
+    *,
+    state_dir: Path = DEFAULT_FOLDER,
+    address: str = "",
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Shows what happened to a request in the queue, which workers could have got it, and why one did.
+
+    Parameters
+    ----------
+    request
+        The id of the request: `id` in the answer without `chatcmpl-` or `cmpl-`, or its header x-request-id.
+    state_dir
+        The state folder that the platform was started with.
+    address
+        Address of one scheduler to ask, instead of those of the state folder.
+    json
+        Print one JSON object.
+    """
+    request_id = request.removeprefix("chatcmpl-").removeprefix("cmpl-")
+    addresses = [address] if address else _schedulers(state_dir)
+    entries = asyncio.run(_ask_all(addresses, request_id))
+    if not entries:
+        raise NotFound(f"no scheduler knows request {request}: it is older than the newest few thousand, or never was")
+    if json:
+        print_json({"request": request_id, "entries": [_as_dict(entry) for entry in entries]})
+        return
+    for entry in entries:
+        console.print(f"[dim]{-entry.age_seconds:9.3f} s[/]  {entry.text}", soft_wrap=True)
+        if entry.candidates:
+            console.print(Padding(_table(entry), (0, 0, 0, INDENT)))
+
+
+def _schedulers(state_dir: Path) -> list[str]:
+    services = read_platform(state_dir)["services"]
+    return [service["address"] for service in services if service["name"].partition("-")[0] == "scheduler"]
+
+
+async def _ask_all(addresses: list[str], request_id: str) -> list[JournalEntry]:
+    """Entries of all schedulers, oldest first. Raises Unavailable when none answers."""
+    answers = await asyncio.gather(*(_ask_one(one, request_id) for one in addresses), return_exceptions=True)
+    known = [answer for answer in answers if not isinstance(answer, BaseException)]
+    if not known:
+        raise Unavailable(f"no scheduler answers at {', '.join(addresses)}")
+    return sorted((entry for answer in known for entry in answer), key=lambda entry: -entry.age_seconds)
+
+
+async def _ask_one(address: str, request_id: str) -> list[JournalEntry]:
+    async with open_channel(address) as channel:
+        return list((await ask(channel, request_id, TIMEOUT)).entries)
+
+
+def _as_dict(entry: JournalEntry) -> dict[str, object]:
+    return dict(MessageToDict(entry, preserving_proto_field_name=True, always_print_fields_with_no_presence=True))
+
+
+def _table(entry: JournalEntry) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in ("worker", "load", "blocks held", "first token", "price", ""):
+        table.add_column(title)
+    for number, candidate in enumerate(entry.candidates):
+        table.add_row(
+            candidate.worker_id,
+            str(candidate.load),
+            str(candidate.held_block_count),
+            f"{candidate.first_token_seconds * 1000:.0f} ms",
+            f"{candidate.price:.6f}",
+            candidate.remark or ("chosen" if number == 0 else ""),
+        )
+    return table

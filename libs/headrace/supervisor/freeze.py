@@ -1,0 +1,50 @@
+"""Notices that a process lives and does nothing: it was stopped, or waits for what never comes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from headrace.supervisor.process_activity import ProcessActivity
+
+ANSWER_INTERVAL = 0.4
+"""Seconds between an answer and the next question."""
+QUESTION_SECONDS = 1.0
+"""Time that the answer to one question is given, by whoever asks."""
+LONGEST_ROUND = QUESTION_SECONDS + ANSWER_INTERVAL + 0.2
+"""A question and the pause after it that took longer say nothing: this process, too, was kept from running."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPatience:
+    """Time for which a process that was ready may leave probes unanswered."""
+
+    frozen_seconds: float = 2.0
+    """Seconds allowed to a process that does not compute either."""
+    busy_seconds: float = 10.0
+    """Seconds allowed to a process that computes, or would if the machine let it."""
+
+
+async def until_frozen(answers: Callable[[], Awaitable[bool]], pid: int, patience: AnswerPatience) -> float:
+    """Asks again and again; returns after too long without an answer, with the seconds that it was.
+
+    Time for which this process was itself kept from asking does not count.
+    """
+    activity = ProcessActivity(pid)
+    answered = time.monotonic()
+    while True:
+        before = time.monotonic()
+        if await answers():
+            answered = time.monotonic()
+            activity.begin()
+            await asyncio.sleep(ANSWER_INTERVAL)
+        else:
+            await asyncio.sleep(ANSWER_INTERVAL / 4)
+        now = time.monotonic()
+        if now - before > LONGEST_ROUND:
+            answered = min(now, answered + now - before)
+        silent_seconds = now - answered
+        if silent_seconds < patience.frozen_seconds:
+            continue
+        if silent_seconds >= patience.busy_seconds or not activity.is_busy(silent_seconds):
+            return silent_seconds

@@ -1,0 +1,60 @@
+"""Tells what another process does besides answering: whether it computes, or would if the machine let it."""
+
+from pathlib import Path
+
+BUSY_SHARE = 0.1
+"""Share of one core that a process takes or waits for at least which is not frozen but busy."""
+
+
+class ProcessActivity:
+    """Counts the time for which a process has computed or waited for a core. A process that is gone has none."""
+
+    def __init__(self, pid: int) -> None:
+        # Only who supervises needs it: a machine without services has the command line without it.
+        import psutil
+
+        self._psutil = psutil
+        self._pid = pid
+        self._tasks = Path("/proc", str(pid), "task")
+        self._seconds = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """Counts from now."""
+        self._seconds = self._wanted_seconds()
+
+    def is_busy(self, seconds: float) -> bool:
+        """Whether it wanted a core in the `seconds` since the beginning. A stopped process wants nothing."""
+        psutil = self._psutil
+        try:
+            status = psutil.Process(self._pid).status()
+        except psutil.Error:
+            return False
+        if status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
+            return False
+        # A thread's wait is added to its time only once it got a core: until then it is just ready.
+        is_due = any(map(_is_due, self._tasks.glob("*/stat")))
+        return is_due or self._wanted_seconds() - self._seconds > BUSY_SHARE * seconds
+
+    def _wanted_seconds(self) -> float:
+        try:
+            times = self._psutil.Process(self._pid).cpu_times()
+        except self._psutil.Error:
+            return 0.0
+        return float(times.user + times.system) + sum(map(_delay_seconds, self._tasks.glob("*/schedstat")))
+
+
+def _delay_seconds(schedstat: Path) -> float:
+    """Time for which a thread was ready to run and had no core. None is known where the system does not count it."""
+    try:
+        return int(schedstat.read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def _is_due(stat: Path) -> bool:
+    """Whether a thread is ready to run, or waits for a disk."""
+    try:
+        return stat.read_text().rpartition(") ")[2][:1] in ("R", "D")
+    except OSError:
+        return False

@@ -1,0 +1,46 @@
+"""The urgency that a client gives its request."""
+
+import re
+
+from headrace.errors import InvalidRequest
+from headrace.v1.generation_pb2 import PriorityClass
+
+CLASS_HEADER = "x-headrace-class"
+TTFT_HEADER = "x-slo-ttft-ms"
+MAX_FIRST_TOKEN_MS = 3600 * 1000
+
+CLASSES: dict[str, "PriorityClass.ValueType"] = {
+    "realtime": PriorityClass.PRIORITY_CLASS_REALTIME,
+    "interactive": PriorityClass.PRIORITY_CLASS_INTERACTIVE,
+    "default": PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
+    "batch": PriorityClass.PRIORITY_CLASS_BATCH,
+}
+SERVICE_TIERS: dict[str | None, "PriorityClass.ValueType"] = {
+    None: PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
+    "auto": PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
+    "default": PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
+    "flex": PriorityClass.PRIORITY_CLASS_BATCH,
+    "priority": PriorityClass.PRIORITY_CLASS_REALTIME,
+}
+"""Classes by OpenAI's `service_tier`."""
+_SOME_DIGITS = re.compile(r"[0-9]{1,7}")
+
+
+def class_of(given: str | None) -> "PriorityClass.ValueType | None":
+    """The class that the header names; None without a header. Raises InvalidRequest for another name."""
+    if given is None:
+        return None
+    if given not in CLASSES:
+        known = ", ".join(CLASSES)
+        raise InvalidRequest(f"{CLASS_HEADER} is {given!r}; it must be one of {known}", param=CLASS_HEADER)
+    return CLASSES[given]
+
+
+def first_token_seconds(given: str | None) -> float | None:
+    """The time in which the first token is wanted, in seconds, from the value of the header. Raises InvalidRequest for
+    what is no number of milliseconds."""
+    if given is None:
+        return None
+    if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_FIRST_TOKEN_MS:
+        raise InvalidRequest(f"{TTFT_HEADER} must be a whole number from 1 to {MAX_FIRST_TOKEN_MS}", param=TTFT_HEADER)
+    return int(given) / 1000

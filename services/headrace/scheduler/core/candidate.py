@@ -1,0 +1,20 @@
+"""A worker that could get a ticket, and what speaks for and against it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Figures as they were when the choice was made."""
+
+    worker_id: str
+    load: int
+    """Requests that it held or that were on their way to it."""
+    held_block_count: int
+    """Leading KV blocks of the prompt that it held."""
+    first_token_seconds: float
+    """Predicted time until the first token there."""
+    price: float
+    """Predicted price of the whole request there, in the currency of the profiles."""
+    remark: str = ""
+    """Reason why it could not be chosen. Empty: it could."""

@@ -1,0 +1,69 @@
+"""Everything that the scheduler can decide."""
+
+import enum
+from dataclasses import dataclass
+
+from headrace.scheduler.core.candidate import Candidate
+from headrace.scheduler.core.ticket import Ticket
+
+
+class Reason(enum.Enum):
+    """Reason why a ticket gets no place."""
+
+    QUEUE_FULL = "queue_full"
+    """Too many requests, or too many tokens, wait for the model."""
+    DISPLACED = "displaced"
+    """The queue was full, and a more urgent request came."""
+    NO_WORKER = "no_worker"
+    """Nobody has served the model for longer than requests wait."""
+    NO_ADAPTER = "no_adapter"
+    """There are workers, and none has the adapter."""
+    NOT_LEADING = "not_leading"
+    """Another scheduler leads the model now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Hand tickets over to a worker, most urgent first."""
+
+    worker_id: str
+    epoch: int
+    address: str
+    tickets: tuple[Ticket, ...]
+    candidates: tuple[tuple[Candidate, ...], ...]
+    """For each ticket, who could have got it and what spoke for each; the chosen one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Tell that a worker pauses sequences of the batch class for what was just dispatched to it."""
+
+    worker_id: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Tell whoever waits that a ticket gets no place."""
+
+    ticket: Ticket
+    reason: Reason
+    retry_after: float
+    """Seconds after which a place is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """Tell whoever waits that the deadline of a ticket passed before it had a place."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Give a Tick at a time."""
+
+    time: float
+
+
+Decision = Dispatch | Preempt | Reject | Expire | WakeAt

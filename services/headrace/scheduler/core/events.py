@@ -1,0 +1,108 @@
+"""Everything that can happen to the scheduler."""
+
+from dataclasses import dataclass
+
+from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.core.worker import WorkerReport
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A request wants a place."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Nobody waits for a ticket any more."""
+
+    model: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReported:
+    """A worker said how it is, on a connection to it."""
+
+    report: WorkerReport
+    answers: bool = False
+    """It answered a call: the way to it is open too, and not only the way back."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """The connection to a worker broke, or a call to it failed."""
+
+    model: str
+    worker_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLeft:
+    """A worker stopped of its own accord."""
+
+    model: str
+    worker_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A worker took a ticket over."""
+
+    ticket: Ticket
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A worker had no room for a ticket, which waits again."""
+
+    ticket: Ticket
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A worker did not take a ticket for another reason, or nobody knows whether it did. The ticket is over."""
+
+    ticket: Ticket
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A placed request ended, and has used what it used."""
+
+    model: str
+    request_id: str
+    output_token_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeadLost:
+    """Another scheduler leads a model now."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed. To be told at least four times a second."""
+
+
+Event = (
+    Submitted
+    | Cancelled
+    | WorkerReported
+    | WorkerLost
+    | WorkerLeft
+    | Accepted
+    | Refused
+    | Failed
+    | Settled
+    | LeadLost
+    | Tick
+)

@@ -1,0 +1,44 @@
+"""Predicts how fast the queue of a model moves, and when a rejected request should come back."""
+
+from collections import deque
+
+MIN_COMPLETIONS = 8
+"""Requests that must have ended before their rate is trusted."""
+HISTORY = 256
+"""Newest completions that the rate is taken from."""
+HISTORY_SECONDS = 30.0
+MIN_RETRY_SECONDS = 0.5
+MAX_RETRY_SECONDS = 600.0
+
+
+class Forecast:
+    """Learns from requests that ended. Before that it reckons with what the workers say of themselves."""
+
+    def __init__(self) -> None:
+        self._completions: deque[float] = deque(maxlen=HISTORY)
+        self._promised_until = 0.0
+        """Time at which the last rejected request is to come back: they come one after the other."""
+
+    def note_completion(self, now: float) -> None:
+        """Notes that a request ended, which makes room for another."""
+        self._completions.append(now)
+
+    def rate(self, nominal: float, now: float) -> float:
+        """Requests that end per second. `nominal` is taken until enough have ended lately."""
+        while self._completions and now - self._completions[0] > HISTORY_SECONDS:
+            self._completions.popleft()
+        span = now - self._completions[0] if self._completions else 0.0
+        if len(self._completions) < MIN_COMPLETIONS or span <= 0:
+            return nominal
+        return len(self._completions) / span
+
+    def wait_seconds(self, waiting_count: int, nominal: float, now: float) -> float:
+        """Time after which `waiting_count` requests will have a place."""
+        return min(MAX_RETRY_SECONDS, waiting_count / max(self.rate(nominal, now), 1e-6))
+
+    def appointment(self, nominal: float, now: float) -> float:
+        """Seconds after which one more who is sent away finds room in a queue that is full now. Nobody else who was
+        sent away is told the same time, so that they do not all come back at once."""
+        gap = 1 / max(self.rate(nominal, now), 1e-6)
+        self._promised_until = max(self._promised_until, now) + gap
+        return min(MAX_RETRY_SECONDS, max(MIN_RETRY_SECONDS, self._promised_until - now))

@@ -1,0 +1,192 @@
+"""The desk of one model: its queue, its workers, and the decisions that follow when either changes."""
+
+from collections.abc import Iterator
+
+from headrace.scheduler.core.accounts import Accounts
+from headrace.scheduler.core.candidate import Candidate
+from headrace.scheduler.core.decisions import Decision, Dispatch, Preempt, Reason, Reject, WakeAt
+from headrace.scheduler.core.fleet import Fleet
+from headrace.scheduler.core.forecast import Forecast
+from headrace.scheduler.core.placement import Choice, choose
+from headrace.scheduler.core.policy import Policy
+from headrace.scheduler.core.queue import ModelQueue
+from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.core.urgency import Urgency
+from headrace.scheduler.core.window import BatchWindow
+from headrace.scheduler.core.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
+
+URGENT_SECONDS = 60.0
+"""So long after a realtime request, room is kept free for the next."""
+RETRY_SECONDS = 1.0
+"""After which to try again when nothing can be predicted."""
+
+
+class ModelDesk:
+    """Takes tickets and reports in, and says what to do now. Every method that yields decisions acts on them too."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.accounts = Accounts(policy.tenant_weights)
+        self.queue = ModelQueue(self.accounts, policy.starvation_seconds)
+        self.fleet = Fleet()
+        self._policy = policy
+        self._window = BatchWindow(policy.max_window_seconds, policy.max_batch_size)
+        self._forecast = Forecast()
+        self._last_report: WorkerReport | None = None
+        self._last_heard: float | None = None
+        """Time at which any worker last served the model."""
+        self._last_urgent = float("-inf")
+        self.fence = 0
+        """The largest number of a lease that any worker was sent anything under."""
+
+    @property
+    def last_report(self) -> WorkerReport | None:
+        """The newest report of any of its workers."""
+        return self._last_report
+
+    def window_seconds(self) -> float:
+        """The time that a batch waits to fill at the moment."""
+        return self._window.seconds(len(self.queue), self.fleet.has_idle())
+
+    def expected_wait(self, now: float) -> float:
+        """Seconds that a request which comes now is expected to wait for a place."""
+        if not len(self.queue):
+            return 0.0
+        return self._forecast.wait_seconds(len(self.queue), self._nominal_rate(), now)
+
+    def submit(self, ticket: Ticket, now: float) -> Iterator[Decision]:
+        """Queues a ticket, or rejects it or a less urgent one where there is no room."""
+        if ticket.urgency is Urgency.REALTIME:
+            self._last_urgent = now
+        if self._last_heard is None:
+            self._last_heard = now
+        if not ticket.resumes and self._is_full(ticket):
+            last = self.queue.least_urgent()
+            if ticket.rank >= last.rank:
+                yield Reject(ticket, Reason.QUEUE_FULL, self._forecast.appointment(self._nominal_rate(), now))
+                return
+            self.queue.remove(last)
+            yield Reject(last, Reason.DISPLACED, self._forecast.appointment(self._nominal_rate(), now))
+        self._window.observe_arrival(now)
+        self.queue.add(ticket)
+
+    def cancel(self, key: str) -> None:
+        """Takes a ticket out, if it still waits."""
+        if (ticket := self.queue.get(key)) is not None:
+            self.queue.remove(ticket)
+
+    def take_report(self, report: WorkerReport, answers: bool, now: float) -> None:
+        """Takes in what a worker says."""
+        self._last_report, self._last_heard = report, now
+        self.fence = max(self.fence, report.fence)
+        self.fleet.take_report(report, answers, now)
+
+    def dismiss(self) -> Iterator[Decision]:
+        """Rejects all who wait: another scheduler leads the model."""
+        for ticket in self.queue:
+            self.queue.remove(ticket)
+            yield Reject(ticket, Reason.NOT_LEADING, 0.0)
+
+    def arrive(self, ticket: Ticket, worker_id: str) -> None:
+        """Takes a ticket off the way to a worker."""
+        worker = self.fleet.workers.get(worker_id)
+        if worker is not None and ticket.key in worker.sent:
+            worker.arrive(ticket.key)
+            self.fleet.add_load(-1)
+            self.fleet.note(worker)
+
+    def take_back(self, ticket: Ticket) -> None:
+        """Refunds a ticket that was not served."""
+        self.accounts.refund(ticket)
+        self.queue.reorder(ticket.tenant)
+
+    def settle(self, request_id: str, output_token_count: int, now: float) -> None:
+        """Books what a request has really used."""
+        self._forecast.note_completion(now)
+        if (tenant := self.accounts.settle(request_id, output_token_count)) is not None:
+            self.queue.reorder(tenant)
+
+    def serve(self, now: float) -> Iterator[Decision]:
+        """Places whoever can be placed."""
+        if not len(self.queue):
+            return
+        ready = self._ready_at(now)
+        if ready > now:
+            yield WakeAt(ready)
+            return
+        placed: dict[str, list[tuple[Ticket, Choice]]] = {}
+        blocked: set[str] = set()
+        while (ticket := self.queue.next(blocked, now)) is not None:
+            choice = choose(ticket, self.fleet, self._policy.max_batch_token_count, self._spares(ticket, now), now)
+            if choice is not None:
+                placed.setdefault(choice.worker.worker_id, []).append((ticket, choice))
+                yield from self._send(ticket, choice.worker)
+            elif self._lacks_adapter(ticket):
+                self.queue.remove(ticket)
+                yield Reject(ticket, Reason.NO_ADAPTER, RETRY_SECONDS)
+            else:
+                blocked.add(ticket.adapter)
+        for members in placed.values():
+            for start in range(0, len(members), self._policy.max_batch_size):
+                yield _dispatch(members[start : start + self._policy.max_batch_size])
+
+    def tick(self, now: float) -> Iterator[Decision]:
+        """Ends the wait of those who waited long enough without a worker. Time before they came is not theirs."""
+        self.fleet.choose_reserved()
+        self.fleet.keep_adapters(self.queue.adapters)
+        if self.fleet.look_around(now) or self._last_heard is None:
+            self._last_heard = now
+        if now - self._last_heard <= self._policy.no_worker_seconds:
+            return
+        for ticket in self.queue:
+            waited = now - max(self._last_heard, ticket.arrival)
+            # One that resumes is read by somebody: it waits as long as its deadline allows.
+            if not ticket.resumes and waited > self._policy.no_worker_seconds:
+                self.queue.remove(ticket)
+                yield Reject(ticket, Reason.NO_WORKER, RETRY_SECONDS)
+
+    def _send(self, ticket: Ticket, worker: Worker) -> Iterator[Decision]:
+        if worker.pauses_for(ticket):
+            yield Preempt(worker.worker_id, 1)
+        self.queue.take(ticket)
+        worker.send(ticket)
+        self.fleet.add_load(1)
+        self.fleet.note(worker)
+
+    def _ready_at(self, now: float) -> float:
+        """Returns the time at which the batch should go: now, where nothing is gained by waiting."""
+        full = (
+            len(self.queue) >= self._policy.max_batch_size
+            or self.queue.token_count >= self._policy.max_batch_token_count
+        )
+        if full or self.queue.has_urgent or self.fleet.has_idle():
+            return now
+        return self.queue.oldest_arrival() + self._window.seconds(len(self.queue), False)
+
+    def _is_full(self, ticket: Ticket) -> bool:
+        tokens = self.queue.token_count + ticket.prompt_token_count
+        full = len(self.queue) >= self._policy.max_waiting_count or tokens > self._policy.max_waiting_token_count
+        return full and len(self.queue) > 0
+
+    def _spares(self, ticket: Ticket, now: float) -> bool:
+        return ticket.rank > Urgency.REALTIME and now - self._last_urgent < URGENT_SECONDS
+
+    def _lacks_adapter(self, ticket: Ticket) -> bool:
+        return bool(ticket.adapter and len(self.fleet)) and not self.fleet.has_adapter(ticket.adapter)
+
+    def _nominal_rate(self) -> float:
+        """Requests per second that should end, by what the workers say of themselves."""
+        report = self._last_report
+        if report is None:
+            return 1 / RETRY_SECONDS
+        step_seconds = report.step_seconds or NOMINAL_STEP_SECONDS
+        prefill_rate = report.prefill_rate or NOMINAL_PREFILL_RATE
+        prompt_tokens = self.queue.token_count / max(1, len(self.queue))
+        seconds = prompt_tokens / prefill_rate + self.accounts.mean_output * step_seconds
+        return max(1, self.fleet.capacity) / seconds
+
+
+def _dispatch(members: list[tuple[Ticket, Choice]]) -> Dispatch:
+    worker = members[0][1].worker
+    candidates: tuple[tuple[Candidate, ...], ...] = tuple(choice.candidates for _, choice in members)
+    tickets = tuple(ticket for ticket, _ in members)
+    return Dispatch(worker.worker_id, worker.report.epoch, worker.report.address, tickets, candidates)

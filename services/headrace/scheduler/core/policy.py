@@ -1,0 +1,26 @@
+"""The settings of the policy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Limits of every model."""
+
+    max_waiting_count: int = 2048
+    """Most requests that wait for a model."""
+    max_waiting_token_count: int = 4_000_000
+    """Most prompt tokens that wait for a model."""
+    max_batch_size: int = 64
+    """Most requests in one dispatch."""
+    max_batch_token_count: int = 16_384
+    """Most prompt tokens that wait on one worker, but for a single longer prompt."""
+    max_window_seconds: float = 0.05
+    """Longest time that a request waits for company."""
+    no_worker_seconds: float = 15.0
+    """Time that requests wait while nobody serves their model."""
+    starvation_seconds: float = 30.0
+    """Time after which the oldest request gets every fourth turn, whatever its class."""
+    tenant_weights: Mapping[str, float] = field(default_factory=dict)
+    """Share of each tenant against others; 1 where none is given."""

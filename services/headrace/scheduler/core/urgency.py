@@ -1,0 +1,22 @@
+"""The classes of requests, most urgent first, and what each is promised."""
+
+import enum
+
+
+class Urgency(enum.IntEnum):
+    """A smaller number goes first."""
+
+    RESUMED = 0
+    """Had a place and lost it: somebody is reading it already, whatever its class was."""
+    REALTIME = 1
+    """Somebody is waiting in real time, such as a voice agent."""
+    INTERACTIVE = 2
+    """Somebody is reading along."""
+    DEFAULT = 3
+    """Nothing was said."""
+    BATCH = 4
+    """Nobody is waiting."""
+
+
+FIRST_TOKEN_SECONDS = {Urgency.REALTIME: 0.1, Urgency.INTERACTIVE: 2.0}
+"""Time to first token that a class is promised unless the request asks for another."""

@@ -1,0 +1,160 @@
+"""The stream between the scheduler and one gateway: submissions come in, places go out."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+
+from headrace.errors import HeadraceError, InvalidRequest, Overloaded
+from headrace.errors.status import to_status
+from headrace.rpc.checked_ids import check_token_ids
+from headrace.scheduler.core import events
+from headrace.scheduler.core.model_desk import ModelDesk
+from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.leases import Leases
+from headrace.scheduler.prefixes import Prefixes
+from headrace.scheduler.scheduler import Scheduler
+from headrace.scheduler.translation import to_ticket
+from headrace.v1.scheduler_pb2 import (
+    Generation,
+    Place,
+    Placement,
+    Refusal,
+    ScheduleRequest,
+    ScheduleResponse,
+    SchedulerSign,
+    Submission,
+)
+
+SIGN_SECONDS = 0.25
+MAX_MODELS = 1000
+
+
+class GatewaySession:
+    """Answers each submission once. What still waits when the stream ends is withdrawn."""
+
+    def __init__(
+        self, scheduler: Scheduler, leases: Leases, prefixes: Prefixes, sign: Callable[[], SchedulerSign]
+    ) -> None:
+        self._scheduler = scheduler
+        self._leases = leases
+        self._prefixes = prefixes
+        self._sign = sign
+        self._models: dict[str, str] = {}
+        """The model of each ticket that waits, by its key."""
+        self._preparing: dict[str, asyncio.Task[None]] = {}
+        self._outgoing: deque[ScheduleResponse] = deque()
+        self._due = asyncio.Event()
+        self._over = False
+
+    async def read(self, commands: AsyncIterator[ScheduleRequest]) -> None:
+        """Takes commands until the gateway ends the stream."""
+        try:
+            async for command in commands:
+                self._take(command)
+        finally:
+            self._over = True
+            self._due.set()
+
+    async def responses(self) -> AsyncGenerator[ScheduleResponse, None]:
+        """Yields what is to be sent: answers as they come, and a sign of life in between."""
+        loop = asyncio.get_running_loop()
+        sign_at = 0.0
+        while not self._over:
+            if loop.time() >= sign_at:
+                sign_at = loop.time() + SIGN_SECONDS
+                yield ScheduleResponse(sign=self._sign())
+            while self._outgoing:
+                yield self._outgoing.popleft()
+            timer = loop.call_at(sign_at, self._due.set)
+            try:
+                await self._due.wait()
+            finally:
+                timer.cancel()
+            self._due.clear()
+
+    async def close(self) -> None:
+        """Withdraws what still waits."""
+        for preparing in self._preparing.values():
+            preparing.cancel()
+        await asyncio.gather(*self._preparing.values(), return_exceptions=True)
+        for key, model in list(self._models.items()):
+            self._scheduler.withdraw(model, key, self)
+        self._models.clear()
+
+    def placed(self, ticket: Ticket, place: Place) -> None:
+        """See `Waiter`."""
+        self._models.pop(ticket.key, None)
+        placement = Placement(request_id=ticket.request_id, attempt=ticket.attempt, place=place)
+        self._answer(ScheduleResponse(placement=placement))
+
+    def refused(self, ticket: Ticket, error: HeadraceError) -> None:
+        """See `Waiter`."""
+        self._models.pop(ticket.key, None)
+        self._refuse(ticket.request_id, ticket.attempt, error)
+
+    def _take(self, command: ScheduleRequest) -> None:
+        match command.WhichOneof("command"):
+            case "submission":
+                self._submit(command.submission)
+            case "withdrawal":
+                withdrawal = command.withdrawal
+                key = f"{withdrawal.request_id}#{withdrawal.attempt}"
+                if (preparing := self._preparing.pop(key, None)) is not None:
+                    preparing.cancel()
+                self._models.pop(key, None)
+                self._scheduler.withdraw(withdrawal.model, key, self)
+            case "settlement":
+                used = command.settlement
+                self._scheduler.feed(events.Settled(used.model, used.request_id, used.output_token_count))
+
+    def _submit(self, request: Submission) -> None:
+        generation = request.generation
+        try:
+            self._check(generation)
+        except HeadraceError as error:
+            self._refuse(generation.request_id, generation.attempt, error)
+            return
+        if self._leases.leads(generation.model) and not self._prefixes.matter(generation, self._desk(generation)):
+            self._queue(request, {})
+            return
+        key = f"{generation.request_id}#{generation.attempt}"
+        preparing = self._preparing[key] = asyncio.create_task(self._prepare(request))
+        preparing.add_done_callback(lambda task: self._preparing.get(key) is task and self._preparing.pop(key))
+
+    async def _prepare(self, request: Submission) -> None:
+        """Makes sure that the model is led from here, and looks up who holds the prompt."""
+        generation, held = request.generation, dict[str, int]()
+        try:
+            await self._leases.lead(generation.model)
+            if self._prefixes.matter(generation, desk := self._desk(generation)):
+                held = await self._prefixes.held(generation, desk)
+        except HeadraceError as error:
+            self._refuse(generation.request_id, generation.attempt, error)
+        else:
+            self._queue(request, held)
+
+    def _desk(self, generation: Generation) -> ModelDesk:
+        return self._scheduler.core.desk(generation.model)
+
+    def _queue(self, request: Submission, held: dict[str, int]) -> None:
+        ticket = to_ticket(request, held, self._scheduler.clock())
+        self._models[ticket.key] = ticket.model
+        self._scheduler.submit(ticket, request, self)
+
+    def _check(self, generation: Generation) -> None:
+        if not generation.prompt_token_ids:
+            raise InvalidRequest("the prompt has no tokens", param="prompt")
+        desks = self._scheduler.core.desks
+        if generation.model not in desks and len(desks) >= MAX_MODELS:
+            raise Overloaded(f"{MAX_MODELS} models are in use; no queue for another", stage="queue")
+        desk = desks.get(generation.model)
+        size = 0 if desk is None or desk.last_report is None else desk.last_report.vocabulary_size
+        check_token_ids(generation.prompt_token_ids, size, "prompt_token_ids")
+        check_token_ids(generation.output_token_ids, size, "output_token_ids")
+
+    def _refuse(self, request_id: str, attempt: int, error: HeadraceError) -> None:
+        self._answer(ScheduleResponse(refusal=Refusal(request_id=request_id, attempt=attempt, error=to_status(error))))
+
+    def _answer(self, response: ScheduleResponse) -> None:
+        self._outgoing.append(response)
+        self._due.set()

@@ -1,0 +1,233 @@
+"""The core's surroundings: gives it events and the time, and does what it decides."""
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from google.rpc.status_pb2 import Status
+from prometheus_client import Counter, Histogram
+
+from headrace.clients.scheduler import WORKER_DETAIL
+from headrace.clients.worker import WorkerClient
+from headrace.errors import HeadraceError, Overloaded, QueueTimeout, Unavailable
+from headrace.errors.status import from_status
+from headrace.scheduler.core import decisions, events
+from headrace.scheduler.core.core import SchedulingCore
+from headrace.scheduler.core.events import Event
+from headrace.scheduler.core.journal import Journal
+from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.translation import to_error, to_report
+from headrace.telemetry.traces import record_span
+from headrace.v1.scheduler_pb2 import Place, Submission
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
+
+TICK_SECONDS = 0.2
+
+BATCH_SIZE = Histogram("headrace_batch_size", "Requests per dispatch", ["model"], buckets=(1, 2, 4, 8, 16, 32, 64, 128))
+QUEUE_TIME = Histogram("headrace_queue_time_seconds", "From submit to a place", ["model"])
+PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for more urgent requests", ["worker"])
+
+_log = logging.getLogger(__name__)
+
+
+class Waiter(Protocol):
+    """Whoever waits for a place."""
+
+    def placed(self, ticket: Ticket, place: Place) -> None:
+        """Tells that a worker took the request over."""
+
+    def refused(self, ticket: Ticket, error: HeadraceError) -> None:
+        """Tells that the request gets no place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    request: Submission
+    waiter: Waiter
+    since: float = field(default_factory=time.time)
+    """Unix seconds."""
+
+    def record(self) -> None:
+        """Records the wait as a span of the trace of the request."""
+        generation = self.request.generation
+        attributes: dict[str, str | int] = {
+            "gen_ai.request.model": generation.model,
+            "headrace.request_id": generation.request_id,
+            "headrace.attempt": generation.attempt,
+        }
+        record_span("schedule", generation.traceparent, self.since, time.time(), attributes)
+
+
+class Scheduler:
+    """Runs on the event loop alone. `on_doubt` is told the addresses of workers that did not answer a dispatch."""
+
+    def __init__(
+        self,
+        core: SchedulingCore,
+        journal: Journal,
+        client_of: Callable[[str], WorkerClient],
+        dispatch_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.core = core
+        self.journal = journal
+        self.clock = clock
+        self.on_doubt: Callable[[str], None] = lambda _address: None
+        self.fence_of: Callable[[str], int] = lambda _model: 0
+        self._client_of = client_of
+        self._dispatch_seconds = dispatch_seconds
+        self._waiting: dict[str, _Waiting] = {}
+        self._events: deque[Event] = deque()
+        self._feeding = False
+        self._timer: asyncio.Handle | None = None
+        self._wake_time = math.inf
+        self._failure: Exception | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def submit(self, ticket: Ticket, request: Submission, waiter: Waiter) -> None:
+        """Asks for a place. The waiter is told exactly once, unless the ticket is withdrawn first."""
+        replaced = self._waiting.pop(ticket.key, None)
+        if replaced is not None:
+            self.feed(events.Cancelled(ticket.model, ticket.key))
+        self._waiting[ticket.key] = _Waiting(request, waiter)
+        self.feed(events.Submitted(ticket))
+
+    def withdraw(self, model: str, key: str, waiter: Waiter) -> None:
+        """Asks no longer. Unknown tickets are fine: they have an answer."""
+        waiting = self._waiting.get(key)
+        if waiting is not None and waiting.waiter is waiter:
+            del self._waiting[key]
+            self.feed(events.Cancelled(model, key))
+
+    def feed(self, event: Event) -> None:
+        """Gives the core an event and does what follows from it. What that brings about is fed afterwards, in order."""
+        self._events.append(event)
+        if self._feeding:
+            return
+        self._feeding = True
+        try:
+            while self._events:
+                event, now = self._events.popleft(), self.clock()
+                decided = self.core.handle(event, now)
+                self.journal.record(event, now, decided)
+                for decision in decided:
+                    self._perform(decision, now)
+        except Exception as error:
+            # What was decided and not done is lost: the process must not go on with it. See `run`.
+            self._failure = error
+            raise
+        finally:
+            self._feeding = False
+
+    async def run(self) -> None:
+        """Tells the core that time passes, until cancelled. Raises what went wrong anywhere in the core."""
+        while self._failure is None:
+            self.feed(events.Tick())
+            await asyncio.sleep(TICK_SECONDS)
+        raise self._failure
+
+    async def close(self) -> None:
+        """Ends what is under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+
+    def _perform(self, decision: decisions.Decision, now: float) -> None:
+        match decision:
+            case decisions.Dispatch():
+                task = asyncio.create_task(self._send(decision), name=f"dispatch-{decision.worker_id}")
+                self._sending.add(task)
+                task.add_done_callback(self._sending.discard)
+            case decisions.Preempt(worker_id, count):
+                PREEMPTIONS.labels(worker=worker_id).inc(count)
+            case decisions.Reject(ticket):
+                self._refuse(ticket, to_error(decision))
+            case decisions.Expire(ticket):
+                self._refuse(ticket, QueueTimeout(stage="queue"))
+            case decisions.WakeAt(wake_time):
+                self._wake_at(wake_time, now)
+
+    def _wake_at(self, wake_time: float, now: float) -> None:
+        """Sets the timer, unless it rings before."""
+        if wake_time < self._wake_time:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._wake_time = wake_time
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, wake_time - now), self._wake)
+
+    def _wake(self) -> None:
+        self._wake_time = math.inf
+        self.feed(events.Tick())
+
+    async def _send(self, batch: decisions.Dispatch) -> None:
+        """Hands a batch over. A call that fails leaves it open whether the worker has it, so each member's waiter is
+        told to try again, which makes a new attempt that voids this one."""
+        tickets = [ticket for ticket in batch.tickets if ticket.key in self._waiting]
+        for ticket in batch.tickets:
+            if ticket not in tickets:
+                self.feed(events.Failed(ticket, batch.worker_id))
+        response = DispatchResponse()
+        try:
+            if tickets:
+                response = await self._call(batch, tickets)
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for each member
+            known = isinstance(error, HeadraceError)
+            _log.warning("dispatch failed", extra={"worker": batch.worker_id}, exc_info=None if known else error)
+            self.feed(events.WorkerLost(tickets[0].model, batch.worker_id, batch.epoch))
+            self.on_doubt(batch.address)
+        finally:
+            epoch = response.status.epoch or batch.epoch
+            for ticket, outcome in zip(tickets, response.outcomes, strict=False):
+                self._conclude(ticket, replace(batch, epoch=epoch), outcome)
+            for ticket in tickets[len(response.outcomes) :]:
+                self.feed(events.Failed(ticket, batch.worker_id))
+                self._refuse(ticket, _not_taken(batch.worker_id))
+
+    async def _call(self, batch: decisions.Dispatch, tickets: list[Ticket]) -> DispatchResponse:
+        members = [self._to_member(ticket) for ticket in tickets]
+        client, fence = self._client_of(batch.address), self.fence_of(tickets[0].model)
+        response = await client.dispatch(members, self._dispatch_seconds, fence)
+        BATCH_SIZE.labels(model=tickets[0].model).observe(len(members))
+        if response.status.worker_id == batch.worker_id:
+            # Before the outcomes: it counts the members that the worker has taken.
+            self.feed(events.WorkerReported(to_report(response.status), answers=True))
+        return response
+
+    def _conclude(self, ticket: Ticket, batch: decisions.Dispatch, outcome: Status) -> None:
+        if outcome.code == 0:
+            QUEUE_TIME.labels(model=ticket.model).observe(self.clock() - ticket.arrival)
+            self.feed(events.Accepted(ticket, batch.worker_id))
+            if (waiting := self._waiting.pop(ticket.key, None)) is not None:
+                place = Place(worker_id=batch.worker_id, worker_address=batch.address, worker_epoch=batch.epoch)
+                _log.debug("placed", extra={"sequence": ticket.request_id, "worker": batch.worker_id})
+                waiting.record()
+                waiting.waiter.placed(ticket, place)
+        elif isinstance(refusal := from_status(outcome), Overloaded) and ticket.key in self._waiting:
+            self.feed(events.Refused(ticket, batch.worker_id))
+        else:
+            self.feed(events.Failed(ticket, batch.worker_id))
+            self._refuse(ticket, refusal)
+
+    def _refuse(self, ticket: Ticket, error: HeadraceError) -> None:
+        if (waiting := self._waiting.pop(ticket.key, None)) is not None:
+            waiting.record()
+            waiting.waiter.refused(ticket, error)
+
+    def _to_member(self, ticket: Ticket) -> BatchMember:
+        request = self._waiting[ticket.key].request
+        member = BatchMember(generation=request.generation, priority_class=request.priority_class)
+        member.remaining_duration.FromNanoseconds(max(0, int((ticket.deadline - self.clock()) * 1e9)))
+        return member
+
+
+def _not_taken(worker_id: str) -> Unavailable:
+    """Names the worker, so that the next attempt goes elsewhere if it can."""
+    message = f"worker {worker_id} did not take the request"
+    return Unavailable(message, stage="dispatch", details={WORKER_DETAIL: worker_id})

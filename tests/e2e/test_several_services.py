@@ -1,0 +1,35 @@
+"""Several gateways, schedulers and tokenizers at once, some of which go away."""
+
+import signal
+from pathlib import Path
+
+import httpx2
+
+from headrace.testing.running_platform import RunningPlatform, running_platform
+
+COUNTS = ("--gateways", "2", "--schedulers", "2", "--tokenizers", "2")
+TIMEOUT = 60.0
+
+
+def complete(platform: RunningPlatform) -> str:
+    """The id of an answer on a new connection: it may come from any gateway."""
+    body = {"model": "headrace-demo", "prompt": "Hello", "max_tokens": 4, "temperature": 0}
+    response = httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=TIMEOUT)
+    assert response.status_code == 200, response.text
+    return str(response.json()["choices"][0]["text"])
+
+
+def test_all_serve_and_one_of_a_kind_may_go(tmp_path: Path) -> None:
+    with running_platform(tmp_path, ["--engine", "sim", *COUNTS]) as platform:
+        names = [service["name"] for service in platform.describe()["services"]]
+        assert len(names) == len(set(names)) == 9
+        assert {"gateway", "gateway-1", "scheduler", "scheduler-1", "tokenizer", "tokenizer-1"} < set(names)
+        texts = {complete(platform) for _ in range(8)}
+        assert len(texts) == 1
+        for name, number in (("tokenizer", signal.SIGSTOP), ("tokenizer-1", signal.SIGKILL)):
+            platform.kill(name, number)
+            assert {complete(platform) for _ in range(4)} == texts
+            platform.wait_until_restarted(name, 1)
+        platform.kill("gateway-1", signal.SIGSTOP)
+        platform.wait_until_restarted("gateway-1", 1)
+        assert {complete(platform) for _ in range(8)} == texts

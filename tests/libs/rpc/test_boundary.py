@@ -1,0 +1,37 @@
+"""A call that fails is told apart from a caller that gives up."""
+
+import asyncio
+
+import pytest
+
+from headrace.errors import Unavailable
+from headrace.rpc.boundary import translated
+
+pytestmark = pytest.mark.anyio
+
+
+async def call(answer: "asyncio.Future[None]") -> None:
+    with translated("dispatch"):
+        await answer
+
+
+async def test_a_channel_that_is_closed_under_a_call_is_a_failure_of_the_call() -> None:
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    answer.cancel()
+    with pytest.raises(Unavailable) as failure:
+        await call(answer)
+    assert failure.value.stage == "dispatch"
+
+
+async def test_a_caller_that_is_cancelled_stays_cancelled() -> None:
+    calling = asyncio.create_task(call(asyncio.get_running_loop().create_future()))
+    await asyncio.sleep(0)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
+async def test_a_timeout_around_a_call_stays_a_timeout() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await call(asyncio.get_running_loop().create_future())

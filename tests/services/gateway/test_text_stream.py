@@ -1,0 +1,59 @@
+"""Text and tokens of an answer do not depend on how many tokens come at once."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from headrace.gateway.detokenizer import Vocabulary
+from headrace.gateway.sequence_request import SequenceRequest
+from headrace.gateway.text_stream import text_pieces
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, SamplingParams, TokenLogprob
+from headrace.v1.worker_pb2 import TokenDelta
+
+pytestmark = pytest.mark.anyio
+
+LETTERS = Vocabulary(tuple(bytes([97 + index]) for index in range(26)), frozenset(), False, frozenset(), False)
+TEXT = "abcdefgh"
+
+
+def request(*stop_texts: str) -> SequenceRequest:
+    return SequenceRequest(
+        request_id="r",
+        model="m",
+        prompt_token_ids=[1],
+        sampling_params=SamplingParams(),
+        deadline=Deadline.after(5),
+        accepted=0.0,
+        tenant="t",
+        priority_class=0,  # type: ignore[arg-type]
+        traceparent="",
+        stop_texts=stop_texts,
+    )
+
+
+async def deltas(size: int) -> AsyncIterator[TokenDelta]:
+    """The text as tokens, `size` of them at a time."""
+    token_ids = [ord(letter) - 97 for letter in TEXT]
+    for start in range(0, len(token_ids), size):
+        chunk = token_ids[start : start + size]
+        last = start + size >= len(token_ids)
+        reason = FINISH_REASON_LENGTH if last else FINISH_REASON_UNSPECIFIED
+        yield TokenDelta(token_ids=chunk, logprobs=[TokenLogprob() for _ in chunk], finish_reason=reason)
+
+
+@pytest.mark.parametrize("stop_texts", [("de",), ("d",), ("h",), ("cdef", "d"), ("x",), ()])
+async def test_any_number_of_tokens_at_once_gives_the_same_answer(stop_texts: tuple[str, ...]) -> None:
+    answers = set()
+    for size in range(1, len(TEXT) + 1):
+        pieces = [piece async for piece in text_pieces(deltas(size), request(*stop_texts), LETTERS)]
+        token_ids = tuple(token_id for piece in pieces for token_id in piece.token_ids)
+        assert sum(len(piece.logprobs) for piece in pieces) == len(token_ids)
+        text = "".join(piece.text for piece in pieces)
+        answers.add((text, token_ids, pieces[-1].finish_reason, pieces[-1].stop_reason))
+    assert len(answers) == 1
+
+
+async def test_the_token_that_completes_a_stop_text_is_the_last() -> None:
+    pieces = [piece async for piece in text_pieces(deltas(8), request("de"), LETTERS)]
+    assert (pieces[0].text, pieces[0].token_ids) == ("abc", [0, 1, 2, 3, 4])

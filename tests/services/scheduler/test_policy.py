@@ -1,0 +1,150 @@
+"""What the policy promises, with sim engines in virtual time."""
+
+import itertools
+import random
+import statistics
+
+import pytest
+from tests.services.scheduler.simulated_platform import MODEL, Outcome, SimulatedPlatform, percentile
+
+from headrace.engine.sim import SimConfig
+from headrace.scheduler.core.decisions import Reason
+from headrace.scheduler.core.policy import Policy
+from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.core.urgency import Urgency
+
+GPU = SimConfig(base_seconds=0.010, prefill_seconds_per_token=0.0001, decode_seconds_per_sequence=0.0001)
+_numbers = itertools.count()
+
+
+def ticket(
+    time: float,
+    tenant: str = "t",
+    urgency: Urgency = Urgency.DEFAULT,
+    prompt: int = 64,
+    output: int = 64,
+    seconds: float = 10_000.0,
+    **fields: object,
+) -> Ticket:
+    name = f"r{next(_numbers)}"
+    return Ticket(name, 1, MODEL, tenant, time, time + seconds, prompt, output, urgency, **fields)  # type: ignore[arg-type]
+
+
+def realtime_ttfts(flood: int) -> list[float]:
+    """Times to first token of realtime requests, beside batch requests that came almost all at once. Not counted are
+    those of the first seconds, in which batch work that was there before the first of them comes to its end."""
+    platform = SimulatedPlatform(Policy(max_waiting_count=100_000))
+    for name in ("w0", "w1"):
+        platform.add_worker(name, GPU)
+    chance = random.Random(1)
+    for _ in range(flood):
+        time = chance.uniform(0, 3)
+        platform.submit(time, ticket(time, "bulk", Urgency.BATCH, prompt=chance.randint(16, 512), output=128))
+    urgent = [ticket(1 + 0.25 * number, "voice", Urgency.REALTIME, output=8) for number in range(60)]
+    for one in urgent:
+        platform.submit(one.arrival, one)
+    platform.run(17)
+    ended = [outcome for outcome in platform.outcomes.values() if outcome.finished_at is not None]
+    assert not flood or sum(outcome.ticket.urgency is Urgency.BATCH for outcome in ended) > 100, "batch work goes on"
+    return [platform.outcomes[one.key].ttft for one in urgent if one.arrival > 8]
+
+
+def test_realtime_requests_hardly_notice_a_flood_of_batch_work() -> None:
+    idle, flooded = realtime_ttfts(0), realtime_ttfts(600)
+    assert percentile(flooded, 0.95) <= 1.5 * percentile(idle, 0.95)
+
+
+def test_tenants_get_equal_shares_whatever_one_of_them_sends() -> None:
+    platform = SimulatedPlatform(Policy(max_waiting_count=100_000))
+    platform.add_worker("w0", GPU)
+    chance = random.Random(2)
+    for tenant in range(10):
+        count = 10_000 if tenant == 0 else 200
+        for _ in range(count):
+            time = chance.uniform(0, 5)
+            prompt, output = chance.randint(16, 128), chance.randint(4, 32)
+            platform.submit(time, ticket(time, f"t{tenant}", prompt=prompt, output=output))
+    platform.run(5)
+    served = dict.fromkeys((f"t{tenant}" for tenant in range(10)), 0)
+    for outcome in platform.outcomes.values():
+        if outcome.placed_at is not None and outcome.placed_at > 0.5:
+            served[outcome.ticket.tenant] += outcome.ticket.prompt_token_count + outcome.token_count
+    shares = list(served.values())
+    assert sum(shares) ** 2 / (len(shares) * sum(share * share for share in shares)) >= 0.95
+
+
+def test_who_is_sent_away_is_told_when_there_will_be_room() -> None:
+    """A thousand at once into a small queue. Each who is sent away comes back when told."""
+    platform = SimulatedPlatform(Policy(max_waiting_count=64))
+    platform.add_worker("w0", GPU)
+    told: list[float] = []
+    turns: dict[str, int] = {}
+
+    def come_back(outcome: Outcome) -> None:
+        if outcome.ticket.arrival == 1.0:
+            told.append(outcome.retry_after)
+        time = platform.now + outcome.retry_after
+        turns[outcome.ticket.request_id] = turns.get(outcome.ticket.request_id, 0) + 1
+        platform.submit(time, ticket(time, output=outcome.ticket.max_token_count))
+
+    platform.on_reject = come_back
+    for _ in range(1000):
+        platform.submit(1.0, ticket(1.0, output=16))
+    platform.run(200)
+    assert all(outcome.finished_at or outcome.rejection is Reason.QUEUE_FULL for outcome in platform.outcomes.values())
+    assert sum(outcome.finished_at is not None for outcome in platform.outcomes.values()) == 1000
+    # Each place in the queue that became free was for the next of those who were sent away.
+    freed = [time - 1.0 for time in platform.placements[64:]]
+    errors = [abs(one - real) / real for one, real in zip(told, freed, strict=False) if real > 0]
+    assert statistics.median(errors) <= 0.3
+
+
+def test_a_prefix_never_loads_its_holder_beyond_the_bound() -> None:
+    platform = SimulatedPlatform()
+    for number in range(4):
+        platform.add_worker(f"w{number}", GPU)
+    held = {"w0": 3}
+    for number in range(100):
+        time = 0.02 * number
+        platform.submit(time, ticket(time, output=200, held=held))
+    platform.run(2.5)
+    loads = [worker.report().open_count for worker in platform.workers.values()]
+    assert max(loads) <= 1.25 * (sum(loads) / len(loads) + 1) + 1
+    counts = [sum(outcome.worker == name for outcome in platform.outcomes.values()) for name in platform.workers]
+    assert counts[0] == max(counts), "the prefix counts for something"
+
+
+def test_batch_work_is_not_starved_by_a_stream_of_more_urgent_work() -> None:
+    platform = SimulatedPlatform(Policy(starvation_seconds=5.0, max_waiting_count=100_000))
+    platform.add_worker("w0", SimConfig(base_seconds=0.01, max_running_count=4))
+    for number in range(2000):
+        time = 0.01 * number
+        platform.submit(time, ticket(time, "busy", Urgency.INTERACTIVE, output=20))
+    bulk = ticket(1.0, "bulk", Urgency.BATCH)
+    platform.submit(1.0, bulk)
+    platform.run(20)
+    placed = platform.outcomes[bulk.key].placed_at
+    assert placed is not None
+    assert placed - bulk.arrival < 7.0
+
+
+@pytest.mark.parametrize(("wanted", "kind"), [(None, "cheap"), (0.05, "fast")])
+def test_the_cheapest_kind_that_meets_the_time_is_chosen(wanted: float | None, kind: str) -> None:
+    platform = SimulatedPlatform()
+    platform.add_worker("fast", SimConfig(base_seconds=0.005, prefill_seconds_per_token=0.00002), price=40.0)
+    platform.add_worker("cheap", SimConfig(base_seconds=0.02, prefill_seconds_per_token=0.0005), price=0.7)
+    asked = ticket(1.0, prompt=1000, output=10, first_token_seconds=wanted)
+    platform.submit(1.0, asked)
+    platform.run(5)
+    assert platform.outcomes[asked.key].worker == kind
+
+
+def test_what_cannot_begin_before_its_deadline_is_dropped_before_prefill() -> None:
+    platform = SimulatedPlatform()
+    platform.add_worker("w0", SimConfig(base_seconds=0.05, max_running_count=1))
+    first, second = ticket(0.0, output=200), ticket(0.1, output=5, seconds=1.0)
+    platform.submit(0.0, first)
+    platform.submit(0.1, second)
+    platform.run(20)
+    assert platform.outcomes[second.key].expired
+    assert platform.outcomes[second.key].placed_at is None
