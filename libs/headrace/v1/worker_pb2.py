@@ -28,7 +28,7 @@ from headrace.v1 import generation_pb2 as headrace_dot_v1_dot_generation__pb2
 from headrace.v1 import scheduler_pb2 as headrace_dot_v1_dot_scheduler__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/worker.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1cheadrace/v1/generation.proto\x1a\x1bheadrace/v1/scheduler.proto\"K\n\x0f\x44ispatchRequest\x12)\n\x07members\x18\x01 \x03(\x0b\x32\x18.headrace.v1.BatchMember\x12\r\n\x05\x66\x65nce\x18\x02 \x01(\x03\"c\n\x10\x44ispatchResponse\x12$\n\x08outcomes\x18\x01 \x03(\x0b\x32\x12.google.rpc.Status\x12)\n\x06status\x18\x02 \x01(\x0b\x32\x19.headrace.v1.WorkerStatus\"\x80\x01\n\rAttachRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x19.headrace.v1.GatewayHelloH\x00\x12\x38\n\x0c\x63\x61ncellation\x18\x02 \x01(\x0b\x32 .headrace.v1.RequestCancellationH\x00\x42\t\n\x07\x63ommand\"i\n\x0e\x41ttachResponse\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.headrace.v1.WorkerHelloH\x00\x12#\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x12.headrace.v1.FrameH\x00\x42\x07\n\x05\x65vent\"\x0e\n\x0cWatchRequest\":\n\rWatchResponse\x12)\n\x06status\x18\x01 \x01(\x0b\x32\x19.headrace.v1.WorkerStatus\"\x18\n\x16GetWorkerStatusRequest\"D\n\x17GetWorkerStatusResponse\x12)\n\x06status\x18\x01 \x01(\x0b\x32\x19.headrace.v1.WorkerStatus\"\xa5\x01\n\x0b\x42\x61tchMember\x12+\n\ngeneration\x18\x01 \x01(\x0b\x32\x17.headrace.v1.Generation\x12\x35\n\x12remaining_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\x0epriority_class\x18\x03 \x01(\x0e\x32\x1a.headrace.v1.PriorityClass\"\"\n\x0cGatewayHello\x12\x12\n\ngateway_id\x18\x01 \x01(\t\"[\n\x0bWorkerHello\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12*\n\nmodel_info\x18\x03 \x01(\x0b\x32\x16.headrace.v1.ModelInfo\":\n\x13RequestCancellation\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\">\n\x05\x46rame\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\'\n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x17.headrace.v1.TokenDelta\"\x83\x03\n\nTokenDelta\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x13\n\x0b\x66irst_index\x18\x03 \x01(\x05\x12\x11\n\ttoken_ids\x18\x04 \x03(\x05\x12+\n\x08logprobs\x18\x05 \x03(\x0b\x32\x19.headrace.v1.TokenLogprob\x12\x32\n\x0fprompt_logprobs\x18\x06 \x03(\x0b\x32\x19.headrace.v1.TokenLogprob\x12\x30\n\rfinish_reason\x18\x07 \x01(\x0e\x32\x19.headrace.v1.FinishReason\x12!\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x12.google.rpc.Status\x12\x1a\n\x12\x63\x61\x63hed_token_count\x18\t \x01(\x05\x12+\n\x07timings\x18\n \x01(\x0b\x32\x1a.headrace.v1.WorkerTimings\x12)\n\tembedding\x18\x0b \x01(\x0b\x32\x16.headrace.v1.Embedding\"\xc1\x04\n\x0cWorkerStatus\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12*\n\nmodel_info\x18\x05 \x01(\x0b\x32\x16.headrace.v1.ModelInfo\x12\x12\n\nstep_count\x18\x06 \x01(\x03\x12\x15\n\rrunning_count\x18\x07 \x01(\x05\x12\x15\n\rwaiting_count\x18\x08 \x01(\x05\x12\x14\n\x0c\x63redit_count\x18\t \x01(\x05\x12\x13\n\x0b\x62lock_count\x18\n \x01(\x05\x12\x18\n\x10used_block_count\x18\x0b \x01(\x05\x12\x10\n\x08\x64raining\x18\x0c \x01(\x08\x12\x1a\n\x12open_request_count\x18\r \x01(\x05\x12\x19\n\x11weight_byte_count\x18\x0e \x01(\x03\x12\x15\n\rkv_byte_count\x18\x0f \x01(\x03\x12\x1b\n\x13resident_byte_count\x18\x10 \x01(\x03\x12\x19\n\x11\x64raft_token_count\x18\x11 \x01(\x03\x12\x1c\n\x14\x61\x63\x63\x65pted_token_count\x18\x12 \x01(\x03\x12\x1b\n\x13waiting_token_count\x18\x13 \x01(\x03\x12\x14\n\x0cprefill_rate\x18\x14 \x01(\x01\x12\x14\n\x0cstep_seconds\x18\x15 \x01(\x01\x12\x16\n\x0epausable_count\x18\x16 \x01(\x05\x12\x14\n\x0chourly_price\x18\x17 \x01(\x01\x12\r\n\x05\x66\x65nce\x18\x18 \x01(\x03\x32\xbf\x02\n\rWorkerService\x12G\n\x08\x44ispatch\x12\x1c.headrace.v1.DispatchRequest\x1a\x1d.headrace.v1.DispatchResponse\x12\x45\n\x06\x41ttach\x12\x1a.headrace.v1.AttachRequest\x1a\x1b.headrace.v1.AttachResponse(\x01\x30\x01\x12@\n\x05Watch\x12\x19.headrace.v1.WatchRequest\x1a\x1a.headrace.v1.WatchResponse0\x01\x12\\\n\x0fGetWorkerStatus\x12#.headrace.v1.GetWorkerStatusRequest\x1a$.headrace.v1.GetWorkerStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/worker.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x1cheadrace/v1/generation.proto\x1a\x1bheadrace/v1/scheduler.proto\"K\n\x0f\x44ispatchRequest\x12)\n\x07members\x18\x01 \x03(\x0b\x32\x18.headrace.v1.BatchMember\x12\r\n\x05\x66\x65nce\x18\x02 \x01(\x03\"c\n\x10\x44ispatchResponse\x12$\n\x08outcomes\x18\x01 \x03(\x0b\x32\x12.google.rpc.Status\x12)\n\x06status\x18\x02 \x01(\x0b\x32\x19.headrace.v1.WorkerStatus\"\xb0\x01\n\rAttachRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x19.headrace.v1.GatewayHelloH\x00\x12\x38\n\x0c\x63\x61ncellation\x18\x02 \x01(\x0b\x32 .headrace.v1.RequestCancellationH\x00\x12.\n\x07inquiry\x18\x03 \x01(\x0b\x32\x1b.headrace.v1.RequestInquiryH\x00\x42\t\n\x07\x63ommand\"i\n\x0e\x41ttachResponse\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.headrace.v1.WorkerHelloH\x00\x12#\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x12.headrace.v1.FrameH\x00\x42\x07\n\x05\x65vent\"\x0e\n\x0cWatchRequest\":\n\rWatchResponse\x12)\n\x06status\x18\x01 \x01(\x0b\x32\x19.headrace.v1.WorkerStatus\"\x18\n\x16GetWorkerStatusRequest\"D\n\x17GetWorkerStatusResponse\x12)\n\x06status\x18\x01 \x01(\x0b\x32\x19.headrace.v1.WorkerStatus\"\xa5\x01\n\x0b\x42\x61tchMember\x12+\n\ngeneration\x18\x01 \x01(\x0b\x32\x17.headrace.v1.Generation\x12\x35\n\x12remaining_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\x0epriority_class\x18\x03 \x01(\x0e\x32\x1a.headrace.v1.PriorityClass\"\"\n\x0cGatewayHello\x12\x12\n\ngateway_id\x18\x01 \x01(\t\"[\n\x0bWorkerHello\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12*\n\nmodel_info\x18\x03 \x01(\x0b\x32\x16.headrace.v1.ModelInfo\":\n\x13RequestCancellation\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\"A\n\x0eRequestInquiry\x12/\n\x08requests\x18\x01 \x03(\x0b\x32\x1d.headrace.v1.RequestReference\"7\n\x10RequestReference\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\">\n\x05\x46rame\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\'\n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x17.headrace.v1.TokenDelta\"\x83\x03\n\nTokenDelta\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x13\n\x0b\x66irst_index\x18\x03 \x01(\x05\x12\x11\n\ttoken_ids\x18\x04 \x03(\x05\x12+\n\x08logprobs\x18\x05 \x03(\x0b\x32\x19.headrace.v1.TokenLogprob\x12\x32\n\x0fprompt_logprobs\x18\x06 \x03(\x0b\x32\x19.headrace.v1.TokenLogprob\x12\x30\n\rfinish_reason\x18\x07 \x01(\x0e\x32\x19.headrace.v1.FinishReason\x12!\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x12.google.rpc.Status\x12\x1a\n\x12\x63\x61\x63hed_token_count\x18\t \x01(\x05\x12+\n\x07timings\x18\n \x01(\x0b\x32\x1a.headrace.v1.WorkerTimings\x12)\n\tembedding\x18\x0b \x01(\x0b\x32\x16.headrace.v1.Embedding\"\xc1\x04\n\x0cWorkerStatus\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12*\n\nmodel_info\x18\x05 \x01(\x0b\x32\x16.headrace.v1.ModelInfo\x12\x12\n\nstep_count\x18\x06 \x01(\x03\x12\x15\n\rrunning_count\x18\x07 \x01(\x05\x12\x15\n\rwaiting_count\x18\x08 \x01(\x05\x12\x14\n\x0c\x63redit_count\x18\t \x01(\x05\x12\x13\n\x0b\x62lock_count\x18\n \x01(\x05\x12\x18\n\x10used_block_count\x18\x0b \x01(\x05\x12\x10\n\x08\x64raining\x18\x0c \x01(\x08\x12\x1a\n\x12open_request_count\x18\r \x01(\x05\x12\x19\n\x11weight_byte_count\x18\x0e \x01(\x03\x12\x15\n\rkv_byte_count\x18\x0f \x01(\x03\x12\x1b\n\x13resident_byte_count\x18\x10 \x01(\x03\x12\x19\n\x11\x64raft_token_count\x18\x11 \x01(\x03\x12\x1c\n\x14\x61\x63\x63\x65pted_token_count\x18\x12 \x01(\x03\x12\x1b\n\x13waiting_token_count\x18\x13 \x01(\x03\x12\x14\n\x0cprefill_rate\x18\x14 \x01(\x01\x12\x14\n\x0cstep_seconds\x18\x15 \x01(\x01\x12\x16\n\x0epausable_count\x18\x16 \x01(\x05\x12\x14\n\x0chourly_price\x18\x17 \x01(\x01\x12\r\n\x05\x66\x65nce\x18\x18 \x01(\x03\x32\xbf\x02\n\rWorkerService\x12G\n\x08\x44ispatch\x12\x1c.headrace.v1.DispatchRequest\x1a\x1d.headrace.v1.DispatchResponse\x12\x45\n\x06\x41ttach\x12\x1a.headrace.v1.AttachRequest\x1a\x1b.headrace.v1.AttachResponse(\x01\x30\x01\x12@\n\x05Watch\x12\x19.headrace.v1.WatchRequest\x1a\x1a.headrace.v1.WatchResponse0\x01\x12\\\n\x0fGetWorkerStatus\x12#.headrace.v1.GetWorkerStatusRequest\x1a$.headrace.v1.GetWorkerStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,31 +40,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DISPATCHRESPONSE']._serialized_start=234
   _globals['_DISPATCHRESPONSE']._serialized_end=333
   _globals['_ATTACHREQUEST']._serialized_start=336
-  _globals['_ATTACHREQUEST']._serialized_end=464
-  _globals['_ATTACHRESPONSE']._serialized_start=466
-  _globals['_ATTACHRESPONSE']._serialized_end=571
-  _globals['_WATCHREQUEST']._serialized_start=573
-  _globals['_WATCHREQUEST']._serialized_end=587
-  _globals['_WATCHRESPONSE']._serialized_start=589
-  _globals['_WATCHRESPONSE']._serialized_end=647
-  _globals['_GETWORKERSTATUSREQUEST']._serialized_start=649
-  _globals['_GETWORKERSTATUSREQUEST']._serialized_end=673
-  _globals['_GETWORKERSTATUSRESPONSE']._serialized_start=675
-  _globals['_GETWORKERSTATUSRESPONSE']._serialized_end=743
-  _globals['_BATCHMEMBER']._serialized_start=746
-  _globals['_BATCHMEMBER']._serialized_end=911
-  _globals['_GATEWAYHELLO']._serialized_start=913
-  _globals['_GATEWAYHELLO']._serialized_end=947
-  _globals['_WORKERHELLO']._serialized_start=949
-  _globals['_WORKERHELLO']._serialized_end=1040
-  _globals['_REQUESTCANCELLATION']._serialized_start=1042
-  _globals['_REQUESTCANCELLATION']._serialized_end=1100
-  _globals['_FRAME']._serialized_start=1102
-  _globals['_FRAME']._serialized_end=1164
-  _globals['_TOKENDELTA']._serialized_start=1167
-  _globals['_TOKENDELTA']._serialized_end=1554
-  _globals['_WORKERSTATUS']._serialized_start=1557
-  _globals['_WORKERSTATUS']._serialized_end=2134
-  _globals['_WORKERSERVICE']._serialized_start=2137
-  _globals['_WORKERSERVICE']._serialized_end=2456
+  _globals['_ATTACHREQUEST']._serialized_end=512
+  _globals['_ATTACHRESPONSE']._serialized_start=514
+  _globals['_ATTACHRESPONSE']._serialized_end=619
+  _globals['_WATCHREQUEST']._serialized_start=621
+  _globals['_WATCHREQUEST']._serialized_end=635
+  _globals['_WATCHRESPONSE']._serialized_start=637
+  _globals['_WATCHRESPONSE']._serialized_end=695
+  _globals['_GETWORKERSTATUSREQUEST']._serialized_start=697
+  _globals['_GETWORKERSTATUSREQUEST']._serialized_end=721
+  _globals['_GETWORKERSTATUSRESPONSE']._serialized_start=723
+  _globals['_GETWORKERSTATUSRESPONSE']._serialized_end=791
+  _globals['_BATCHMEMBER']._serialized_start=794
+  _globals['_BATCHMEMBER']._serialized_end=959
+  _globals['_GATEWAYHELLO']._serialized_start=961
+  _globals['_GATEWAYHELLO']._serialized_end=995
+  _globals['_WORKERHELLO']._serialized_start=997
+  _globals['_WORKERHELLO']._serialized_end=1088
+  _globals['_REQUESTCANCELLATION']._serialized_start=1090
+  _globals['_REQUESTCANCELLATION']._serialized_end=1148
+  _globals['_REQUESTINQUIRY']._serialized_start=1150
+  _globals['_REQUESTINQUIRY']._serialized_end=1215
+  _globals['_REQUESTREFERENCE']._serialized_start=1217
+  _globals['_REQUESTREFERENCE']._serialized_end=1272
+  _globals['_FRAME']._serialized_start=1274
+  _globals['_FRAME']._serialized_end=1336
+  _globals['_TOKENDELTA']._serialized_start=1339
+  _globals['_TOKENDELTA']._serialized_end=1726
+  _globals['_WORKERSTATUS']._serialized_start=1729
+  _globals['_WORKERSTATUS']._serialized_end=2306
+  _globals['_WORKERSERVICE']._serialized_start=2309
+  _globals['_WORKERSERVICE']._serialized_end=2628
 # @@protoc_insertion_point(module_scope)

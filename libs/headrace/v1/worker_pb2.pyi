@@ -90,6 +90,7 @@ class AttachRequest(_message.Message):
 
     HELLO_FIELD_NUMBER: _builtins.int
     CANCELLATION_FIELD_NUMBER: _builtins.int
+    INQUIRY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___GatewayHello:
         """Introduces the gateway. The first message, sent once."""
@@ -98,17 +99,22 @@ class AttachRequest(_message.Message):
     def cancellation(self) -> Global___RequestCancellation:
         """Drops a request."""
 
+    @_builtins.property
+    def inquiry(self) -> Global___RequestInquiry:
+        """Asks after requests that nothing has come of for a while. Those that the worker does not hold end with an error."""
+
     def __init__(
         self,
         *,
         hello: Global___GatewayHello | None = ...,
         cancellation: Global___RequestCancellation | None = ...,
+        inquiry: Global___RequestInquiry | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancellation", b"cancellation", "command", b"command", "hello", b"hello"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cancellation", b"cancellation", "command", b"command", "hello", b"hello", "inquiry", b"inquiry"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancellation", b"cancellation", "command", b"command", "hello", b"hello"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancellation", b"cancellation", "command", b"command", "hello", b"hello", "inquiry", b"inquiry"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["hello", "cancellation"]  # noqa: Y015
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["hello", "cancellation", "inquiry"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
@@ -341,6 +347,56 @@ class RequestCancellation(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RequestCancellation: _TypeAlias = RequestCancellation  # noqa: Y015
+
+@_typing.final
+class RequestInquiry(_message.Message):
+    """Asks after requests."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestReference]:
+        """The requests. At least one."""
+
+    def __init__(
+        self,
+        *,
+        requests: _abc.Iterable[Global___RequestReference] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestInquiry: _TypeAlias = RequestInquiry  # noqa: Y015
+
+@_typing.final
+class RequestReference(_message.Message):
+    """One attempt of a request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """The request."""
+    attempt: _builtins.int
+    """The attempt."""
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestReference: _TypeAlias = RequestReference  # noqa: Y015
 
 @_typing.final
 class Frame(_message.Message):

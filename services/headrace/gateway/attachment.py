@@ -16,10 +16,14 @@ from headrace.v1.worker_pb2 import (
     Frame,
     GatewayHello,
     RequestCancellation,
+    RequestInquiry,
+    RequestReference,
     TokenDelta,
 )
 
 WATCH_INTERVAL = 0.2
+INQUIRY_SECONDS = 1.0
+"""A worker is asked after a request of which nothing came for this long."""
 
 _log = logging.getLogger(__name__)
 
@@ -166,14 +170,25 @@ class Attachment:
             await asyncio.sleep(WATCH_INTERVAL)
             now = time.monotonic()
             self._forgive(now - before - WATCH_INTERVAL)
-            if not self._inboxes.of_worker(self.worker_id):
+            waiting = self._inboxes.of_worker(self.worker_id)
+            if not waiting:
                 self._last_progress = now
+            self._inquire([inbox for inbox in waiting if now - inbox.heard > INQUIRY_SECONDS])
             silent = now - self._last_heard > self._silence_seconds
             stalled = now - self._last_progress > self._stall_seconds
             if silent or stalled:
                 _log.warning("worker is frozen", extra={"worker": self.worker_id, "silent": silent, "stalled": stalled})
                 give_up()
                 return
+
+    def _inquire(self, quiet: Sequence[Inbox]) -> None:
+        """Asks whether the worker still holds these: it may have dropped them with a stream that nobody read."""
+        if not quiet:
+            return
+        for inbox in quiet:
+            inbox.heard = time.monotonic()
+        references = [RequestReference(request_id=inbox.request_id, attempt=inbox.attempt) for inbox in quiet]
+        self._commands.put_nowait(AttachRequest(inquiry=RequestInquiry(requests=references)))
 
     def _forgive(self, late_seconds: float) -> None:
         """Moves on what was heard last by the time for which the watcher was kept from looking."""

@@ -1,6 +1,7 @@
 """Where the deltas of one attempt of one sequence arrive."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncGenerator
 
@@ -27,6 +28,8 @@ class Inbox:
         """The worker that the deltas come from, once the scheduler said so."""
         self.placing: asyncio.Timeout | None = None
         """What bounds the wait for a place, while there is none."""
+        self.heard = time.monotonic()
+        """When something last came of it, or its worker was last asked after it."""
         self.ended = False
         """The last delta was read: the worker has forgotten the request."""
         self._deltas: deque[TokenDelta] = deque()
@@ -36,6 +39,7 @@ class Inbox:
 
     def put(self, delta: TokenDelta) -> None:
         self._stage = "decode"
+        self.heard = time.monotonic()
         self._deltas.append(delta)
         self._arrived.set()
 

@@ -25,7 +25,7 @@ from headrace.errors.status import to_status
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation
-from headrace.v1.worker_pb2 import BatchMember, TokenDelta
+from headrace.v1.worker_pb2 import BatchMember, RequestReference, TokenDelta
 from headrace.worker.conversion import to_engine_request, to_token_delta, to_urgency
 from headrace.worker.engine_thread import EngineThread, StepReport
 from headrace.worker.outbox import Outbox
@@ -49,7 +49,6 @@ class Runtime:
         self.pace = StepPace()
         self.fence = 0
         """The largest number of a lease under which anything came."""
-        """The largest that a dispatch came with."""
         self._unread_token_count = 0
         """Tokens of requests that were accepted and that the engine has not taken yet."""
         self._model = model
@@ -129,6 +128,17 @@ class Runtime:
         session = self.sessions.of_request(request_id)
         if session is not None and session.attempt <= attempt:
             self._drop(session)
+
+    def inquire(self, references: Iterable[RequestReference], outbox: Outbox) -> None:
+        """Ends the requests of a gateway that are not held here, or no longer: what said so went astray."""
+        lost = to_status(StageFailed("the worker does not hold the request any more", stage="dispatch"))
+        unknown = [
+            TokenDelta(request_id=each.request_id, attempt=each.attempt, error=lost)
+            for each in references
+            if self.sessions.newest_attempt(each.request_id) != each.attempt
+        ]
+        if unknown:
+            outbox.put(self.stats.step_count, unknown)
 
     def attach(self, gateway_id: str) -> Outbox:
         """Connects a gateway. An older stream of the same gateway is closed: nobody reads it any more."""

@@ -12,6 +12,7 @@ from headrace.errors import InvalidRequest
 from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
+from headrace.worker.outbox import Outbox
 from headrace.worker.runtime import Runtime
 from headrace.worker.status_board import StatusBoard
 
@@ -55,7 +56,7 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
             raise InvalidRequest("the first message of Attach must be a hello with a gateway id")
         gateway_id = first.hello.gateway_id
         outbox = self._runtime.attach(gateway_id)
-        reader = asyncio.create_task(self._read(request_iterator), name=f"attach-{gateway_id}")
+        reader = asyncio.create_task(self._read(request_iterator, outbox), name=f"attach-{gateway_id}")
         reader.add_done_callback(lambda _: outbox.close())
         try:
             hello = pb.WorkerHello(worker_id=self._worker_id, epoch=self._epoch, model_info=self._board.model_info)
@@ -73,7 +74,10 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         await self._runtime.drain(deadline)
         self._board.close()
 
-    async def _read(self, commands: AsyncIterator[pb.AttachRequest]) -> None:
+    async def _read(self, commands: AsyncIterator[pb.AttachRequest], outbox: Outbox) -> None:
         async for command in commands:
-            if command.WhichOneof("command") == "cancellation":
-                self._runtime.cancel(command.cancellation.request_id, command.cancellation.attempt)
+            match command.WhichOneof("command"):
+                case "cancellation":
+                    self._runtime.cancel(command.cancellation.request_id, command.cancellation.attempt)
+                case "inquiry":
+                    self._runtime.inquire(command.inquiry.requests, outbox)

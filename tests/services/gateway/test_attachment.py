@@ -20,8 +20,10 @@ class Worker:
     def __init__(self) -> None:
         self.frozen = False
         self.heard = asyncio.Event()
+        self.commands: AsyncIterator[AttachRequest] | None = None
 
     async def attach(self, commands: AsyncIterator[AttachRequest]) -> AsyncIterator[AttachResponse]:
+        self.commands = commands
         yield AttachResponse(hello=WorkerHello(worker_id="w", epoch=1))
         step = 0
         while True:
@@ -69,3 +71,19 @@ async def test_a_worker_that_freezes_is_still_noticed() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 5)
     assert not attachment.alive
+
+
+async def test_a_worker_is_asked_after_a_request_of_which_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attachment_module, "INQUIRY_SECONDS", 0.2)
+    worker, inboxes = Worker(), Inboxes()
+    _attachment, running = await attached(worker, inboxes)
+    try:
+        for name in ("here", "elsewhere", "placed nowhere yet"):
+            inboxes.open(name, 3).worker_id = {"here": "w", "elsewhere": "v"}.get(name)
+        assert worker.commands is not None
+        asked = [await asyncio.wait_for(anext(worker.commands), 5) for _ in range(3)][1:]
+        for command in asked:
+            assert [(each.request_id, each.attempt) for each in command.inquiry.requests] == [("here", 3)]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -21,7 +21,7 @@ from headrace.v1.generation_pb2 import (
     SamplingParams,
 )
 from headrace.v1.scheduler_pb2 import Generation
-from headrace.v1.worker_pb2 import BatchMember, TokenDelta
+from headrace.v1.worker_pb2 import BatchMember, RequestReference, TokenDelta
 from headrace.worker.outbox import Outbox
 from headrace.worker.runtime import Runtime
 
@@ -208,6 +208,26 @@ async def test_what_an_older_stream_of_a_gateway_may_have_lost_is_told_to_the_ne
     found = await asyncio.wait_for(read_until_end(runtime.attach("g"), 1), 5)
     assert isinstance(from_status(found["a"][-1].error), StageFailed)
     assert len(runtime.sessions) == 0
+
+
+async def test_what_was_told_to_a_stream_that_nobody_reads_is_told_to_whoever_asks(runtime: Runtime) -> None:
+    runtime.attach("g")
+    runtime.accept(member("a", tokens=2000))
+    runtime.attach("g")  # A connection of before a cut of the network, delivered late.
+    outbox = runtime.attach("g")
+    runtime.accept(member("b", tokens=2000))
+    runtime.inquire([RequestReference(request_id=name, attempt=1) for name in "ab"], outbox)
+    found = await asyncio.wait_for(read_until_end(outbox, 1), 5)
+    assert isinstance(from_status(found["a"][-1].error), StageFailed)
+    assert len(runtime.sessions) == 1
+
+
+async def test_an_earlier_attempt_than_the_one_asked_after_does_not_count_as_held(runtime: Runtime) -> None:
+    outbox = runtime.attach("g")
+    runtime.accept(member("a", tokens=2000))
+    runtime.inquire([RequestReference(request_id="a", attempt=2)], outbox)
+    found = await asyncio.wait_for(read_until_end(outbox, 1), 5)
+    assert found["a"][-1].attempt == 2
 
 
 @pytest.mark.alone
