@@ -34,7 +34,7 @@ def test_the_ready_line_keeps_the_contract(demo_platform: RunningPlatform) -> No
     assert ready["http"].startswith("http://127.0.0.1:")
     assert ready["models"] == ["headrace-demo"]
     services = {service["name"]: service for service in ready["services"]}
-    assert set(services) == {"gateway", "tokenizer", "scheduler", "cache", "worker-0", "nats"}
+    assert set(services) == {"gateway", "tokenizer", "tokenizer-1", "scheduler", "cache", "worker-0", "nats"}
     assert services["worker-0"]["model"] == "headrace-demo"
     for service in services.values():
         assert psutil.pid_exists(service["pid"])

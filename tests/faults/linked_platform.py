@@ -20,7 +20,7 @@ from headrace.testing.tcp_proxy import Ends, Link, TcpProxy
 START_SECONDS = 120.0
 STOP_SECONDS = 8.0
 BACKOFF_SECONDS = 0.2
-TARGETS = ("nats", "tokenizer", "scheduler", "cache")
+TARGETS = ("nats", "tokenizer", "tokenizer-1", "scheduler", "cache")
 """Processes that others connect to, besides workers."""
 
 
@@ -164,9 +164,11 @@ class LinkedPlatform:
             "scheduler": ["--cache-address", await self._between("scheduler", "cache")],
             "gateway": ["--http-address", self._addresses["http"]],
         }
-        for name in ("tokenizer", "scheduler", "cache"):
-            flag = "--cache-address" if name == "cache" else f"--{name}-addresses"
-            arguments["gateway"] += [flag, await self._between("gateway", name)]
+        arguments["tokenizer-1"] = arguments["tokenizer"]
+        tokenizers = [await self._between("gateway", name) for name in ("tokenizer", "tokenizer-1")]
+        arguments["gateway"] += ["--tokenizer-addresses", ",".join(tokenizers)]
+        arguments["gateway"] += ["--scheduler-addresses", await self._between("gateway", "scheduler")]
+        arguments["gateway"] += ["--cache-address", await self._between("gateway", "cache")]
         for name in self._workers:
             advertised = await self._in_front_of(name)
             arguments[name] = ["--model", "headrace-demo", "--engine", "sim", "--advertise-address", advertised]

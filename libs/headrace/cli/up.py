@@ -58,12 +58,12 @@ class ServiceCounts:
     """Gateways, which share both ports."""
     schedulers: int = 1
     """Schedulers: one leads, the others stand by."""
-    tokenizers: int = 1
-    """Tokenizers: where one does not answer, the next is asked."""
+    tokenizers: int = 2
+    """Tokenizers: where one does not answer within a second, the next is asked."""
 
 
 _MODEL_FLAGS = ModelFlags()
-_ONE_OF_EACH = ServiceCounts()
+_SERVICE_COUNTS = ServiceCounts()
 
 
 def up(
@@ -71,7 +71,7 @@ def up(
     http_port: int = 8000,
     grpc_port: int = 9000,
     replicas: int = 1,
-    several: ServiceCounts = _ONE_OF_EACH,
+    several: ServiceCounts = _SERVICE_COUNTS,
     state_dir: Path = DEFAULT_FOLDER,
     config: Path | None = None,
     nats: str = "",

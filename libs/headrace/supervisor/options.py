@@ -21,7 +21,8 @@ class PlatformOptions:
     gateways: int = 1
     """Gateways. They share both ports."""
     schedulers: int = 1
-    tokenizers: int = 1
+    tokenizers: int = 2
+    """Two, because nothing else can encode a text while one is away."""
     nats_url: str = ""
     """A running NATS. Empty starts one."""
     config_file: Path | None = None

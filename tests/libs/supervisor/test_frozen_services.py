@@ -8,7 +8,7 @@ import httpx2
 
 from headrace.testing.running_platform import running_platform
 
-SERVICES = ("nats", "tokenizer", "scheduler", "cache", "worker-0", "gateway")
+SERVICES = ("nats", "tokenizer", "tokenizer-1", "scheduler", "cache", "worker-0", "gateway")
 TIMEOUT = 60.0
 
 
