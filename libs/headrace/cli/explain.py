@@ -1,6 +1,7 @@
 """`headrace explain`: what the schedulers did with a request, and why."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +12,14 @@ from rich.table import Table
 
 from headrace.cli.output import console, print_json
 from headrace.clients.scheduler import explain as ask
-from headrace.errors import NotFound, Unavailable
+from headrace.errors import NotFound, Unauthenticated, Unavailable
 from headrace.rpc.channel import open_channel
-from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
+from headrace.supervisor.state import DEFAULT_FOLDER, read_credential, read_platform
 from headrace.v1.scheduler_pb2 import JournalEntry
 
 TIMEOUT = 5.0
 INDENT = 13
+CREDENTIAL_VARIABLE = "HEADRACE_SCHEDULER_CREDENTIAL"
 
 
 def explain(
@@ -36,13 +38,15 @@ def explain(
     state_dir
         The state folder that the platform was started with.
     address
-        Address of one scheduler to ask, instead of those of the state folder.
+        Address of one scheduler to ask, instead of those of the state folder. Its credential, if it has one, is read
+        from HEADRACE_SCHEDULER_CREDENTIAL.
     json
         Print one JSON object.
     """
     request_id = request.removeprefix("chatcmpl-").removeprefix("cmpl-")
     addresses = [address] if address else _schedulers(state_dir)
-    entries = asyncio.run(_ask_all(addresses, request_id))
+    credential = os.environ.get(CREDENTIAL_VARIABLE) or ("" if address else read_credential(state_dir))
+    entries = asyncio.run(_ask_all(addresses, request_id, credential))
     if not entries:
         raise NotFound(f"no scheduler knows request {request}: it is older than the newest few thousand, or never was")
     if json:
@@ -59,17 +63,21 @@ def _schedulers(state_dir: Path) -> list[str]:
     return [service["address"] for service in services if service["name"].partition("-")[0] == "scheduler"]
 
 
-async def _ask_all(addresses: list[str], request_id: str) -> list[JournalEntry]:
-    """Entries of all schedulers, oldest first. Raises Unavailable when none answers."""
-    answers = await asyncio.gather(*(_ask_one(one, request_id) for one in addresses), return_exceptions=True)
+async def _ask_all(addresses: list[str], request_id: str, credential: str) -> list[JournalEntry]:
+    """Entries of all schedulers, oldest first. Raises Unavailable when none answers, or Unauthenticated."""
+    questions = (_ask_one(one, request_id, credential) for one in addresses)
+    answers = await asyncio.gather(*questions, return_exceptions=True)
     known = [answer for answer in answers if not isinstance(answer, BaseException)]
     if not known:
+        if any(isinstance(answer, Unauthenticated) for answer in answers):
+            hint = f"set {CREDENTIAL_VARIABLE} to the one that the platform was started with"
+            raise Unauthenticated(f"the scheduler answers only who has the platform's credential: {hint}")
         raise Unavailable(f"no scheduler answers at {', '.join(addresses)}")
     return sorted((entry for answer in known for entry in answer), key=lambda entry: -entry.age_seconds)
 
 
-async def _ask_one(address: str, request_id: str) -> list[JournalEntry]:
-    async with open_channel(address) as channel:
+async def _ask_one(address: str, request_id: str, credential: str) -> list[JournalEntry]:
+    async with open_channel(address, credential) as channel:
         return list((await ask(channel, request_id, TIMEOUT)).entries)
 
 

@@ -35,12 +35,17 @@ def translated(stage: str) -> Iterator[None]:
         raise Unavailable("the connection was closed", stage=stage) from None
 
 
-async def _abort(context: grpc.aio.ServicerContext[Any, Any], method: str, error: Exception) -> None:
-    if not isinstance(error, HeadraceError) or isinstance(error, InternalError):
-        _log.exception("unexpected failure", extra={"method": method}, exc_info=error)
+async def abort(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> None:
+    """Ends a call with the status of an error, whole in the trailing metadata."""
     status = to_status(error)
     metadata = ((DETAILS_KEY, status.SerializeToString()),)
     await context.abort(_CODES[status.code], status.message, trailing_metadata=metadata)
+
+
+async def _fail(context: grpc.aio.ServicerContext[Any, Any], method: str, error: Exception) -> None:
+    if not isinstance(error, HeadraceError) or isinstance(error, InternalError):
+        _log.exception("unexpected failure", extra={"method": method}, exc_info=error)
+    await abort(context, error)
 
 
 class Boundary(grpc.aio.ServerInterceptor):
@@ -85,7 +90,7 @@ def _wrap_unary(
             except (asyncio.CancelledError, grpc.aio.AbortError):
                 raise
             except Exception as error:  # noqa: BLE001 - this is the boundary
-                return await _abort(context, method, error)
+                return await _fail(context, method, error)
 
     return call
 
@@ -102,6 +107,6 @@ def _wrap_stream(
             except (asyncio.CancelledError, grpc.aio.AbortError):
                 raise
             except Exception as error:  # noqa: BLE001 - this is the boundary
-                await _abort(context, method, error)
+                await _fail(context, method, error)
 
     return call

@@ -2,9 +2,12 @@
 
 import grpc
 
+from headrace.rpc.credential import CredentialedChannel
 from headrace.rpc.options import CHANNEL_OPTIONS
 
 
-def open_channel(address: str) -> grpc.aio.Channel:
-    """A channel to `host:port`. Connects when first used, and again after every loss."""
-    return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+def open_channel(address: str, credential: str = "") -> grpc.aio.Channel:
+    """A channel to `host:port`. Connects when first used, and again after every loss. Calls carry the credential, if
+    there is one."""
+    channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return CredentialedChannel(channel, credential) if credential else channel

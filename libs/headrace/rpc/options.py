@@ -5,17 +5,33 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _SHARED: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    # A connection that leads nowhere, or to a process that stands still, ends within some 2.5 s: gRPC pings at most once
-    # a second. The wait for any ping is bounded too: a keepalive ping waits for one that is under way.
-    ("grpc.keepalive_time_ms", 500),
-    ("grpc.keepalive_timeout_ms", 1_300),
-    ("grpc.http2.ping_timeout_ms", 1_300),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 ]
 
+# Between services, a connection that leads nowhere, or to a process that stands still, ends within some 2.5 s: gRPC
+# pings at most once a second. The wait for any ping is bounded too: a keepalive ping waits for one that is under way.
+_QUICK: list[tuple[str, int]] = [
+    ("grpc.keepalive_time_ms", 500),
+    ("grpc.keepalive_timeout_ms", 1_300),
+    ("grpc.http2.ping_timeout_ms", 1_300),
+]
+
+# Clients from outside may be far away.
+_PATIENT: list[tuple[str, int]] = [
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+]
+
+_ALLOWING: list[tuple[str, int]] = [
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+]
+
 CHANNEL_OPTIONS: list[tuple[str, int]] = [
     *_SHARED,
+    *_QUICK,
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 1_000),
@@ -25,9 +41,5 @@ CHANNEL_OPTIONS: list[tuple[str, int]] = [
     ("grpc.enable_http_proxy", 0),
 ]
 
-SERVER_OPTIONS: list[tuple[str, int]] = [
-    *_SHARED,
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.http2.min_ping_interval_without_data_ms", 500),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
-]
+SERVER_OPTIONS = [*_SHARED, *_QUICK, *_ALLOWING]
+PUBLIC_SERVER_OPTIONS = [*_SHARED, *_PATIENT, *_ALLOWING]

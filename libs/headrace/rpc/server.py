@@ -11,14 +11,25 @@ from grpc_reflection.v1alpha import reflection
 
 from headrace.errors import AddressInUse
 from headrace.rpc.boundary import Boundary
-from headrace.rpc.options import SERVER_OPTIONS
+from headrace.rpc.credential import CredentialGuard
+from headrace.rpc.options import PUBLIC_SERVER_OPTIONS, SERVER_OPTIONS
 
 
 class Server:
     """Serves some services on one address. Health says NOT_SERVING until `set_serving(True)`."""
 
-    def __init__(self, bind: Callable[[grpc.aio.Server], None], service_names: Sequence[str]) -> None:
-        self._server = grpc.aio.server(interceptors=[Boundary()], options=SERVER_OPTIONS)
+    def __init__(
+        self,
+        bind: Callable[[grpc.aio.Server], None],
+        service_names: Sequence[str],
+        credential: str = "",
+        is_public: bool = False,
+    ) -> None:
+        """`credential`: what callers have to show; empty lets everyone in. A public server lets everyone in anyway, and
+        is patient with connections from far away."""
+        guards = [CredentialGuard(credential)] if credential and not is_public else []
+        options = PUBLIC_SERVER_OPTIONS if is_public else SERVER_OPTIONS
+        self._server = grpc.aio.server(interceptors=[*guards, Boundary()], options=options)
         self._health = health_aio.HealthServicer()
         self._names = [OVERALL_HEALTH, *service_names]
         bind(self._server)

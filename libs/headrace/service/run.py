@@ -118,7 +118,7 @@ def _spare_collections() -> None:
 @contextlib.asynccontextmanager
 async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[str]:
     """Serves a built service for as long as the context is open; yields its advertised address."""
-    server = Server(service.bind, service.service_names)
+    server = Server(service.bind, service.service_names, settings.credential, service.is_public)
     address = await server.start(settings.listen_address, settings.probe_address)
     advertised = settings.advertise_address or address
     service.on_listening(advertised)

@@ -33,6 +33,8 @@ class Service:
     """The incarnation: larger after every start."""
     model: str = ""
     """The model it serves, for workers."""
+    is_public: bool = False
+    """It answers calls from outside, who do not have the credential of the platform."""
     on_listening: Callable[[str], None] = _no_interest
     """Told the advertised address once it is known."""
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain

@@ -19,7 +19,10 @@ class ServiceSettings(Settings):
     advertise_address: str = ""
     """Address at which others reach it. Empty means the one it listens on."""
     nats_url: str = "nats://127.0.0.1:4222"
-    """Where NATS is."""
+    """Where NATS is. With a secret, as in nats://TOKEN@host:4222, it belongs into the environment."""
+    credential: str = ""
+    """Secret that the services of a platform share and show each other. Belongs into the environment, not on the
+    command line. Empty: internal services answer everyone who reaches them."""
     log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
     """Least severe level that is logged."""
     otlp_endpoint: str = ""

@@ -11,27 +11,43 @@ from headrace.errors import ConfigError
 from headrace.supervisor.ports import HOST
 
 CONNECT_TIMEOUT = 1.0
+TOKEN_VARIABLE = "HEADRACE_NATS_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class LocalNats:
-    """Picks its port at the first start, and keeps it when it is started again."""
+    """Picks its port at the first start, and keeps it when it is started again. Lets in whoever has the token, or
+    everyone when there is none."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, token: str = "") -> None:
         self._folder = folder
+        self._token = token
         self._port_folder = folder / "ports"
         self._port_folder.mkdir(parents=True, exist_ok=True)
+        self._config = folder / "server.conf"
+        self._config.write_text(f"authorization {{ token: ${TOKEN_VARIABLE} }}\n" if token else "")
         self._forget_ports()
         self._binary = find_nats_server()
         self.port: int | None = None
 
     @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
     def url(self) -> str:
-        return f"nats://{HOST}:{self.port}"
+        """Where clients connect, with the token."""
+        return f"nats://{self._token}@{self.address}" if self._token else f"nats://{self.address}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables for the process. The token is in neither its arguments nor its files, which others may read."""
+        return {TOKEN_VARIABLE: self._token} if self._token else {}
 
     def command(self, port: int) -> Sequence[str]:
         """`port` -1 lets the server pick one."""
-        arguments = ["--addr", HOST, "--port", str(port), "--jetstream", "--store_dir", str(self._folder)]
-        return [self._binary, *arguments, "--ports_file_dir", str(self._port_folder)]
+        arguments = ["--config", str(self._config), "--addr", HOST, "--port", str(port), "--jetstream"]
+        arguments += ["--store_dir", str(self._folder), "--ports_file_dir", str(self._port_folder)]
+        return [self._binary, *arguments]
 
     async def is_ready(self) -> bool:
         """Whether it says INFO to a new connection."""

@@ -43,7 +43,8 @@ class Platform:
         self._listener = on_change
         self._processes: dict[str, SupervisedProcess] = {}
         self._channels: list[grpc.aio.Channel] = []
-        self._nats = None if options.nats_url else LocalNats(state.path / "nats")
+        self._credential = state.make_credential()
+        self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential)
         self._started = time.time()
         self._ports: dict[str, PortReservation] = {}
         self._reserve("http", options.http_port)
@@ -65,6 +66,7 @@ class Platform:
 
     @property
     def nats_url(self) -> str:
+        """Where services find NATS, with the secret that it asks for."""
         return self._options.nats_url or (self._nats.url if self._nats else "")
 
     @property
@@ -76,7 +78,7 @@ class Platform:
         return {
             "http": self.http_url,
             "grpc": self.grpc_address,
-            "nats": self.nats_url,
+            "nats": f"nats://{self.nats_url.rpartition('://')[2].rpartition('@')[2]}",
             "models": [model.name for model in self._options.models]
             + [adapter for model in self._options.models for adapter in model.adapters],
             "pid": os.getpid(),
@@ -164,7 +166,8 @@ class Platform:
             log_path=self._fresh_log("nats"),
             is_ready=lambda: asyncio.ensure_future(nats.is_ready()),
             answers=nats.is_ready,
-            address=lambda: nats.url.removeprefix("nats://"),
+            address=lambda: nats.address,
+            environment=nats.environment,
             patience=AnswerPatience(self._options.frozen_seconds),
         )
 
@@ -205,15 +208,16 @@ class Platform:
         return [*arguments, "--thread-count", str(self._options.thread_count)]
 
     def _environment(self, kind: str) -> dict[str, str]:
-        """torch's pool is made when torch is imported, before a worker reads its settings."""
-        threads = self._options.thread_count
-        return {"OMP_NUM_THREADS": str(threads)} if kind == "worker" and threads else {}
+        """Secrets, which other users could read from the command line; and the size of torch's pool, which is made
+        when torch is imported, before a worker reads its settings."""
+        prefix, threads = f"HEADRACE_{kind.upper()}", self._options.thread_count
+        secrets = {f"{prefix}_CREDENTIAL": self._credential, f"{prefix}_NATS_URL": self.nats_url}
+        return secrets | ({"OMP_NUM_THREADS": str(threads)} if kind == "worker" and threads else {})
 
     def _service(
         self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "", probe_address: str = ""
     ) -> ProcessSpec:
-        common = ["--service-id", name, "--listen-address", address, "--nats-url", self.nats_url]
-        common += ["--log-level", self._options.log_level]
+        common = ["--service-id", name, "--listen-address", address, "--log-level", self._options.log_level]
         if self._options.otlp_endpoint:
             common += ["--otlp-endpoint", self._options.otlp_endpoint]
         if self._options.config_file is not None:

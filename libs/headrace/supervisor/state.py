@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from headrace.errors import ConfigError, NotFound
 DEFAULT_FOLDER = Path("~/.local/state/headrace")
 PLATFORM_FILE = "platform.json"
 LOCK_FILE = "lock"
+CREDENTIAL_FILE = "credential"
 
 
 class StateFolder:
@@ -35,6 +37,7 @@ class StateFolder:
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(FileNotFoundError):
             (self.path / PLATFORM_FILE).unlink()
+        (self.path / CREDENTIAL_FILE).unlink(missing_ok=True)
         (self.path / LOCK_FILE).unlink(missing_ok=True)
         os.close(self._lock)
 
@@ -46,6 +49,16 @@ class StateFolder:
         draft = self.path / f"{PLATFORM_FILE}.new"
         draft.write_text(json.dumps(platform))
         draft.replace(self.path / PLATFORM_FILE)
+
+    def make_credential(self) -> str:
+        """A new secret for the services of this platform, in a file that only this user can read."""
+        # Letters first: NATS takes a value that begins with a digit for a number.
+        credential = f"hr-{secrets.token_hex(16)}"
+        path = self.path / CREDENTIAL_FILE
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(credential)
+        return credential
 
     def _acquire(self) -> int:
         """A lock that dies with the process. The loop covers a lock file that its owner has just removed."""
@@ -79,3 +92,10 @@ def read_platform(folder: Path) -> dict[str, Any]:
     except OSError:
         pass
     raise NotFound(f"no platform runs on {path}. Start one with: headrace up")
+
+
+def read_credential(folder: Path) -> str:
+    """The secret of the platform that runs on a state folder; empty when this user may not read it."""
+    with contextlib.suppress(OSError):
+        return (folder.expanduser().absolute() / CREDENTIAL_FILE).read_text()
+    return ""

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 from prometheus_client import REGISTRY
 
@@ -42,13 +43,14 @@ FAREWELL_SECONDS = 1.0
 async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
     """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
     bus = NatsBus(settings.nats_url, settings.service_id)
-    fleet = Fleet(settings, open_channel, bus)
+    open_internal = partial(open_channel, credential=settings.credential)
+    fleet = Fleet(settings, open_internal, bus)
     ledger = Ledger(settings.max_open_requests)
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
-        tokenizers = [await stack.enter_async_context(open_channel(one)) for one in settings.tokenizer_addresses]
-        channels = [await stack.enter_async_context(open_channel(one)) for one in settings.scheduler_addresses]
-        cache = await stack.enter_async_context(open_channel(settings.cache_address))
+        tokenizers = [await stack.enter_async_context(open_internal(one)) for one in settings.tokenizer_addresses]
+        channels = [await stack.enter_async_context(open_internal(one)) for one in settings.scheduler_addresses]
+        cache = await stack.enter_async_context(open_internal(settings.cache_address))
         tokenizer = HedgedTokenizer([GrpcTokenizerClient(channel) for channel in tokenizers])
         streams = [SchedulerStream(channel) for channel in channels]
         schedulers = Schedulers(streams, SelfPlacement(fleet))
@@ -82,6 +84,7 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
 
         yield Service(
             kind="gateway",
+            is_public=True,
             bus=bus,
             bind=lambda server: inference_pb2_grpc.add_InferenceServiceServicer_to_server(servicer, server),
             service_names=["headrace.v1.InferenceService"],

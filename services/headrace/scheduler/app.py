@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 from headrace.bus.nats_bus import NatsBus
 from headrace.clients.cache import GrpcCacheClient
@@ -25,11 +26,12 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
     """Connects to cache and bus and yields the service."""
     bus = NatsBus(settings.nats_url, settings.service_id)
     background = Background()
-    watches = WorkerWatches(open_channel, background)
+    open_internal = partial(open_channel, credential=settings.credential)
+    watches = WorkerWatches(open_internal, background)
     scheduler = Scheduler(SchedulingCore(settings.policy()), Journal(), watches.client, settings.dispatch_seconds)
     watches.start(scheduler.feed)
     scheduler.on_doubt = watches.doubt
-    cache_channel = open_channel(settings.cache_address)
+    cache_channel = open_internal(settings.cache_address)
     leases = Leases(bus, scheduler, settings.service_id)
     scheduler.fence_of = leases.fence
     prefixes = Prefixes(GrpcCacheClient(cache_channel))
