@@ -13,6 +13,7 @@ from headrace.gateway.attachment import Attachment, Inboxes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.inbox import WorkerLost
 from headrace.gateway.model_memory import ModelMemory
+from headrace.gateway.quarantine import Quarantine
 from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import Generation, Place
@@ -32,6 +33,7 @@ class Fleet:
         self, settings: GatewaySettings, open_channel: Callable[[str], grpc.aio.Channel], bus: Bus | None = None
     ) -> None:
         self.inboxes = Inboxes()
+        self.quarantine = Quarantine()
         self._memory = ModelMemory(bus)
         self._settings = settings
         self._open_channel = open_channel

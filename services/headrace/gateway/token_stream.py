@@ -4,13 +4,22 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Protocol
 
 from headrace.clients.scheduler import WORKER_DETAIL
-from headrace.errors import DeadlineExceeded, HeadraceError, Overloaded, QueueTimeout, StageFailed, Unavailable
+from headrace.errors import (
+    DeadlineExceeded,
+    HeadraceError,
+    InternalError,
+    Overloaded,
+    QueueTimeout,
+    StageFailed,
+    Unavailable,
+)
 from headrace.errors.status import from_status
 from headrace.gateway.fleet import Fleet
-from headrace.gateway.inbox import GatewayStopping, Inbox
+from headrace.gateway.inbox import GatewayStopping, Inbox, WorkerLost
 from headrace.gateway.ledger import (
     INTER_TOKEN_LATENCY,
     OUTPUT_TOKENS,
@@ -18,6 +27,7 @@ from headrace.gateway.ledger import (
     RESUBMISSIONS,
     TIME_TO_FIRST_TOKEN,
 )
+from headrace.gateway.quarantine import SUSPECT_LOSSES
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
@@ -54,6 +64,8 @@ class TokenStream:
         self._max_attempts = max_attempts
         self._attempt = 0
         self._lost_count = 0
+        self._fruitless_count = 0
+        """Workers lost in a row without a new token."""
         self._received: list[int] = []
         self._excluded: list[str] = []
         self._last_token_time: float | None = None
@@ -65,12 +77,10 @@ class TokenStream:
         """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
         try:
             while True:
-                self._attempt += 1
-                inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
                 try:
-                    await self._place_unless_stopping(inbox)
-                    async for delta in inbox.read(self._request.deadline):
-                        yield self._accept(delta)
+                    async with self._company(), aclosing(self._attempt_deltas()) as deltas:
+                        async for delta in deltas:
+                            yield delta
                     return
                 except GatewayStopping:
                     raise
@@ -81,10 +91,39 @@ class TokenStream:
                 except Unavailable as error:
                     self._exclude(error.details.get(WORKER_DETAIL))
                     await self._prepare_retry(error)
-                finally:
-                    self._close(inbox)
         finally:
             self._settle()
+
+    def _company(self) -> AbstractAsyncContextManager[None]:
+        """Others beside which the next attempt may run: none that may be what ends workers, if this one may."""
+        if self._fruitless_count < SUSPECT_LOSSES:
+            return nullcontext()
+        return self._fleet.quarantine.entered(self._request.deadline)
+
+    async def _attempt_deltas(self) -> AsyncGenerator[TokenDelta, None]:
+        """Deltas of the next attempt."""
+        self._attempt += 1
+        inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
+        try:
+            await self._place_unless_stopping(inbox)
+            async for delta in inbox.read(self._request.deadline):
+                yield self._accept(delta)
+        except WorkerLost as error:
+            if inbox.worker_id is not None:
+                self._note_loss(error)
+            raise
+        finally:
+            self._close(inbox)
+
+    def _note_loss(self, loss: WorkerLost) -> None:
+        """Counts a worker that was lost while it ran this. Raises InternalError if this is what ends them."""
+        self._fruitless_count += 1
+        if self._fruitless_count > SUSPECT_LOSSES:
+            message = (
+                f"{self._fruitless_count} workers in a row were lost while they computed the same token of request "
+                f"{self._request.request_id}, the last of them alone with it: it is not tried again"
+            )
+            raise InternalError(message, stage=loss.stage) from None
 
     async def _place_unless_stopping(self, inbox: Inbox) -> None:
         try:
@@ -186,6 +225,8 @@ class TokenStream:
             # They came with the first token; a worker that takes over scores the prompt again.
             del delta.prompt_logprobs[:]
         self._received.extend(delta.token_ids)
+        if delta.token_ids:
+            self._fruitless_count = 0
         if delta.token_ids or delta.HasField("embedding"):
             self._measure(len(delta.token_ids))
         return delta

@@ -19,6 +19,7 @@ from headrace.errors import (
 from headrace.errors.status import to_status
 from headrace.gateway.attachment import Inboxes
 from headrace.gateway.inbox import GatewayStopping, WorkerLost
+from headrace.gateway.quarantine import Quarantine
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.gateway.token_stream import TokenStream
 from headrace.rpc.deadline import Deadline
@@ -45,6 +46,7 @@ class FakeFleet:
 
     def __init__(self) -> None:
         self.inboxes = Inboxes()
+        self.quarantine = Quarantine()
         self.cancelled: list[tuple[str, int]] = []
 
     async def attachment_for(self, place: Place, since: float, timeout: float) -> FakeAttachment:
@@ -198,7 +200,7 @@ async def test_every_worker_that_failed_a_sequence_is_named() -> None:
 
 async def test_workers_that_keep_dying_end_in_an_error() -> None:
     with pytest.raises(StageFailed):
-        await read([LOST], [LOST], [LOST], attempts=3)
+        await read([(0, [10], 0), LOST], [(1, [11], 0), LOST], [(2, [12], 0), LOST], attempts=3)
 
 
 async def test_an_error_of_the_engine_is_the_clients() -> None:
@@ -343,3 +345,49 @@ async def test_a_gateway_that_stops_ends_what_runs_and_what_waits_with_an_error(
     with pytest.raises(GatewayStopping):
         await consume(FakeScheduler(fleet), "late")
     assert len(fleet.inboxes) == 0
+
+
+async def test_a_request_that_ends_three_workers_in_a_row_is_refused_by_name() -> None:
+    with pytest.raises(InternalError, match="request r-0, the last of them alone"):
+        await read([(0, [10], 0), LOST], [LOST], [LOST], attempts=9)
+
+
+async def test_a_request_that_goes_on_between_losses_is_not_to_blame() -> None:
+    tokens, *_ = await read(
+        [LOST], [(0, [10], 0), LOST], [LOST], [(1, [11], 0), LOST], [(2, [12], FINISH_REASON_LENGTH)], attempts=9
+    )
+    assert tokens == [10, 11, 12]
+
+
+async def test_suspects_run_one_at_a_time() -> None:
+    fleet = FakeFleet()
+    running: list[str] = []
+
+    class Slow(FakeScheduler):
+        """Notes who runs beside whom once suspected."""
+
+        async def place(self, request: Submission, deadline: Deadline) -> Place:
+            suspected = request.generation.attempt == 3
+            if suspected:
+                running.append(request.generation.request_id)
+                await asyncio.sleep(0.02)
+                assert len(running) == 1
+                running.pop()
+            return await super().place(request, deadline)
+
+    async def tokens(name: str) -> list[int]:
+        scheduler = Slow(fleet, [LOST], [LOST], [(0, [10], FINISH_REASON_LENGTH)])
+        stream = TokenStream(replace(request(), request_id=name), "g", scheduler, fleet, 9)  # type: ignore[arg-type]
+        return [token async for delta in stream.deltas() for token in delta.token_ids]
+
+    assert await asyncio.gather(*(tokens(name) for name in "abcd")) == [[10]] * 4
+
+
+async def test_a_suspect_that_is_not_its_turn_in_time_says_so() -> None:
+    fleet = FakeFleet()
+    scheduler = FakeScheduler(fleet, [LOST], [LOST], [(0, [10], FINISH_REASON_LENGTH)])
+    stream = TokenStream(request(0.2), "g", scheduler, fleet, 9)  # type: ignore[arg-type]
+    async with fleet.quarantine.entered(Deadline.after(1)):
+        with pytest.raises(DeadlineExceeded, match="one at a time"):
+            async for _ in stream.deltas():
+                pass
