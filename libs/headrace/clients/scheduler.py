@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
@@ -22,6 +21,10 @@ WORKER_DETAIL = "worker"
 """Name, among the details of an error, of the worker that did not take a request."""
 SILENCE_SECONDS = 1.0
 """A scheduler that says nothing for this long is taken to be gone: it gives a sign of life four times a second."""
+PATIENCE_SECONDS = 0.05
+"""Longest wait of a command that is in no hurry."""
+MAX_COMMANDS = 64
+"""Most commands in one message, whose size is limited."""
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 
 _log = logging.getLogger(__name__)
@@ -46,19 +49,27 @@ class _Commands:
     """Commands of one stream. A stream that broke may go on reading its own, never those of the next."""
 
     def __init__(self) -> None:
-        self._waiting: deque[pb.ScheduleRequest] = deque()
-        self._arrived = asyncio.Event()
+        self._waiting: list[pb.ScheduleCommand] = []
+        self._due = asyncio.Event()
 
-    def put(self, command: pb.ScheduleRequest) -> None:
+    def put(self, command: pb.ScheduleCommand) -> None:
+        """Sends a command as soon as the stream takes it, together with all others that wait."""
         self._waiting.append(command)
-        self._arrived.set()
+        self._due.set()
+
+    def put_later(self, command: pb.ScheduleCommand) -> None:
+        """Sends a command with the next ones, or soon."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._due.set)
+        self._waiting.append(command)
 
     async def outgoing(self) -> AsyncIterator[pb.ScheduleRequest]:
         while True:
+            await self._due.wait()
+            self._due.clear()
             while self._waiting:
-                yield self._waiting.popleft()
-            self._arrived.clear()
-            await self._arrived.wait()
+                taken, self._waiting = self._waiting[:MAX_COMMANDS], self._waiting[MAX_COMMANDS:]
+                yield pb.ScheduleRequest(commands=taken)
 
 
 class SchedulerStream:
@@ -95,12 +106,12 @@ class SchedulerStream:
         key = (generation.request_id, generation.attempt)
         place: asyncio.Future[pb.Place] = asyncio.get_running_loop().create_future()
         self._places[key] = place
-        self._commands.put(pb.ScheduleRequest(submission=submission))
+        self._commands.put(pb.ScheduleCommand(submission=submission))
         try:
             return await place
         except asyncio.CancelledError:
             withdrawal = pb.Withdrawal(request_id=key[0], attempt=key[1], model=generation.model)
-            self._commands.put(pb.ScheduleRequest(withdrawal=withdrawal))
+            self._commands.put(pb.ScheduleCommand(withdrawal=withdrawal))
             raise
         finally:
             if self._places.get(key) is place:
@@ -109,7 +120,7 @@ class SchedulerStream:
     def settle(self, settlement: pb.Settlement) -> None:
         """See SchedulerClient."""
         if self.alive:
-            self._commands.put(pb.ScheduleRequest(settlement=settlement))
+            self._commands.put_later(pb.ScheduleCommand(settlement=settlement))
 
     async def run(self) -> None:
         """Keeps the stream open until cancelled."""
@@ -138,22 +149,23 @@ class SchedulerStream:
                     async for response in call:
                         limit.reschedule(loop.time() + SILENCE_SECONDS)
                         self.answered_at = time.monotonic()
-                        self._take(response)
+                        for event in response.events:
+                            self._take(event)
             finally:
                 call.cancel()
         raise SchedulerGone("the scheduler closed the stream", stage=STAGE)
 
-    def _take(self, response: pb.ScheduleResponse) -> None:
-        match response.WhichOneof("event"):
+    def _take(self, event: pb.ScheduleEvent) -> None:
+        match event.WhichOneof("event"):
             case "sign":
-                self._sign = response.sign
+                self._sign = event.sign
             case "placement":
-                placement = response.placement
+                placement = event.placement
                 place = self._places.get((placement.request_id, placement.attempt))
                 if place is not None and not place.done():
                     place.set_result(placement.place)
             case "refusal":
-                refusal = response.refusal
+                refusal = event.refusal
                 place = self._places.get((refusal.request_id, refusal.attempt))
                 if place is not None and not place.done():
                     place.set_exception(from_status(refusal.error))

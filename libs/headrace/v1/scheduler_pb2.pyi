@@ -103,7 +103,55 @@ Global___Place: _TypeAlias = Place  # noqa: Y015
 
 @_typing.final
 class ScheduleRequest(_message.Message):
-    """What a gateway says on its stream."""
+    """What a gateway says on its stream: all that has come up since its last message."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMMANDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def commands(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScheduleCommand]:
+        """The commands, in order. At least one."""
+
+    def __init__(
+        self,
+        *,
+        commands: _abc.Iterable[Global___ScheduleCommand] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commands", b"commands"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScheduleRequest: _TypeAlias = ScheduleRequest  # noqa: Y015
+
+@_typing.final
+class ScheduleResponse(_message.Message):
+    """What the scheduler says on the stream: all that has come up since its last message."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScheduleEvent]:
+        """The events, in order. At least one."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___ScheduleEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScheduleResponse: _TypeAlias = ScheduleResponse  # noqa: Y015
+
+@_typing.final
+class ScheduleCommand(_message.Message):
+    """One thing that a gateway wants."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -137,11 +185,11 @@ class ScheduleRequest(_message.Message):
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
-Global___ScheduleRequest: _TypeAlias = ScheduleRequest  # noqa: Y015
+Global___ScheduleCommand: _TypeAlias = ScheduleCommand  # noqa: Y015
 
 @_typing.final
-class ScheduleResponse(_message.Message):
-    """What the scheduler says on the stream."""
+class ScheduleEvent(_message.Message):
+    """One thing that the scheduler tells."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -175,7 +223,7 @@ class ScheduleResponse(_message.Message):
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
-Global___ScheduleResponse: _TypeAlias = ScheduleResponse  # noqa: Y015
+Global___ScheduleEvent: _TypeAlias = ScheduleEvent  # noqa: Y015
 
 @_typing.final
 class Withdrawal(_message.Message):

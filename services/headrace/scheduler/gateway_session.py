@@ -1,7 +1,6 @@
 """The stream between the scheduler and one gateway: submissions come in, places go out."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
@@ -19,6 +18,8 @@ from headrace.v1.scheduler_pb2 import (
     Place,
     Placement,
     Refusal,
+    ScheduleCommand,
+    ScheduleEvent,
     ScheduleRequest,
     ScheduleResponse,
     SchedulerSign,
@@ -42,29 +43,31 @@ class GatewaySession:
         self._models: dict[str, str] = {}
         """The model of each ticket that waits, by its key."""
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        self._outgoing: deque[ScheduleResponse] = deque()
+        self._outgoing: list[ScheduleEvent] = []
         self._due = asyncio.Event()
         self._over = False
 
-    async def read(self, commands: AsyncIterator[ScheduleRequest]) -> None:
+    async def read(self, requests: AsyncIterator[ScheduleRequest]) -> None:
         """Takes commands until the gateway ends the stream."""
         try:
-            async for command in commands:
-                self._take(command)
+            async for request in requests:
+                for command in request.commands:
+                    self._take(command)
         finally:
             self._over = True
             self._due.set()
 
     async def responses(self) -> AsyncGenerator[ScheduleResponse, None]:
-        """Yields what is to be sent: answers as they come, and a sign of life in between."""
+        """Yields what is to be sent: answers as they come, all that wait at once, and a sign of life in between."""
         loop = asyncio.get_running_loop()
         sign_at = 0.0
         while not self._over:
             if loop.time() >= sign_at:
                 sign_at = loop.time() + SIGN_SECONDS
-                yield ScheduleResponse(sign=self._sign())
+                self._outgoing.append(ScheduleEvent(sign=self._sign()))
             while self._outgoing:
-                yield self._outgoing.popleft()
+                taken, self._outgoing = self._outgoing, []
+                yield ScheduleResponse(events=taken)
             timer = loop.call_at(sign_at, self._due.set)
             try:
                 await self._due.wait()
@@ -85,14 +88,14 @@ class GatewaySession:
         """See `Waiter`."""
         self._models.pop(ticket.key, None)
         placement = Placement(request_id=ticket.request_id, attempt=ticket.attempt, place=place)
-        self._answer(ScheduleResponse(placement=placement))
+        self._answer(ScheduleEvent(placement=placement))
 
     def refused(self, ticket: Ticket, error: HeadraceError) -> None:
         """See `Waiter`."""
         self._models.pop(ticket.key, None)
         self._refuse(ticket.request_id, ticket.attempt, error)
 
-    def _take(self, command: ScheduleRequest) -> None:
+    def _take(self, command: ScheduleCommand) -> None:
         match command.WhichOneof("command"):
             case "submission":
                 self._submit(command.submission)
@@ -153,8 +156,8 @@ class GatewaySession:
         check_token_ids(generation.output_token_ids, size, "output_token_ids")
 
     def _refuse(self, request_id: str, attempt: int, error: HeadraceError) -> None:
-        self._answer(ScheduleResponse(refusal=Refusal(request_id=request_id, attempt=attempt, error=to_status(error))))
+        self._answer(ScheduleEvent(refusal=Refusal(request_id=request_id, attempt=attempt, error=to_status(error))))
 
-    def _answer(self, response: ScheduleResponse) -> None:
-        self._outgoing.append(response)
+    def _answer(self, event: ScheduleEvent) -> None:
+        self._outgoing.append(event)
         self._due.set()

@@ -87,6 +87,8 @@ class Scheduler:
         self._timer: asyncio.Handle | None = None
         self._wake_time = math.inf
         self._failure: Exception | None = None
+        self._posted: dict[tuple[str, int], list[decisions.Dispatch]] = {}
+        """Batches that go out at the end of this turn of the loop, by worker and its life."""
         self._sending: set[asyncio.Task[None]] = set()
 
     def submit(self, ticket: Ticket, request: Submission, waiter: Waiter) -> None:
@@ -142,9 +144,7 @@ class Scheduler:
     def _perform(self, decision: decisions.Decision, now: float) -> None:
         match decision:
             case decisions.Dispatch():
-                task = asyncio.create_task(self._send(decision), name=f"dispatch-{decision.worker_id}")
-                self._sending.add(task)
-                task.add_done_callback(self._sending.discard)
+                self._post(decision)
             case decisions.Preempt(worker_id, count):
                 PREEMPTIONS.labels(worker=worker_id).inc(count)
             case decisions.Reject(ticket):
@@ -153,6 +153,20 @@ class Scheduler:
                 self._refuse(ticket, QueueTimeout(stage="queue"))
             case decisions.WakeAt(wake_time):
                 self._wake_at(wake_time, now)
+
+    def _post(self, batch: decisions.Dispatch) -> None:
+        """Sends a batch at the end of this turn of the loop, as one call with all others that go to the worker then."""
+        if not self._posted:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._posted.setdefault((batch.worker_id, batch.epoch), []).append(batch)
+
+    def _flush(self) -> None:
+        posted, self._posted = self._posted, {}
+        for (worker_id, _epoch), batches in posted.items():
+            whole = replace(batches[-1], tickets=tuple(ticket for batch in batches for ticket in batch.tickets))
+            task = asyncio.create_task(self._send(whole), name=f"dispatch-{worker_id}")
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
 
     def _wake_at(self, wake_time: float, now: float) -> None:
         """Sets the timer, unless it rings before."""

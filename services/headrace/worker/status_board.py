@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import math
+import time
 from collections.abc import AsyncGenerator, Callable
 
 from headrace.engine.host_memory import resident_bytes
@@ -13,6 +15,7 @@ MIN_INTERVAL = 0.004
 """Changes closer together than this are told together."""
 MAX_INTERVAL = 0.2
 """Seconds after which watchers are told though nothing changed: more than four times a second, also with some delay."""
+MEMORY_INTERVAL = 0.5
 
 
 class StatusBoard:
@@ -27,6 +30,8 @@ class StatusBoard:
         self._watchers: set[asyncio.Event] = set()
         self._listeners: list[Callable[[], None]] = []
         self._closed = False
+        self._measured = -math.inf
+        self._memory = 0
         self.address = ""
         self.model_info = _model_info(runtime, model)
 
@@ -92,7 +97,7 @@ class StatusBoard:
             open_request_count=len(runtime.sessions),
             weight_byte_count=memory.weight_bytes,
             kv_byte_count=memory.kv_bytes,
-            resident_byte_count=resident_bytes(),
+            resident_byte_count=self._resident_bytes(),
             draft_token_count=stats.draft_token_count,
             accepted_token_count=stats.accepted_token_count,
             waiting_token_count=runtime.waiting_token_count,
@@ -102,6 +107,13 @@ class StatusBoard:
             pausable_count=stats.pausable_count,
             hourly_price=self._hourly_price,
         )
+
+    def _resident_bytes(self) -> int:
+        """Looked up now and then only: statuses are made for every batch."""
+        now = time.monotonic()
+        if now - self._measured > MEMORY_INTERVAL:
+            self._measured, self._memory = now, resident_bytes()
+        return self._memory
 
 
 def _model_info(runtime: Runtime, model: str) -> ModelInfo:

@@ -1,6 +1,7 @@
 """The stream of a gateway: one answer to each submission, a sign of life, and nothing left behind."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -21,7 +22,14 @@ from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.servicer import SchedulerServicer
-from headrace.v1.scheduler_pb2 import Generation, ScheduleRequest, ScheduleResponse, Submission, Withdrawal
+from headrace.v1.scheduler_pb2 import (
+    Generation,
+    ScheduleCommand,
+    ScheduleEvent,
+    ScheduleRequest,
+    Submission,
+    Withdrawal,
+)
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 pytestmark = pytest.mark.anyio
@@ -62,8 +70,9 @@ class Gateway:
         leases = Leases(bus, self.scheduler, "s0")
         self.scheduler.fence_of = leases.fence
         self._servicer = SchedulerServicer(self.scheduler, leases, Prefixes(cache), "s0")
-        self._commands: asyncio.Queue[ScheduleRequest | None] = asyncio.Queue()
+        self._commands: asyncio.Queue[ScheduleCommand | None] = asyncio.Queue()
         self._answers: Any = None
+        self._told: deque[ScheduleEvent] = deque()
 
     def report(self, name: str = "w0", credit: int = 4, version: int = 1) -> None:
         report = WorkerReport(name, 1, version, "m", credit, address=name, vocabulary_size=100, block_size=2)
@@ -73,22 +82,22 @@ class Gateway:
         generation = Generation(request_id=name, attempt=attempt, model="m", prompt_token_ids=[token_id, 2, 3])
         submission = Submission(generation=generation, **fields)
         submission.remaining_duration.FromNanoseconds(int(seconds * 1e9))
-        self._commands.put_nowait(ScheduleRequest(submission=submission))
+        self._commands.put_nowait(ScheduleCommand(submission=submission))
 
     def withdraw(self, name: str, attempt: int = 1) -> None:
         withdrawal = Withdrawal(request_id=name, attempt=attempt, model="m")
-        self._commands.put_nowait(ScheduleRequest(withdrawal=withdrawal))
+        self._commands.put_nowait(ScheduleCommand(withdrawal=withdrawal))
 
-    async def answer(self) -> ScheduleResponse:
+    async def answer(self) -> ScheduleEvent:
         """The next answer that is no sign of life."""
         if self._answers is None:
             context: Any = None
             self._answers = self._servicer.Schedule(self._outgoing(), context)
         async with asyncio.timeout(5):
-            async for response in self._answers:
-                if response.WhichOneof("event") != "sign":
-                    return response  # type: ignore[no-any-return]
-        raise AssertionError("the stream ended")
+            while not self._told:
+                response = await anext(self._answers)
+                self._told.extend(event for event in response.events if event.WhichOneof("event") != "sign")
+        return self._told.popleft()
 
     async def close(self) -> None:
         self._commands.put_nowait(None)
@@ -98,7 +107,7 @@ class Gateway:
 
     async def _outgoing(self) -> AsyncIterator[ScheduleRequest]:
         while (command := await self._commands.get()) is not None:
-            yield command
+            yield ScheduleRequest(commands=[command])
 
 
 async def test_a_submission_is_placed_under_the_lease() -> None:
