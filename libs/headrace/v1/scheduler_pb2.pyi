@@ -33,10 +33,13 @@ class Submission(_message.Message):
     EXCLUDED_WORKER_IDS_FIELD_NUMBER: _builtins.int
     REMAINING_DURATION_FIELD_NUMBER: _builtins.int
     FIRST_TOKEN_DURATION_FIELD_NUMBER: _builtins.int
+    TENANT_WEIGHT_FIELD_NUMBER: _builtins.int
     priority_class: _generation_pb2.PriorityClass.ValueType
     """How urgent it is."""
     tenant: _builtins.str
     """Who pays for it. Fairness is kept between tenants."""
+    tenant_weight: _builtins.float
+    """Share of the tenant against others. Zero means one."""
     @_builtins.property
     def generation(self) -> Global___Generation:
         """The generation to run."""
@@ -62,10 +65,11 @@ class Submission(_message.Message):
         excluded_worker_ids: _abc.Iterable[_builtins.str] | None = ...,
         remaining_duration: _duration_pb2.Duration | None = ...,
         first_token_duration: _duration_pb2.Duration | None = ...,
+        tenant_weight: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["first_token_duration", b"first_token_duration", "generation", b"generation", "remaining_duration", b"remaining_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["excluded_worker_ids", b"excluded_worker_ids", "first_token_duration", b"first_token_duration", "generation", b"generation", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration", "tenant", b"tenant"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["excluded_worker_ids", b"excluded_worker_ids", "first_token_duration", b"first_token_duration", "generation", b"generation", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration", "tenant", b"tenant", "tenant_weight", b"tenant_weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

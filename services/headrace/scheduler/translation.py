@@ -34,6 +34,7 @@ def to_ticket(request: Submission, held: Mapping[str, int], now: float) -> Ticke
         prompt_token_count=len(generation.prompt_token_ids) + given,
         max_token_count=max(0, generation.sampling_params.max_token_count - given),
         urgency=URGENCIES.get(request.priority_class, Urgency.DEFAULT),
+        weight=request.tenant_weight or 1.0,
         adapter=generation.adapter,
         resumes=bool(given or request.excluded_worker_ids),
         excluded=frozenset(request.excluded_worker_ids),

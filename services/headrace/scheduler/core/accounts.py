@@ -1,7 +1,6 @@
 """The books of fairness: how many tokens each tenant was served, by weight."""
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.scheduler.core.ticket import Ticket
@@ -17,6 +16,7 @@ OUTPUT_WEIGHT = 0.1
 @dataclass(slots=True)
 class _Charge:
     tenant: str
+    weight: float
     tokens: float
     prompt_token_count: int
 
@@ -26,8 +26,6 @@ class Accounts:
     """Virtual counters of tokens (Sheng et al., Fairness in Serving Large Language Models, 2024). A tenant that was
     away starts where those served now are (start-time fair queueing: Goyal et al., 1996)."""
 
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """Share of each tenant against others; 1 where none is given."""
     _served: "OrderedDict[str, float]" = field(default_factory=OrderedDict)
     _now: float = 0.0
     """The counter of the tenant that was served last, before it was."""
@@ -53,9 +51,9 @@ class Accounts:
         expected = ticket.prompt_token_count + min(float(ticket.max_token_count), self.mean_output)
         standing = self.standing(ticket.tenant)
         self._now = max(self._now, standing)
-        tokens = expected / self._weight(ticket.tenant)
+        tokens = expected / ticket.weight
         self._served[ticket.tenant] = standing + tokens
-        self._unsettled[ticket.request_id] = _Charge(ticket.tenant, tokens, ticket.prompt_token_count)
+        self._unsettled[ticket.request_id] = _Charge(ticket.tenant, ticket.weight, tokens, ticket.prompt_token_count)
         self._order.append(ticket.request_id)
         while len(self._order) > MAX_UNSETTLED:
             self._unsettled.pop(self._order.popleft(), None)
@@ -72,12 +70,9 @@ class Accounts:
         if charge is None:
             return None
         self.mean_output += OUTPUT_WEIGHT * (output_token_count - self.mean_output)
-        used = (charge.prompt_token_count + output_token_count) / self._weight(charge.tenant)
+        used = (charge.prompt_token_count + output_token_count) / charge.weight
         self._correct(charge.tenant, used - charge.tokens)
         return charge.tenant
-
-    def _weight(self, tenant: str) -> float:
-        return self.weights.get(tenant, 1.0)
 
     def _correct(self, tenant: str, tokens: float) -> None:
         if tenant in self._served:

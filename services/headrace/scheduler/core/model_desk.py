@@ -25,7 +25,7 @@ class ModelDesk:
     """Takes tickets and reports in, and says what to do now. Every method that yields decisions acts on them too."""
 
     def __init__(self, policy: Policy) -> None:
-        self.accounts = Accounts(policy.tenant_weights)
+        self.accounts = Accounts()
         self.queue = ModelQueue(self.accounts, policy.starvation_seconds)
         self.fleet = Fleet()
         self._policy = policy

@@ -1,7 +1,6 @@
 """The settings of the policy."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +21,3 @@ class Policy:
     """Time that requests wait while nobody serves their model."""
     starvation_seconds: float = 30.0
     """Time after which the oldest request gets every fourth turn, whatever its class."""
-    tenant_weights: Mapping[str, float] = field(default_factory=dict)
-    """Share of each tenant against others; 1 where none is given."""

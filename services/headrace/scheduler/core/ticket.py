@@ -23,6 +23,8 @@ class Ticket:
     max_token_count: int
     """Most tokens that may still come."""
     urgency: Urgency = Urgency.DEFAULT
+    weight: float = 1.0
+    """Share of the tenant against others."""
     adapter: str = ""
     resumes: bool = False
     """It had a place before: it goes first, is never refused for want of room, and its tenant has paid."""
