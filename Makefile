@@ -5,7 +5,7 @@ TEST_PROCESSES ?= 2
 KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/cpu/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test unpacked-packages determinism faults fmt check gen bench bench-scheduling bench-engine bench-peers bench-http clean
+.PHONY: help up test unpacked-packages determinism faults fmt check gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -14,8 +14,8 @@ help:
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
-	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling, bench-engine,"
-	@echo "             bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
+	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling,"
+	@echo "             bench-service-levels, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -69,6 +69,9 @@ bench: .venv/.dev
 
 bench-scheduling: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.scheduling
+
+bench-service-levels: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.service_levels
 
 bench-engine: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.offline
