@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from headrace.config.addresses import Addresses
+from headrace.gateway.web_names import HostNames, Origins
 from headrace.service import ServiceSettings
 
 
@@ -15,6 +16,11 @@ class GatewaySettings(ServiceSettings):
     """Address of the public gRPC API."""
     http_address: str = "127.0.0.1:8000"
     """Address of the REST bridge. Port 0 picks a free one."""
+    allowed_hosts: HostNames = ()
+    """Names by which clients may call the REST bridge, without ports; * allows every one. Names of the machine itself,
+    such as localhost, always are. Empty: every name where the address is reached from outside, otherwise no other."""
+    allowed_origins: Origins = ()
+    """Web pages that may use the REST bridge, as SCHEME://HOST:PORT; * allows every one."""
     tokenizer_addresses: Addresses = ("127.0.0.1:9101",)
     """Where the tokenizers are. Where one does not answer, the next is asked."""
     scheduler_addresses: Addresses = ("127.0.0.1:9102",)

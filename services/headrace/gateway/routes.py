@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
 from headrace.errors.table import row_of
+from headrace.gateway.browser_guard import BrowserGuard
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.embedding_routes import EmbeddingRoutes
 from headrace.gateway.error_body import error_body, error_headers
@@ -45,6 +46,7 @@ class Routes:
         self._pipeline = pipeline
         self._health = health
         self._registry = registry
+        self._guard = BrowserGuard(settings)
         self._started = int(time.time())
         self._handlers: dict[str, dict[str, Handler]] = {
             "/v1/chat/completions": {"POST": generation.chat_completions},
@@ -66,7 +68,10 @@ class Routes:
         given = exchange.header("x-request-id") or ""
         exchange.headers["x-request-id"] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         try:
-            await self._handle(scope["method"], scope["path"], exchange)
+            if self._guard.admit(scope["method"], exchange):
+                await self._handle(scope["method"], scope["path"], exchange)
+            else:
+                await exchange.send_bytes(200, b"", "text/plain")
         except Exception as error:  # noqa: BLE001 - this is the boundary
             if not exchange.in_ledger:
                 note_refusal(error)

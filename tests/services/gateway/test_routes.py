@@ -31,7 +31,7 @@ async def send(method: str, path: str, **options: Any) -> httpx2.Response:
     health: Any = SimpleNamespace(ready=True)
     embedding = EmbeddingRoutes(settings, pipeline, Ledger(8))
     app = Routes(settings, generation, embedding, pipeline, health, CollectorRegistry())
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://gateway") as client:
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
         return await client.request(method, path, **options)
 
 
