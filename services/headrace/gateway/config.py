@@ -33,6 +33,12 @@ class GatewaySettings(ServiceSettings):
     """Largest request body."""
     max_body_elements: int = Field(default=500_000, ge=1000)
     """Most values in the lists and objects of one request body."""
+    max_upload_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    """Most bytes of request bodies that arrive at the same time. More are refused as overloaded, except small ones."""
+    max_connections: int = Field(default=4096, ge=1)
+    """Most connections to the REST bridge open at once. Whoever comes then is told to come back."""
+    idle_seconds: float = Field(default=75.0, gt=0)
+    """How long a connection may stay open between two requests."""
     header_seconds: float = Field(default=10.0, gt=0)
     """Time in which a client must have sent the head of its request."""
     body_seconds: float = Field(default=60.0, gt=0)

@@ -21,6 +21,7 @@ from headrace.gateway.ledger import note_refusal
 from headrace.gateway.openai_schema import DetokenizeBody, TokenizeBody, ignored_fields, parse
 from headrace.gateway.pipeline import Pipeline
 from headrace.gateway.platform_health import PlatformHealth
+from headrace.gateway.upload_budget import UploadBudget
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.tokenizer_pb2 import ChatMessage
@@ -46,6 +47,7 @@ class Routes:
         self._pipeline = pipeline
         self._health = health
         self._registry = registry
+        self._uploads = UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
         self._started = int(time.time())
         self._handlers: dict[str, dict[str, Handler]] = {
@@ -64,7 +66,7 @@ class Routes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = HttpExchange(scope, receive, send, self._settings)
+        exchange = HttpExchange(scope, receive, send, self._settings, self._uploads)
         given = exchange.header("x-request-id") or ""
         exchange.headers["x-request-id"] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         try:
