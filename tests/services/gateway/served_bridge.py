@@ -18,6 +18,7 @@ from headrace.gateway.http_server import HttpServer
 from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.routes import Routes
+from headrace.gateway.text_routes import TextRoutes
 from headrace.gateway.text_stream import Piece
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo
@@ -96,14 +97,17 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any]]:
 
 
 @contextlib.asynccontextmanager
-async def serving(piece_count: int = 1, piece_length: int = 1, **settings: Any) -> AsyncIterator[Gateway]:
+async def serving(
+    piece_count: int = 1, piece_length: int = 1, pipeline: Any = None, **settings: Any
+) -> AsyncIterator[Gateway]:
     made = GatewaySettings.model_validate({"http_address": "127.0.0.1:0", **settings})
     ledger = Ledger(made.max_open_requests)
-    pipeline: Any = FakePipeline(piece_count, piece_length)
+    pipeline = pipeline or FakePipeline(piece_count, piece_length)
     generation = GenerationRoutes(made, pipeline, ledger)
     embedding = EmbeddingRoutes(made, pipeline, ledger)
     health: Any = SimpleNamespace(ready=True)
-    http = HttpServer(Routes(made, generation, embedding, pipeline, health, CollectorRegistry()), made)
+    text = TextRoutes(made, pipeline, ledger)
+    http = HttpServer(Routes(made, generation, embedding, text, pipeline, health, CollectorRegistry()), made)
     await http.start()
     try:
         yield Gateway(http, ledger)
