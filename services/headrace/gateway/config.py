@@ -33,7 +33,7 @@ class GatewaySettings(ServiceSettings):
     """Largest request body."""
     max_body_elements: int = Field(default=500_000, ge=1000)
     """Most values in the lists and objects of one request body."""
-    max_upload_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    max_upload_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     """Most bytes of request bodies that arrive at the same time. More are refused as overloaded, except small ones."""
     max_connections: int = Field(default=4096, ge=1)
     """Most connections to the REST bridge open at once. Whoever comes then is told to come back."""
