@@ -1,11 +1,15 @@
 """What a text process does: encodes, renders and decodes with models that it has loaded itself."""
 
+import contextlib
 import ctypes
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.text_model import TextModel
@@ -15,6 +19,22 @@ _PR_SET_PDEATHSIG = 1
 RENDERING_BYTES = 256 * 1024 * 1024
 """Memory that the rendering of one conversation may take."""
 _models: dict[str, TextModel] = {}
+
+
+def serve(connection: "Connection[Any, bytes]", folders: Mapping[str, Path], parent: int) -> None:
+    """Does the jobs that come as pickled pairs of a function and its arguments, until the other side closes. Writes for
+    each the size of its answer and the answer: whether it failed, and its result or error."""
+    prepare(folders, parent)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            job, args = pickle.loads(connection.recv_bytes())  # noqa: S301 - it comes from the service itself
+            try:
+                answer = (False, job(*args))
+            except Exception as error:  # noqa: BLE001 - it is raised where the job was asked for
+                answer = (True, error)
+            content = pickle.dumps(answer)
+            connection.send_bytes(len(content).to_bytes(8))
+            connection.send_bytes(content)
 
 
 def prepare(folders: Mapping[str, Path], parent: int) -> None:

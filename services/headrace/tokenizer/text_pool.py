@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from headrace.errors import Overloaded
 from headrace.tokenizer import text_jobs
@@ -13,7 +13,7 @@ MAX_WAITING_JOBS = 1024
 MAX_WAITING_CHARACTERS = 64 * 1024 * 1024
 RETRY_SECONDS = 1.0
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 
 
@@ -70,9 +70,9 @@ class TextPool:
         for process in self._processes:
             process.end()
 
-    async def _run(self, size: int, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _run(self, size: int, job: Callable[[*Ts], T], *args: *Ts) -> T:
         process = await self._next_idle(size)
-        running = asyncio.create_task(self._finish(process, job, *args, **kwargs))
+        running = asyncio.create_task(self._finish(process, job, *args))
         self._running.add(running)
         running.add_done_callback(self._forget)
         return await asyncio.shield(running)
@@ -93,9 +93,9 @@ class TextPool:
             self._waiting_jobs -= 1
             self._waiting_characters -= size
 
-    async def _finish(self, process: TextProcess, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _finish(self, process: TextProcess, job: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
-            return await process.run(job, *args, **kwargs)
+            return await process.run(job, *args)
         finally:
             self._idle.put_nowait(process)
 

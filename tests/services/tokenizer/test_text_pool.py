@@ -27,6 +27,11 @@ LOOP = "{% for a in range(100000) %}{% for b in range(100000) %}{{ b }}{% endfor
 SLOW_WORD = "{% if messages[0].content == 'slow' %}" + LOOP + "{% endif %}{{ messages[0].content }}"
 
 
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": request.param}
+
+
 def folder_with(tmp_path: Path, template: str) -> Path:
     for name in ("tokenizer.json", "config.json", "generation_config.json"):
         shutil.copy(CHECKPOINT / name, tmp_path / name)
@@ -80,10 +85,10 @@ async def test_a_template_without_an_end_is_refused_and_the_next_one_works(
         with pytest.raises(InvalidRequest, match=says) as refused:
             await pool.encode_chat("m", [{"role": "user", "content": "slow"}], True)
         assert refused.value.param == "messages"
-        process = pool._processes[0]._executor
+        process = pool._processes[0].process
         if "nofilter" not in template:
             assert await pool.encode_chat("m", HELLO, True) == MODEL.encode("fine", add_special_tokens=False)
-        assert pool._processes[0]._executor is process
+        assert pool._processes[0].process is process
 
 
 async def test_what_never_returns_to_python_is_ended_with_its_process(tmp_path: Path) -> None:
@@ -147,9 +152,10 @@ async def test_characters_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch)
 async def test_a_process_that_dies_is_replaced() -> None:
     async with pool_of() as pool, asyncio.timeout(PATIENCE):
         assert await pool.encode("m", "hello", True)
-        for process in list(pool._processes[0].start()._processes.values()):
-            process.kill()
-            process.join()
+        process = pool._processes[0].process
+        assert process is not None
+        process.kill()
+        process.join()
         assert await pool.encode("m", "hello", True) == MODEL.encode("hello", True)
 
 
