@@ -1,6 +1,6 @@
 """The `multipleOf` of a JSON schema, which is followed with a state per remainder.
 
-Large ones take minutes and gigabytes, and none of llguidance's own limits ends it.
+Large ones take minutes and much memory, and none of llguidance's own limits ends it.
 """
 
 import json

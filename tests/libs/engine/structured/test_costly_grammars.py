@@ -1,4 +1,4 @@
-"""Grammars that would take minutes, gigabytes or seconds of everybody's step are refused, and say why."""
+"""Grammars that would take minutes, or seconds of everybody's step, are refused, and say why."""
 
 import dataclasses
 import json
