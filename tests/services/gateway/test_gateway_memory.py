@@ -63,9 +63,14 @@ async def test_many_large_bodies_at_once_do_not_fill_the_memory() -> None:
         body_of(x=[None] * 1_600_000),
     ]
     with gateway_apart() as (port, connection):
-        for _ in range(2):
-            answers = await asyncio.gather(*(post("127.0.0.1", port, body) for body in bodies for _ in range(10)))
-            assert {status for status, _ in answers} <= {200, 400, 413, 503}
+        posts = [post("127.0.0.1", port, body) for body in bodies for _ in range(8)]
+        answers = await asyncio.gather(*posts, return_exceptions=True)
+        statuses = {answer[0] for answer in answers if not isinstance(answer, BaseException)}
+        assert statuses <= {200, 400, 413, 503}
+        # Whoever still sends a while after it was refused is cut off, which on a busy machine may be some.
+        others = [answer for answer in answers if isinstance(answer, BaseException)]
+        assert all(isinstance(error, ConnectionError | EOFError | TimeoutError) for error in others)
+        assert len(others) < len(answers)
         assert (await post("127.0.0.1", port, body_of()))[0] == 200
         connection.send("how large?")
         assert connection.poll(PATIENCE)
