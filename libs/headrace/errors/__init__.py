@@ -21,6 +21,7 @@ from headrace.errors.tree import (
     Unauthenticated,
     Unavailable,
     Unsupported,
+    UnsupportedMediaType,
     UploadTimeout,
 )
 
@@ -45,5 +46,6 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unsupported",
+    "UnsupportedMediaType",
     "UploadTimeout",
 ]

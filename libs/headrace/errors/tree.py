@@ -3,6 +3,7 @@
 HeadraceError
 ├── InvalidRequest            the request can never succeed as it is (also a ValueError)
 │   ├── Unsupported           a known field or feature that Headrace does not have
+│   ├── UnsupportedMediaType
 │   └── PayloadTooLarge
 ├── Unauthenticated
 ├── Forbidden
@@ -66,6 +67,10 @@ class InvalidRequest(HeadraceError, ValueError):
 
 class Unsupported(InvalidRequest):
     """Headrace does not support this."""
+
+
+class UnsupportedMediaType(InvalidRequest):
+    """The request body is of a kind that is not read here."""
 
 
 class PayloadTooLarge(InvalidRequest):

@@ -29,6 +29,7 @@ from headrace.gateway.platform_metrics import PlatformMetrics
 from headrace.gateway.routes import Routes
 from headrace.gateway.schedulers import Schedulers
 from headrace.gateway.self_placement import SelfPlacement
+from headrace.gateway.text_routes import TextRoutes
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.service import Background, Service
@@ -58,7 +59,9 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
         health = PlatformHealth({"tokenizer": tokenizers, "scheduler": channels, "cache": [cache]}, fleet, bus)
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
-        http = HttpServer(Routes(settings, generation, embedding, pipeline, health, REGISTRY), settings)
+        text = TextRoutes(settings, pipeline, ledger)
+        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY)
+        http = HttpServer(routes, settings)
         servicer = InferenceServicer(settings, pipeline, ledger)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)

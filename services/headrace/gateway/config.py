@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from headrace.config.addresses import Addresses
+from headrace.gateway.web_names import HostNames, Origins
 from headrace.service import ServiceSettings
 
 
@@ -15,6 +16,11 @@ class GatewaySettings(ServiceSettings):
     """Address of the public gRPC API."""
     http_address: str = "127.0.0.1:8000"
     """Address of the REST bridge. Port 0 picks a free one."""
+    allowed_hosts: HostNames = ()
+    """Names by which clients may call the REST bridge, without ports; * allows every one. Names of the machine itself,
+    such as localhost, always are. Empty: every name where the address is reached from outside, otherwise no other."""
+    allowed_origins: Origins = ()
+    """Web pages that may use the REST bridge, as SCHEME://HOST:PORT; * allows every one."""
     tokenizer_addresses: Addresses = ("127.0.0.1:9101",)
     """Where the tokenizers are. Where one does not answer, the next is asked."""
     scheduler_addresses: Addresses = ("127.0.0.1:9102",)
@@ -27,6 +33,12 @@ class GatewaySettings(ServiceSettings):
     """Largest request body."""
     max_body_elements: int = Field(default=500_000, ge=1000)
     """Most values in the lists and objects of one request body."""
+    max_upload_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
+    """Most bytes of request bodies that arrive at the same time. More are refused as overloaded, except small ones."""
+    max_connections: int = Field(default=4096, ge=1)
+    """Most connections to the REST bridge open at once. Whoever comes then is told to come back."""
+    idle_seconds: float = Field(default=75.0, gt=0)
+    """How long a connection may stay open between two requests."""
     header_seconds: float = Field(default=10.0, gt=0)
     """Time in which a client must have sent the head of its request."""
     body_seconds: float = Field(default=60.0, gt=0)

@@ -6,22 +6,29 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from headrace.errors import HeadraceError, InvalidRequest, UploadTimeout
+from headrace.errors import HeadraceError, InvalidRequest, Overloaded, UploadTimeout
 from headrace.errors.table import row_of
-from headrace.gateway.error_body import error_body
+from headrace.gateway.error_body import error_body, error_headers
 from headrace.gateway.ledger import note_refusal
 
 MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 128
+MAX_FAREWELLS = 64
+"""Connections beyond the bound that are told so at the same time. Further ones are cut."""
+FAREWELL_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 ABORT = "headrace.abort"
 """Name, among the extensions of the ASGI scope, of the call that cuts the connection at once."""
 
 
 class HttpConnection(HttpToolsProtocol):
-    """Cuts a connection whose request head is too slow or too long, or whose finished response nobody reads.
+    """Cuts a connection that is one too many, whose request head is too slow or too long, or whose finished response
+    nobody reads.
 
     While a request runs, its own deadline bounds how long a reader may stand still, not this class.
     """
 
+    max_connections = 4096
     header_seconds = 10.0
     unread_seconds = 30.0
 
@@ -31,10 +38,16 @@ class HttpConnection(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_bytes = 0
+        self._is_refused = False
+        self._mistake: InvalidRequest | None = None
+        """What this class found wrong with the head, and ended its parsing with."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._expect_head()
+        if len(self.connections) > self.max_connections:
+            self._turn_away()
+        else:
+            self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._head_timer, self._unread_timer):
@@ -43,8 +56,15 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         super().data_received(data)
-        if self._head_timer is None or self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
+            # Line breaks before a head: they end the idle time, so the time of the head must begin.
+            self._expect_head()
+        if self._head_timer is None:
             return
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES:
@@ -56,6 +76,12 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_begin()
         self._expect_head()
         self.scope["extensions"] = {ABORT: {"call": self.transport.abort}}
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        if len(self.headers) > MAX_HEADERS:
+            self._mistake = InvalidRequest(f"the request has more than {MAX_HEADERS} headers: send fewer")
+            raise self._mistake
 
     def on_headers_complete(self) -> None:
         if self._head_timer is not None:
@@ -75,7 +101,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Says in the form of the API that a request cannot even be read."""
-        self._refuse_head(InvalidRequest("the request is not valid HTTP/1.1"))
+        self._refuse_head(self._mistake or InvalidRequest("the request is not valid HTTP/1.1"))
 
     def _expect_head(self) -> None:
         if self._head_timer is None:
@@ -92,16 +118,43 @@ class HttpConnection(HttpToolsProtocol):
         else:
             self.transport.abort()
 
-    def _refuse_head(self, error: HeadraceError) -> None:
-        note_refusal(error)
-        body = msgspec.json.encode(error_body(error))
-        head = (
-            f"HTTP/1.1 {row_of(error).http_status} Refused\r\ncontent-type: application/json\r\n"
-            f"connection: close\r\ncontent-length: {len(body)}\r\n\r\n"
+    def _turn_away(self) -> None:
+        """Answers before anything was asked. What comes is dropped for a while: closing the connection over it would
+        take the answer from the client."""
+        self._is_refused = True
+        if len(self.connections) > self.max_connections + MAX_FAREWELLS:
+            self.transport.abort()
+            return
+        self._write_refusal(
+            Overloaded(
+                f"{self.max_connections} connections are open already: use fewer, or come back later",
+                stage="accept",
+                retry_after=RETRY_SECONDS,
+            )
         )
-        self.transport.write(head.encode() + body)
+        self.transport.write_eof()
+        self._unread_timer = self.loop.call_later(FAREWELL_SECONDS, self.transport.abort)
+
+    def _refuse_head(self, error: HeadraceError) -> None:
+        self._is_refused = True
+        self._write_refusal(error)
         self.transport.close()
         self._expect_reader()
+
+    def _write_refusal(self, error: HeadraceError) -> None:
+        note_refusal(error)
+        body = msgspec.json.encode(error_body(error))
+        headers = {
+            "content-type": "application/json",
+            "connection": "close",
+            "content-length": str(len(body)),
+            **error_headers(error),
+        }
+        lines = [
+            f"HTTP/1.1 {row_of(error).http_status} Refused",
+            *(f"{name}: {value}" for name, value in headers.items()),
+        ]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
 
     def _expect_reader(self) -> None:
         if self._unread_timer is not None:

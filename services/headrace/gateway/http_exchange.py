@@ -14,6 +14,7 @@ from headrace.gateway.body_meter import SLICE_BYTES, BodyMeter
 from headrace.gateway.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http_connection import ABORT
+from headrace.gateway.upload_budget import UploadBudget
 from headrace.rpc.deadline import Deadline
 
 _encode = msgspec.json.Encoder().encode
@@ -36,11 +37,14 @@ def data_event(content: Any) -> Event:
 class HttpExchange:
     """Reads the body, then writes either one JSON response or a stream of server-sent events."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, settings: GatewaySettings) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, settings: GatewaySettings, uploads: UploadBudget
+    ) -> None:
         self.path: str = scope["path"]
         self._receive = receive
         self._send = send
         self._settings = settings
+        self._uploads = uploads
         self._extensions: dict[str, Any] = scope.get("extensions") or {}
         self._request_headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         self.headers: dict[str, str] = {}
@@ -57,7 +61,7 @@ class HttpExchange:
 
     async def read_body(self) -> bytes:
         """The whole body. Raises PayloadTooLarge, before reading it where the client says its size, InvalidRequest at
-        the first part that makes it too deep, and UploadTimeout."""
+        the first part that makes it too deep, UploadTimeout, and Overloaded when too much is arriving from others."""
         limit, declared = self._settings.max_body_bytes, self._request_headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
             raise PayloadTooLarge(f"the body has {declared} bytes; the limit is {limit}")
@@ -65,16 +69,18 @@ class HttpExchange:
         seconds = self._settings.body_seconds if own is None else min(own, self._settings.body_seconds)
         try:
             async with asyncio.timeout(seconds):
-                return await self._collect(limit)
+                with self._uploads.upload() as arrive:
+                    return await self._collect(limit, arrive)
         except TimeoutError:
             raise UploadTimeout(f"the body did not arrive within {seconds:g} s", stage="upload") from None
 
-    async def _collect(self, limit: int) -> bytes:
+    async def _collect(self, limit: int, arrive: Callable[[int], None]) -> bytes:
         parts: list[bytes] = []
         size = 0
         meter = BodyMeter(self._settings.max_body_elements)
         while self._body_left:
             part = await self._receive_part()
+            arrive(len(part))
             parts.append(part)
             size += len(part)
             if size > limit:

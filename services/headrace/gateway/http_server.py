@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import logging
+import resource
 import socket
 from collections.abc import Iterator
 
@@ -15,6 +17,10 @@ from headrace.rpc.deadline import Deadline
 
 STARTUP_TIMEOUT = 10.0
 BACKLOG = 2048
+OTHER_FILES = 256
+"""Files that the gateway may need besides the connections that it serves."""
+
+_log = logging.getLogger(__name__)
 
 
 class _Server(uvicorn.Server):
@@ -41,7 +47,7 @@ class HttpServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=75,
+            timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]
             backlog=BACKLOG,
         )
         self._server = _Server(config)
@@ -73,10 +79,30 @@ def _connection_class(settings: GatewaySettings) -> type[HttpConnection]:
     """uvicorn makes its connections itself and takes only a class: the settings are bound to one."""
 
     class Connection(HttpConnection):
+        max_connections = _connection_bound(settings.max_connections)
         header_seconds = settings.header_seconds
         unread_seconds = settings.unread_seconds
 
     return Connection
+
+
+def _connection_bound(wanted: int) -> int:
+    """How many connections the operating system lets one process have, if fewer than are wanted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    bound = max(1, soft - OTHER_FILES)
+    _log.warning(
+        "fewer connections than the setting says: the operating system allows too few open files",
+        extra={"max_connections": wanted, "bound": bound, "open_files": soft},
+    )
+    return bound
 
 
 def _listen(address: str) -> socket.socket:

@@ -142,22 +142,18 @@ class ChatBody(Body):
     prompt_cache_key: str | None = None
 
 
-class TokenizeBody(BaseModel):
+class TokenizeBody(ModelBody):
     """POST /tokenize."""
 
-    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
-    model: str
     prompt: str | None = None
     messages: Annotated[list[Message], Field(fail_fast=True)] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
 
 
-class DetokenizeBody(BaseModel):
+class DetokenizeBody(ModelBody):
     """POST /detokenize."""
 
-    model_config = ConfigDict(strict=True, extra="allow", protected_namespaces=())
-    model: str
     tokens: TokenIdsField
 
 

@@ -109,7 +109,12 @@ class Pipeline:
                 return given[:limit]
             if not given:
                 raise InvalidRequest("the input is empty: it must have at least one character", param="input")
-            return await self.encode_text(model, given, special, envelope.deadline, limit)
+            # What may be cut may be of any length; the rest is refused where it surely does not fit.
+            context = model_info.max_model_length if limit is None else None
+            try:
+                return await self.encode_text(model, given, special, envelope.deadline, limit, context)
+            except InvalidRequest as error:
+                raise type(error)(error.message, param="input") from None
 
         encoded = await joined([partial(encode, given) for given in inputs], SEQUENCES_AT_ONCE)
         job = EmbeddingJob(envelope, model_info, encoded, options)

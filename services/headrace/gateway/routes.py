@@ -10,19 +10,18 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
 from headrace.errors.table import row_of
+from headrace.gateway.browser_guard import BrowserGuard
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.embedding_routes import EmbeddingRoutes
 from headrace.gateway.error_body import error_body, error_headers
-from headrace.gateway.field_names import named
 from headrace.gateway.generation_routes import GenerationRoutes
 from headrace.gateway.http_exchange import Handler, HttpExchange
 from headrace.gateway.ledger import note_refusal
-from headrace.gateway.openai_schema import DetokenizeBody, TokenizeBody, ignored_fields, parse
 from headrace.gateway.pipeline import Pipeline
 from headrace.gateway.platform_health import PlatformHealth
-from headrace.rpc.deadline import Deadline
+from headrace.gateway.text_routes import TextRoutes
+from headrace.gateway.upload_budget import UploadBudget
 from headrace.v1.generation_pb2 import ModelInfo
-from headrace.v1.tokenizer_pb2 import ChatMessage
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 _MODEL_PREFIX = "/v1/models/"
@@ -37,6 +36,7 @@ class Routes:
         settings: GatewaySettings,
         generation: GenerationRoutes,
         embedding: EmbeddingRoutes,
+        text: TextRoutes,
         pipeline: Pipeline,
         health: PlatformHealth,
         registry: CollectorRegistry,
@@ -45,14 +45,16 @@ class Routes:
         self._pipeline = pipeline
         self._health = health
         self._registry = registry
+        self._uploads = UploadBudget(settings.max_upload_bytes)
+        self._guard = BrowserGuard(settings)
         self._started = int(time.time())
         self._handlers: dict[str, dict[str, Handler]] = {
             "/v1/chat/completions": {"POST": generation.chat_completions},
             "/v1/completions": {"POST": generation.completions},
             "/v1/embeddings": {"POST": embedding.embeddings},
             "/v1/models": {"GET": self._list_models},
-            "/tokenize": {"POST": self._tokenize},
-            "/detokenize": {"POST": self._detokenize},
+            "/tokenize": {"POST": text.tokenize},
+            "/detokenize": {"POST": text.detokenize},
             "/health": {"GET": self._alive},
             "/ready": {"GET": self._ready},
             "/metrics": {"GET": self._metrics},
@@ -62,11 +64,14 @@ class Routes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        exchange = HttpExchange(scope, receive, send, self._settings)
+        exchange = HttpExchange(scope, receive, send, self._settings, self._uploads)
         given = exchange.header("x-request-id") or ""
         exchange.headers["x-request-id"] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         try:
-            await self._handle(scope["method"], scope["path"], exchange)
+            if self._guard.admit(scope["method"], exchange):
+                await self._handle(scope["method"], scope["path"], exchange)
+            else:
+                await exchange.send_bytes(200, b"", "text/plain")
         except Exception as error:  # noqa: BLE001 - this is the boundary
             if not exchange.in_ledger:
                 note_refusal(error)
@@ -116,28 +121,6 @@ class Routes:
         name = exchange.path.removeprefix(_MODEL_PREFIX)
         await exchange.send_json(200, self._describe(await self._pipeline.fleet.find(name)))
 
-    async def _tokenize(self, exchange: HttpExchange) -> None:
-        body = parse(TokenizeBody, await exchange.read_body())
-        self._note_ignored(exchange, ignored_fields(body, self._settings.strict))
-        model = await self._pipeline.fleet.find(body.model)
-        deadline = Deadline.after(self._settings.default_timeout_seconds)
-        if (body.prompt is None) == (body.messages is None):
-            raise InvalidRequest("give either prompt or messages", param="prompt")
-        if body.messages is not None:
-            messages = [ChatMessage(role=entry.role, content=entry.text) for entry in body.messages]
-            tokens = await self._pipeline.encode_chat(body.model, messages, body.add_generation_prompt, deadline)
-        else:
-            tokens = await self._pipeline.encode_text(body.model, body.prompt or "", body.add_special_tokens, deadline)
-        content = {"tokens": tokens, "count": len(tokens), "max_model_len": model.max_model_length}
-        await exchange.send_json(200, content)
-
-    async def _detokenize(self, exchange: HttpExchange) -> None:
-        body = parse(DetokenizeBody, await exchange.read_body())
-        self._note_ignored(exchange, ignored_fields(body, self._settings.strict))
-        await self._pipeline.fleet.find(body.model)
-        deadline = Deadline.after(self._settings.default_timeout_seconds)
-        await exchange.send_json(200, {"prompt": await self._pipeline.decode(body.model, body.tokens, deadline)})
-
     async def _alive(self, exchange: HttpExchange) -> None:
         await exchange.send_json(200, {"status": "alive"})
 
@@ -150,8 +133,3 @@ class Routes:
     async def _welcome(self, exchange: HttpExchange) -> None:
         endpoints = [f"{method} {path}" for path, methods in self._handlers.items() for method in methods]
         await exchange.send_json(200, {"name": "headrace", "endpoints": [*endpoints, f"GET {_MODEL_PREFIX}{{id}}"]})
-
-    @staticmethod
-    def _note_ignored(exchange: HttpExchange, unknown: list[str]) -> None:
-        if unknown:
-            exchange.headers["x-headrace-ignored-fields"] = named(unknown)

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from headrace.bus.nats_bus import NatsBus
 from headrace.service import Background, Service
 from headrace.tokenizer.config import TokenizerSettings
-from headrace.tokenizer.encoding_pool import EncodingPool
 from headrace.tokenizer.servicer import TokenizerServicer
 from headrace.tokenizer.text_model import TextModel
+from headrace.tokenizer.text_pool import TextPool
 from headrace.v1 import tokenizer_pb2_grpc
 
 
@@ -17,7 +17,7 @@ from headrace.v1 import tokenizer_pb2_grpc
 async def open_app(settings: TokenizerSettings) -> AsyncIterator[Service]:
     """Loads the tokenizers and yields the service."""
     models = {name: TextModel(name, folder) for name, folder in settings.models.items()}
-    pool = EncodingPool(settings.models, settings.pool_size)
+    pool = TextPool(settings.models, settings.pool_size, settings.template_seconds, settings.job_seconds)
     servicer = TokenizerServicer(models, pool, settings.inline_characters)
     bus = NatsBus(settings.nats_url, settings.service_id)
     background = Background()

@@ -3,25 +3,47 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NoReturn
 
 import jinja2
+from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from headrace.errors import InvalidCheckpoint, InvalidRequest
 
+MAX_POWER_BITS = 4096
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """Powers of whole numbers are bounded: a large one is a single step that nothing can end but the process's end."""
+
+    intercepted_binops = frozenset({"**"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_POWER_BITS:
+            raise SecurityError(f"a power has more than {MAX_POWER_BITS} bits")
+        return super().call_binop(context, operator, left, right)
+
 
 class ChatTemplate:
-    """One compiled template. The environment is what transformers gives templates."""
+    """One template. The environment is what transformers gives templates.
+
+    The template is compiled when it is first rendered, in a process that can be ended: compiling computes what is
+    constant in it.
+    """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+        environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
         environment.filters["tojson"] = _to_json
         environment.globals.update(raise_exception=_refuse, strftime_now=_now)
         self._special_tokens = dict(special_tokens)
+        self._source = source
+        self._environment = environment
         try:
-            self._template = environment.from_string(source)
+            environment.parse(source)
         except jinja2.TemplateError as error:
             raise InvalidCheckpoint(f"the chat template does not compile: {error}") from None
 
@@ -34,6 +56,15 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             message = f"the chat template of this model refuses the conversation: {error}"
             raise InvalidRequest(message, param="messages") from None
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a template can make any happen
+            message = f"the chat template of this model fails on the conversation: {error or type(error).__name__}"
+            raise InvalidRequest(message, param="messages") from None
+
+    @cached_property
+    def _template(self) -> jinja2.Template:
+        return self._environment.from_string(self._source)
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:

@@ -13,7 +13,11 @@ class TokenizerSettings(ServiceSettings):
     """Unique name of this process."""
     models: PathsByName = Field(min_length=1)
     """Models to encode for, as NAME=FOLDER, separated by commas."""
-    pool_size: int = Field(default=1, ge=1)
-    """Processes that encode long texts."""
+    pool_size: int = Field(default=2, ge=1)
+    """Most processes that render conversations and work on long texts. Each holds all models."""
+    template_seconds: float = Field(default=2.0, gt=0)
+    """Processor time that the chat template of a model may take for one conversation."""
+    job_seconds: float = Field(default=30.0, gt=0)
+    """Time in which a process must have encoded, rendered or decoded one text. It is ended otherwise."""
     inline_characters: int = Field(default=4096, ge=0)
-    """Texts up to this long are encoded where they arrive: a trip to another process costs more than they do."""
+    """Texts up to this long are encoded and decoded where they arrive: a trip to another process costs more."""

@@ -10,56 +10,65 @@ import grpc
 from headrace.errors import InvalidRequest, ModelNotFound
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.telemetry.traces import span
-from headrace.tokenizer.encoding_pool import EncodingPool
 from headrace.tokenizer.text_model import TextModel
+from headrace.tokenizer.text_pool import TextPool
 from headrace.v1 import tokenizer_pb2 as pb
 from headrace.v1 import tokenizer_pb2_grpc
 
 _log = logging.getLogger(__name__)
+CHARACTERS_PER_TOKEN = 4
+"""Roughly, to weigh token ids like texts."""
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
     """Serves the text models it is given."""
 
-    def __init__(self, models: Mapping[str, TextModel], pool: EncodingPool, inline_characters: int) -> None:
+    def __init__(self, models: Mapping[str, TextModel], pool: TextPool, inline_characters: int) -> None:
         self._models = models
         self._pool = pool
         self._inline_characters = inline_characters
+        self._vocabularies: dict[str, asyncio.Future[pb.GetVocabularyResponse]] = {}
+        """By model. Computed once, with the first call."""
 
     async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802
         model = self._model(request.model)
         with span("tokenize", {"gen_ai.request.model": model.name}):
+            context_token_count = request.context_token_count if request.HasField("context_token_count") else None
             if request.WhichOneof("input") == "conversation":
-                text, special = _render(model, request.conversation), False
-            else:
-                text = request.text
-                special = request.add_special_tokens if request.HasField("add_special_tokens") else True
-            limit = request.max_token_count if request.HasField("max_token_count") else None
-            _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
-            if request.HasField("context_token_count") and len(text) > request.context_token_count:
-                await asyncio.to_thread(model.check_length, text, request.context_token_count)
-            if len(text) <= self._inline_characters:
-                return pb.EncodeResponse(token_ids=model.encode(text, special, limit))
-            return pb.EncodeResponse(token_ids=await self._pool.encode(model.name, text, special, limit))
+                messages, opens_answer = _messages(request.conversation), _opens_answer(request.conversation)
+                token_ids = await self._pool.encode_chat(model.name, messages, opens_answer, context_token_count)
+                return pb.EncodeResponse(token_ids=token_ids)
+            return pb.EncodeResponse(token_ids=await self._encode(model, request, context_token_count))
+
+    async def _encode(self, model: TextModel, request: pb.EncodeRequest, context_token_count: int | None) -> list[int]:
+        text = request.text
+        special = request.add_special_tokens if request.HasField("add_special_tokens") else True
+        limit = request.max_token_count if request.HasField("max_token_count") else None
+        _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
+        if context_token_count is not None and len(text) > context_token_count:
+            # The bound on what a token stands for is read from the vocabulary the first time.
+            await asyncio.to_thread(model.check_length, text, context_token_count)
+        if len(text) <= self._inline_characters:
+            return model.encode(text, special, limit)
+        return await self._pool.encode(model.name, text, special, limit)
 
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802
         model = self._model(request.model)
         check_token_ids(request.token_ids, model.vocabulary_size, "tokens")
-        return pb.DecodeResponse(text=model.decode(request.token_ids, request.skip_special_tokens))
+        if len(request.token_ids) * CHARACTERS_PER_TOKEN <= self._inline_characters:
+            return pb.DecodeResponse(text=model.decode(request.token_ids, request.skip_special_tokens))
+        text = await self._pool.decode(model.name, list(request.token_ids), request.skip_special_tokens)
+        return pb.DecodeResponse(text=text)
 
     async def GetVocabulary(  # noqa: N802
         self, request: pb.GetVocabularyRequest, context: Context
     ) -> pb.GetVocabularyResponse:
         model = self._model(request.model)
-        pieces = await asyncio.to_thread(lambda: model.pieces)
-        return pb.GetVocabularyResponse(
-            pieces=pieces.pieces,
-            special_token_ids=pieces.special_token_ids,
-            strips_leading_space=pieces.strips_leading_space,
-            eos_token_ids=model.eos_token_ids,
-            has_chat_template=model.has_chat_template,
-        )
+        found = self._vocabularies.get(model.name)
+        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
+            found = self._vocabularies[model.name] = asyncio.ensure_future(asyncio.to_thread(_vocabulary, model))
+        return await asyncio.shield(found)
 
     def _model(self, name: str) -> TextModel:
         model = self._models.get(name)
@@ -68,12 +77,25 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         return model
 
 
-def _render(model: TextModel, conversation: pb.Conversation) -> str:
-    messages = [
+def _messages(conversation: pb.Conversation) -> list[dict[str, str]]:
+    if not conversation.messages:
+        raise InvalidRequest("messages must not be empty", param="messages")
+    return [
         {"role": message.role, "content": message.content} | ({"name": message.name} if message.name else {})
         for message in conversation.messages
     ]
-    if not messages:
-        raise InvalidRequest("messages must not be empty", param="messages")
-    opens_answer = conversation.add_generation_prompt if conversation.HasField("add_generation_prompt") else True
-    return model.render(messages, opens_answer)
+
+
+def _opens_answer(conversation: pb.Conversation) -> bool:
+    return conversation.add_generation_prompt if conversation.HasField("add_generation_prompt") else True
+
+
+def _vocabulary(model: TextModel) -> pb.GetVocabularyResponse:
+    pieces = model.pieces
+    return pb.GetVocabularyResponse(
+        pieces=pieces.pieces,
+        special_token_ids=pieces.special_token_ids,
+        strips_leading_space=pieces.strips_leading_space,
+        eos_token_ids=model.eos_token_ids,
+        has_chat_template=model.has_chat_template,
+    )

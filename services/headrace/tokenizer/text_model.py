@@ -14,6 +14,8 @@ from headrace.tokenizer.chat_template import ChatTemplate
 from headrace.tokenizer.longest_piece import longest_piece
 from headrace.tokenizer.pieces import Pieces, pieces_of
 
+MAX_CHARACTERS = 1000
+
 
 class TextModel:
     """Encodes and decodes for one model. Safe to share between threads."""
@@ -60,7 +62,14 @@ class TextModel:
         return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special_tokens))
 
     def check_length(self, text: str, token_count: int) -> None:
-        """Raises InvalidRequest for a text that must have more than `token_count` tokens, whatever they are."""
+        """Raises InvalidRequest for a text that must have more than `token_count` tokens, whatever they are. A token of
+        no bounded length is taken for MAX_CHARACTERS at most."""
+        if self.longest_piece is None and len(text) > token_count * MAX_CHARACTERS:
+            raise InvalidRequest(
+                f"this model's context is {token_count} tokens and the prompt has {len(text)} characters, more than "
+                f"{MAX_CHARACTERS} for each: shorten it",
+                param="prompt",
+            )
         if self.longest_piece is not None and len(text) > token_count * self.longest_piece:
             raise InvalidRequest(
                 f"this model's context is {token_count} tokens and the prompt has more, as it has {len(text)} "
@@ -78,7 +87,7 @@ class TextModel:
         """The bytes of every token. Raises Unsupported."""
         return pieces_of(self._tokenizer)
 
-    @property
+    @cached_property
     def vocabulary_size(self) -> int:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 

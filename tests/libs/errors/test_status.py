@@ -15,6 +15,7 @@ HTTP = {
     errors.QueueTimeout: 408,
     errors.UploadTimeout: 408,
     errors.PayloadTooLarge: 413,
+    errors.UnsupportedMediaType: 415,
     errors.RateLimited: 429,
     errors.RequestCancelled: 499,
     errors.InternalError: 500,

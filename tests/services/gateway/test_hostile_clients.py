@@ -3,145 +3,54 @@ and nobody else waits for it."""
 
 import asyncio
 import contextlib
-import json
+import gc
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from prometheus_client import REGISTRY, CollectorRegistry
-
-from headrace.errors import ModelNotFound
-from headrace.gateway.config import GatewaySettings
-from headrace.gateway.detokenizer import Vocabulary
-from headrace.gateway.embedding_routes import EmbeddingRoutes
-from headrace.gateway.generation_routes import GenerationRoutes
-from headrace.gateway.http_server import HttpServer
-from headrace.gateway.job import Envelope, Job, Options
-from headrace.gateway.ledger import Ledger
-from headrace.gateway.routes import Routes
-from headrace.gateway.text_stream import Piece
-from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo
+from tests.services.gateway.served_bridge import PATIENCE, Gateway, answer, body_of, outcomes, serving, until
 
 pytestmark = pytest.mark.anyio
-PATIENCE = 15.0
-MODEL = ModelInfo(model="m", max_model_length=64, vocabulary_size=100)
 
 
-class FakePipeline:
-    """Answers with text at once: `piece_count` pieces of `piece_length` characters."""
-
-    def __init__(self, piece_count: int, piece_length: int) -> None:
-        self.fleet = SimpleNamespace(find=self._model)
-        self._count, self._length = piece_count, piece_length
-
-    async def _model(self, name: str) -> ModelInfo:
-        if name != "m":
-            raise ModelNotFound(f"model {name!r} does not exist", param="model")
-        return MODEL
-
-    async def prepare_completion(
-        self, model: str, prompts: list[Any], special: bool | None, options: Options, envelope: Envelope
-    ) -> Job:
-        job = Job(envelope, MODEL, Vocabulary((), frozenset(), False, frozenset(), False), [[1]], options)
-        job.check()
-        return job
-
-    async def pieces(self, job: Job, sequence: Any) -> AsyncGenerator[Piece, None]:
-        for number in range(self._count):
-            await asyncio.sleep(0)
-            last = number == self._count - 1
-            yield Piece("x" * self._length, [1], finish_reason=FINISH_REASON_LENGTH if last else 0)
-
-
-class Gateway:
-    """A served REST bridge."""
-
-    def __init__(self, http: HttpServer, ledger: Ledger) -> None:
-        host, _, port = http.address.rpartition(":")
-        self.host, self.port, self.ledger = host, int(port), ledger
-        self._http = http
-
-    @property
-    def connection_count(self) -> int:
-        return len(self._http._server.server_state.connections)
-
-    async def connect(self, limit: int = 2**16) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(self.host, self.port, limit=limit)
-
-    async def post(self, body: bytes, path: str = "/v1/completions", headers: str = "") -> tuple[int, dict[str, Any]]:
-        """Status and error of a request whose client sends all of its body before it reads."""
-        reader, writer = await self.connect()
-        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n{headers}\r\n"
-        try:
-            writer.write(head.encode() + body)
-            await writer.drain()
-            return await answer(reader)
-        finally:
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
-
-
-async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any]]:
-    async with asyncio.timeout(PATIENCE):
-        head = await reader.readuntil(b"\r\n\r\n")
-        lines = head.decode().lower().split("\r\n")
-        length = next(int(line.removeprefix("content-length: ")) for line in lines if line.startswith("content-length"))
-        content = json.loads(await reader.readexactly(length))
-    return int(lines[0].split()[1]), content.get("error", content)
-
-
-@contextlib.asynccontextmanager
-async def serving(piece_count: int = 1, piece_length: int = 1, **settings: Any) -> AsyncIterator[Gateway]:
-    made = GatewaySettings.model_validate({"http_address": "127.0.0.1:0", **settings})
-    ledger = Ledger(made.max_open_requests)
-    pipeline: Any = FakePipeline(piece_count, piece_length)
-    generation = GenerationRoutes(made, pipeline, ledger)
-    embedding = EmbeddingRoutes(made, pipeline, ledger)
-    health: Any = SimpleNamespace(ready=True)
-    http = HttpServer(Routes(made, generation, embedding, pipeline, health, CollectorRegistry()), made)
-    await http.start()
-    try:
-        yield Gateway(http, ledger)
-    finally:
-        await http.stop(Deadline.after(0.2))
+LOOP_SECONDS = 0.1
+"""Processor time after which everybody else must have had a turn."""
 
 
 @contextlib.asynccontextmanager
 async def watched_loop() -> AsyncIterator[Callable[[], float]]:
-    """Yields what tells the longest time for which the event loop did not turn."""
+    """Yields what tells the most processor time that the event loop took from one turn of a client to its next. Time in
+    which others had the processor does not count."""
     longest = 0.0
 
     async def tick() -> None:
         nonlocal longest
         while True:
-            before = time.monotonic()
-            await asyncio.sleep(0.005)
-            longest = max(longest, time.monotonic() - before - 0.005)
+            before = time.thread_time()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.thread_time() - before)
 
+    # As the gateway does when it starts. Other tests leave far more behind than there is in it.
+    gc.collect()
+    gc.freeze()
     ticking = asyncio.create_task(tick())
     try:
         yield lambda: longest
     finally:
         ticking.cancel()
+        gc.unfreeze()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - it is another task's doing
-            await asyncio.sleep(0.01)
-
-
-def outcomes(outcome: str, model: str = "") -> float:
-    return REGISTRY.get_sample_value("headrace_requests_total", {"model": model, "outcome": outcome}) or 0.0
-
-
-def body_of(**fields: Any) -> bytes:
-    return json.dumps({"model": "m", "prompt": "a", "max_tokens": 1} | fields).encode()
+async def test_the_watch_sees_what_stands_still() -> None:
+    async with watched_loop() as longest:
+        await asyncio.sleep(0.01)
+        until_seconds = time.thread_time() + 0.15
+        while time.thread_time() < until_seconds:
+            pass
+        await asyncio.sleep(0.01)
+        assert 0.15 <= longest() < 1
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/detokenize"])
@@ -152,11 +61,12 @@ def body_of(**fields: Any) -> bytes:
 async def test_a_list_of_a_million_is_refused_without_standing_still(path: str, field: str, element: Any) -> None:
     body = body_of(**{field: [element] * 1_600_000})
     async with serving(max_body_bytes=2**24) as gateway, watched_loop() as longest:
-        began = time.monotonic()
-        status, error = await gateway.post(body, path)
+        began = time.process_time()
+        status, error = await gateway.post_apart(body, path)
         assert (status, error["code"]) == (413, "payload_too_large")
-        assert time.monotonic() - began < 2
-        assert longest() < 0.2
+        assert time.process_time() - began < 2
+
+        assert longest() < LOOP_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -178,9 +88,32 @@ async def test_a_list_of_a_million_is_refused_without_standing_still(path: str, 
 async def test_the_first_of_many_mistakes_ends_the_validation(path: str, fields: dict[str, Any], param: str) -> None:
     body = body_of(**fields)
     async with serving() as gateway, watched_loop() as longest:
-        status, error = await gateway.post(body, path)
+        status, error = await gateway.post_apart(body, path)
         assert (status, error["param"]) == (400, param)
-        assert longest() < 0.2
+
+        assert longest() < LOOP_SECONDS
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": [100_000] * 400_000},
+        {"prompt": ["a"] * 400_000},
+        {"prompt": "\u00e9" * 1_000_000},
+        {"prompt": '\\"' * 1_900_000},
+        {"x": {f"a{number}": [] for number in range(19_000)}},
+        {"metadata": {"a": ["a"] * 400_000}},
+        {"logit_bias": {str(number): 1 for number in range(19_000)}},
+    ],
+    ids=lambda fields: "-".join(fields),
+)
+async def test_a_body_within_the_limits_is_read_without_standing_still(fields: dict[str, Any]) -> None:
+    body = body_of(**fields)
+    async with serving() as gateway, watched_loop() as longest:
+        status, _ = await gateway.post_apart(body, "/v1/completions")
+        assert status in (200, 400)
+
+        assert longest() < LOOP_SECONDS
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"a":[{"b":['])
@@ -203,7 +136,9 @@ async def test_a_million_names_are_refused_and_a_thousand_are_counted() -> None:
         assert (status, error["code"]) == (413, "payload_too_large")
         reader, writer = await gateway.connect()
         body = body_of(**{f"{number:04}\n\r\x00é,{'n' * 1000}": 1 for number in range(1000)})
-        writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        writer.write(
+            b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body) + body
+        )
         async with asyncio.timeout(PATIENCE):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
         writer.close()
@@ -228,7 +163,7 @@ async def test_a_body_that_comes_too_slowly_is_refused_and_counted() -> None:
     async with serving(body_seconds=0.3) as gateway:
         before = outcomes("upload_timeout")
         reader, writer = await gateway.connect()
-        writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{")
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{")
         began = time.monotonic()
         status, error = await answer(reader)
         assert (status, error["code"]) == (408, "upload_timeout")
@@ -240,16 +175,14 @@ async def test_a_body_that_comes_too_slowly_is_refused_and_counted() -> None:
 async def test_the_clients_own_deadline_bounds_its_upload() -> None:
     async with serving() as gateway:
         reader, writer = await gateway.connect()
-        head = (
-            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-headrace-timeout-ms: 200\r\ncontent-length: 1000\r\n\r\n{"
-        )
-        writer.write(head)
+        head = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nx-headrace-timeout-ms: 200\r\n"
+        writer.write(head + b"content-length: 1000\r\n\r\n{")
         status, error = await answer(reader)
         assert (status, error["code"]) == (408, "upload_timeout")
         writer.close()
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n"])
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n"])
 async def test_a_head_that_never_ends_is_cut(sent: bytes) -> None:
     async with serving(header_seconds=0.2) as gateway:
         reader, writer = await gateway.connect()
@@ -267,7 +200,7 @@ async def test_a_head_that_never_ends_is_cut(sent: bytes) -> None:
 async def test_a_head_without_measure_is_refused(part: bytes) -> None:
     async with serving() as gateway:
         reader, writer = await gateway.connect()
-        writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\nz: ")
+        writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\nz: ")
         with contextlib.suppress(ConnectionError):
             for _ in range(50):
                 writer.write(part)
@@ -296,7 +229,9 @@ async def silent_reader(gateway: Gateway, **fields: Any) -> socket.socket:
     connection.setblocking(False)
     await asyncio.get_running_loop().sock_connect(connection, (gateway.host, gateway.port))
     body = body_of(**fields)
-    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nx-headrace-timeout-ms: 500\r\ncontent-length: %d\r\n\r\n"
+    head = (
+        b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nx-headrace-timeout-ms: 500\r\ncontent-length: %d\r\n\r\n"
+    )
     await asyncio.get_running_loop().sock_sendall(connection, head % len(body) + body)
     return connection
 

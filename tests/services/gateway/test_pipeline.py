@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import DeadlineExceeded, Unavailable
+from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.embedding_job import WHOLE_CONTEXT, EmbeddingOptions
 from headrace.gateway.fleet import Fleet
+from headrace.gateway.job import Envelope
 from headrace.gateway.pipeline import Pipeline, _cache_key
 from headrace.gateway.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline
@@ -63,6 +65,34 @@ async def test_an_adapter_has_the_tokenizer_of_its_parent() -> None:
     for model in ("m", "tuned", "unknown"):
         await pipeline.encode_text(model, "x", None, Deadline.after(5))
     assert tokenizer.models == ["m", "m", "unknown"]
+
+
+class Encoder:
+    """Refuses what is longer than it is told, as the tokenizer does."""
+
+    def __init__(self) -> None:
+        self.limits: list[tuple[int | None, int | None]] = []
+
+    async def encode_text(
+        self, model: str, text: str, special: bool | None, timeout: float, limit: int | None, context: int | None
+    ) -> list[int]:
+        self.limits.append((limit, context))
+        if context is not None and len(text) > context:
+            raise InvalidRequest("too long", param="prompt")
+        return [1]
+
+
+async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> None:
+    encoder = Encoder()
+    pipeline = make(0, encoder)
+    info = ModelInfo(model="e", max_model_length=64, vocabulary_size=10, embedding_size=4)
+    pipeline.fleet._statuses["w"] = WorkerStatus(worker_id="w", model_info=info)
+    envelope = Envelope("r", 0.0, Deadline.after(5), "t", "", False)
+    with pytest.raises(InvalidRequest) as refused:
+        await pipeline.prepare_embeddings("e", ["a", "a" * 65], EmbeddingOptions(), envelope)
+    assert refused.value.param == "input"
+    await pipeline.prepare_embeddings("e", ["a" * 65], EmbeddingOptions(max_token_count=WHOLE_CONTEXT), envelope)
+    assert encoder.limits == [(None, 64), (None, 64), (64, None)]
 
 
 def sequence(model: str, fingerprint: str) -> SequenceRequest:

@@ -13,6 +13,7 @@ from headrace.gateway.embedding_routes import EmbeddingRoutes
 from headrace.gateway.generation_routes import GenerationRoutes
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.routes import Routes
+from headrace.gateway.text_routes import TextRoutes
 from headrace.v1.generation_pb2 import ModelInfo
 
 pytestmark = pytest.mark.anyio
@@ -30,8 +31,16 @@ async def send(method: str, path: str, **options: Any) -> httpx2.Response:
     generation = GenerationRoutes(settings, pipeline, Ledger(8))
     health: Any = SimpleNamespace(ready=True)
     embedding = EmbeddingRoutes(settings, pipeline, Ledger(8))
-    app = Routes(settings, generation, embedding, pipeline, health, CollectorRegistry())
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://gateway") as client:
+    app = Routes(
+        settings,
+        generation,
+        embedding,
+        TextRoutes(settings, pipeline, Ledger(8)),
+        pipeline,
+        health,
+        CollectorRegistry(),
+    )
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
         return await client.request(method, path, **options)
 
 

@@ -2,42 +2,53 @@
 
 import threading
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from headrace.engine.engine import EngineSpec
+from headrace.engine.structured.compile_threads import CompileThreads
 from headrace.engine.structured.grammar import Grammar
 from headrace.engine.structured.grammar_source import refusal, write_source
 from headrace.engine.structured.token_matcher import TokenMatcher
-from headrace.errors.tree import Unsupported
+from headrace.errors.tree import Overloaded, Unsupported
 from headrace.text.gguf_tokenizer import GgufText
 
 THREAD_COUNT = 2
 """So that one slow grammar does not hold up the next."""
+COMPILE_SECONDS = 5.0
+"""Time that a grammar may take to compile, its first step included."""
 CAPACITY = 64
+LIMITS = LLParserLimits(
+    # A step is taken while everybody's tokens wait: a quarter of llguidance's own limit, some 0.1 s.
+    step_lexer_fuel=50_000,
+    verbose_errors=False,
+)
 
 
 class GrammarCompiler:
     """Remembers the least recently used grammars, those that cannot be compiled too. One thread owns it."""
 
-    def __init__(self, tokenizer_file: Path, spec: EngineSpec, capacity: int = CAPACITY) -> None:
-        """`tokenizer_file` is a tokenizer.json or a GGUF file, and is read with the first grammar."""
+    def __init__(
+        self, tokenizer_file: Path, spec: EngineSpec, capacity: int = CAPACITY, seconds: float = COMPILE_SECONDS
+    ) -> None:
+        """`tokenizer_file` is a tokenizer.json or a GGUF file, and is read with the first grammar. `seconds`: time for
+        one compilation."""
         self._tokenizer_file = tokenizer_file
         self._spec = spec
         self._capacity = capacity
-        self._pool = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="grammar")
+        self._threads = CompileThreads(self._compile, THREAD_COUNT, seconds)
         self._compiled: OrderedDict[Grammar, Future[TokenMatcher]] = OrderedDict()
         """Least recently used first."""
         self._tokenizer: LLTokenizer | None = None
         self._tokenizer_lock = threading.Lock()
 
     def compile(self, grammar: Grammar) -> Future[TokenMatcher]:
-        """A matcher to copy, as soon as there is one. The future fails with InvalidRequest."""
+        """A matcher to copy, as soon as there is one. The future fails with InvalidRequest or Overloaded."""
         future = self._compiled.get(grammar)
-        if future is None:
-            future = self._compiled[grammar] = self._pool.submit(self._compile, grammar)
+        if future is None or _is_worth_another_try(future):
+            future = self._compiled[grammar] = self._threads.submit(grammar)
         self._compiled.move_to_end(grammar)
         if len(self._compiled) > self._capacity:
             self._compiled.popitem(last=False)
@@ -45,14 +56,19 @@ class GrammarCompiler:
 
     def close(self) -> None:
         """Lets go of the threads. What they are at is finished, but nobody will hear of it."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     def _compile(self, grammar: Grammar) -> TokenMatcher:
         source = write_source(grammar)
-        matcher = LLMatcher(self._load_tokenizer(), source, log_level=0, limits=LLParserLimits(verbose_errors=False))
-        if matcher.is_error():
-            raise refusal(grammar, matcher.get_error())
-        return TokenMatcher(matcher)
+        matcher = LLMatcher(self._load_tokenizer(), source, log_level=0, limits=LIMITS)
+        if not matcher.is_error():
+            # The first step is the costliest by far, and what it computes is kept for all copies.
+            first = matcher.deep_copy()
+            first.compute_bitmask()
+            if not first.is_error():
+                return TokenMatcher(matcher)
+            matcher = first
+        raise refusal(grammar, matcher.get_error())
 
     def _load_tokenizer(self) -> LLTokenizer:
         """Reads the vocabulary, once. Takes up to a second for large ones."""
@@ -72,6 +88,10 @@ class GrammarCompiler:
             )
         except ValueError as error:
             raise Unsupported(f"structured output cannot use the tokenizer of this model: {error}") from None
+
+
+def _is_worth_another_try(future: Future[TokenMatcher]) -> bool:
+    return future.cancelled() or (future.done() and isinstance(future.exception(), Overloaded))
 
 
 def _read_tokenizer_json(path: Path) -> str:

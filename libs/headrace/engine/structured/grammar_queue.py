@@ -8,7 +8,7 @@ from headrace.engine.sequence import Sequence
 from headrace.engine.structured.grammar import Grammar
 from headrace.engine.structured.grammar_compiler import GrammarCompiler
 from headrace.engine.structured.token_matcher import TokenMatcher
-from headrace.errors.tree import HeadraceError, InternalError, InvalidRequest
+from headrace.errors.tree import HeadraceError, InternalError, InvalidRequest, Overloaded
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +40,10 @@ class GrammarQueue:
         self._entries[sequence.request_id] = _Entry(sequence, grammar, self._compiler.compile(grammar))
 
     def discard(self, request_id: str) -> None:
-        """Forgets a sequence, if it waits here."""
-        self._entries.pop(request_id, None)
+        """Forgets a sequence, if it waits here, and its grammar, if nobody else waits for it and it has not begun."""
+        entry = self._entries.pop(request_id, None)
+        if entry is not None and all(other.future is not entry.future for other in self._entries.values()):
+            entry.future.cancel()
 
     def take_ready(self, patience: float) -> list[Readiness]:
         """Removes and returns what is ready, in order of arrival. Waits at most `patience` seconds for the first."""
@@ -63,7 +65,10 @@ def _settle(entry: _Entry) -> Readiness:
         entry.sequence.matcher = entry.future.result().copy()
         return Readiness(entry.sequence, None)
     details = {"request_id": entry.sequence.request_id}
-    if isinstance(error, InvalidRequest):
-        return Readiness(entry.sequence, type(error)(error.message, param=entry.grammar.param, details=details))
+    if isinstance(error, InvalidRequest | Overloaded):
+        told = type(error)(
+            error.message, param=entry.grammar.param, retry_after=error.retry_after, details=error.details | details
+        )
+        return Readiness(entry.sequence, told)
     _log.error("a grammar could not be compiled", exc_info=error)
     return Readiness(entry.sequence, InternalError("The grammar could not be compiled.", details=details))

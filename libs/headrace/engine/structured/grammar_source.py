@@ -8,6 +8,7 @@ from typing import Any
 from llguidance import LLMatcher, grammar_from
 
 from headrace.engine.structured.grammar import Grammar, GrammarKind
+from headrace.engine.structured.multiples import check_multiples, check_multiples_in_text
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 MAX_RULE_COUNT = 1000
@@ -57,6 +58,7 @@ def _json_schema(text: str) -> str:
         raise InvalidRequest("the json_schema must be a JSON object")
     if "x-guidance" in schema:
         raise Unsupported('the json_schema uses "x-guidance", which is not supported')
+    check_multiples(schema)
     return LLMatcher.grammar_from_json_schema(schema, overrides=_JSON_OPTIONS)  # type: ignore[arg-type]
 
 
@@ -68,6 +70,7 @@ def _lark(text: str) -> str:
     rule_count = len(re.findall(":+", text))
     if rule_count > MAX_RULE_COUNT:
         raise InvalidRequest(f"the grammar has up to {rule_count} rules; at most {MAX_RULE_COUNT} are allowed")
+    check_multiples_in_text(text)
     return grammar_from("grammar", text)
 
 
