@@ -20,11 +20,16 @@ enum Failure : int {
     kBadCount = 7,
 };
 
-// Whether all of `count` numbers are in [0, limit).
+// Whether all of `count` numbers are in [0, limit). Signs are collected, not compared: every processor does that in
+// vectors. `number` or `limit - 1 - number` is below zero where it is not.
 inline bool all_below(const int64_t *numbers, int64_t count, int64_t limit) {
-    bool fine = true;
-    for (int64_t i = 0; i < count; ++i) fine &= static_cast<uint64_t>(numbers[i]) < static_cast<uint64_t>(limit);
-    return fine;
+    if (count > 0 && limit < 1) return false;
+    uint64_t signs = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const uint64_t number = static_cast<uint64_t>(numbers[i]);
+        signs |= number | (static_cast<uint64_t>(limit - 1) - number);
+    }
+    return !(signs >> 63);
 }
 
 // The spans cover the rows of the step one after the other, and their block numbers are in `tables`.
