@@ -86,7 +86,7 @@ class RunningCache:
         return open_channel(address)
 
     def held(self, worker_id: str = "w") -> set[bytes]:
-        return {block_hash for _, block_hash in self.index.held(worker_id)}
+        return self.index.held(worker_id, "m")
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -189,16 +189,18 @@ async def test_a_worker_that_does_not_answer_is_asked_again_later_and_later(
 async def test_one_list_at_a_time_for_each_worker_and_few_at_once(
     bus: MemoryBus, cache: RunningCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once: dict[str, int] = {}
+    running: list[str] = []
     peaks: list[int] = []
+    all_want = asyncio.Event()
     ask = BlockLists._ask
 
     async def counted(self: BlockLists, worker_id: str) -> None:
-        at_once[worker_id] = at_once.get(worker_id, 0) + 1
-        assert at_once[worker_id] == 1
-        peaks.append(sum(at_once.values()))
+        assert worker_id not in running
+        running.append(worker_id)
+        peaks.append(len(running))
+        await all_want.wait()
         await ask(self, worker_id)
-        at_once[worker_id] -= 1
+        running.remove(worker_id)
 
     monkeypatch.setattr(BlockLists, "_ask", counted)
     workers = [RunningWorker(bus, f"w{number}") for number in range(2 * block_lists.MAX_CALLS)]
@@ -207,8 +209,10 @@ async def test_one_list_at_a_time_for_each_worker_and_few_at_once(
         await worker.start()
         await worker.change(named("a", str(worker.board.address)))
     cache.loses = False
+    await until(lambda: len(cache.lists._tasks) == len(workers) and len(running) == block_lists.MAX_CALLS)
+    all_want.set()
     await until(lambda: all(cache.held(f"w{number}") == worker.truth for number, worker in enumerate(workers)))
-    assert 1 < max(peaks) <= block_lists.MAX_CALLS
+    assert max(peaks) == block_lists.MAX_CALLS
     for worker in workers:
         await worker.stop()
 

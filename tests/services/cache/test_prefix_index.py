@@ -23,9 +23,11 @@ def test_removed_replaced_and_forgotten() -> None:
     index.replace("w1", "m", [C])
     assert index.match("m", [A]) == {"w2": 1}
     assert index.match("m", [C]) == {"w1": 1}
-    assert index.held("w1") == {("m", C)}
+    assert index.held("w1", "m") == {C}
+    assert index.held("w1", "other") == set()
     index.replace("w1", "other", [C])
     assert index.match("m", [C]) == {}
+    assert index.match("other", [C]) == {"w1": 1}
     index.forget("w1")
     index.forget("w2")
     assert len(index) == 0
@@ -49,4 +51,4 @@ def test_bounded() -> None:
     index.change("w1", "m", hashes, [])
     assert len(index) == 10
     index.replace("w1", "m", hashes)
-    assert len(index) == len(index.held("w1")) == 10
+    assert len(index) == len(index.held("w1", "m")) == 10
