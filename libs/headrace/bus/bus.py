@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -9,12 +10,15 @@ from typing import Generic, Protocol, TypeVar
 from google.protobuf.message import Message
 from prometheus_client import Counter
 
+from headrace.bus.subjects import pattern_of
 from headrace.errors import Unavailable
 
 M = TypeVar("M", bound=Message)
 PUBLISHER_HEADER = "Headrace-Publisher"
 SEQUENCE_HEADER = "Headrace-Sequence"
 TRACE_HEADER = "traceparent"
+MAX_SUBJECTS = 10_000
+"""Subjects whose numbers are remembered. Every worker has a few of its own."""
 
 EVENT_GAPS = Counter("headrace_bus_event_gaps", "Events that were published and never arrived here", ["subject"])
 EVENTS_DROPPED = Counter("headrace_bus_events_dropped", "Events that could not be published or handled", ["reason"])
@@ -83,16 +87,25 @@ class Numbering:
 
 @dataclass
 class GapCounter:
-    """Counts the holes in what arrives. A publisher that restarted begins anew."""
+    """Counts the holes in what arrives. A publisher that restarted begins anew; the subjects that were silent longest
+    are forgotten, so workers that come and go leave nothing behind."""
 
-    _last_seen: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _last_seen: OrderedDict[str, tuple[str, int]] = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        return len(self._last_seen)
 
     def observe(self, subject: str, headers: Mapping[str, str]) -> int:
         """The number of events missing just before this one."""
         publisher, number = headers.get(PUBLISHER_HEADER, ""), int(headers.get(SEQUENCE_HEADER, "0"))
         known_publisher, last = self._last_seen.get(subject, ("", 0))
-        self._last_seen[subject] = (publisher, number)
-        missing = number - last - 1 if publisher == known_publisher and number > last else 0
+        is_known = publisher == known_publisher
+        # One that was overtaken is no reason to count what overtook it again.
+        self._last_seen[subject] = (publisher, max(number, last) if is_known else number)
+        self._last_seen.move_to_end(subject)
+        while len(self._last_seen) > MAX_SUBJECTS:
+            self._last_seen.popitem(last=False)
+        missing = number - last - 1 if is_known and number > last else 0
         if missing:
-            EVENT_GAPS.labels(subject=subject).inc(missing)
+            EVENT_GAPS.labels(subject=pattern_of(subject)).inc(missing)
         return missing

@@ -10,3 +10,9 @@ SCHEDULER_HEARTBEAT = "headrace.v1.scheduler.*.heartbeat_sent"
 def of(pattern: str, identifier: str) -> str:
     """The subject of one publisher."""
     return pattern.replace("*", identifier)
+
+
+def pattern_of(subject: str) -> str:
+    """The pattern of a subject: the same for all publishers, of which there may be any number over time."""
+    words = subject.split(".")
+    return ".".join((*words[:3], "*", words[-1])) if len(words) > 4 else subject

@@ -68,8 +68,12 @@ class HedgedTokenizer:
             lambda client, left: client.decode(model, token_ids, skip_special_tokens, left), timeout, len(token_ids)
         )
 
-    async def get_vocabulary(self, model: str, timeout: float) -> tokenizer_pb2.GetVocabularyResponse:
-        return await self._first(lambda client, left: client.get_vocabulary(model, left), timeout, 0)
+    async def get_vocabulary(
+        self, model: str, timeout: float, known_fingerprints: Sequence[bytes] = ()
+    ) -> tokenizer_pb2.GetVocabularyResponse:
+        return await self._first(
+            lambda client, left: client.get_vocabulary(model, left, known_fingerprints), timeout, 0
+        )
 
     async def _first(
         self, call: Callable[[TokenizerClient, float], Awaitable[T]], timeout: float, character_count: int

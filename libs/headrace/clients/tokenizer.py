@@ -36,7 +36,10 @@ class TokenizerClient(Protocol):
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str: ...
 
-    async def get_vocabulary(self, model: str, timeout: float) -> tokenizer_pb2.GetVocabularyResponse: ...
+    async def get_vocabulary(
+        self, model: str, timeout: float, known_fingerprints: Sequence[bytes] = ()
+    ) -> tokenizer_pb2.GetVocabularyResponse:
+        """Returns the vocabulary of a model, or its fingerprint only, if that is one of `known_fingerprints`."""
 
 
 class GrpcTokenizerClient:
@@ -83,8 +86,10 @@ class GrpcTokenizerClient:
             response = await self._stub.Decode(request, timeout=timeout, metadata=outgoing_metadata())
         return response.text
 
-    async def get_vocabulary(self, model: str, timeout: float) -> tokenizer_pb2.GetVocabularyResponse:
-        request = tokenizer_pb2.GetVocabularyRequest(model=model)
+    async def get_vocabulary(
+        self, model: str, timeout: float, known_fingerprints: Sequence[bytes] = ()
+    ) -> tokenizer_pb2.GetVocabularyResponse:
+        request = tokenizer_pb2.GetVocabularyRequest(model=model, known_fingerprints=known_fingerprints)
         with translated(STAGE):
             return await self._stub.GetVocabulary(request, timeout=timeout)
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import grpc
 
+from headrace.clients.block_list import BlockList
 from headrace.rpc.boundary import translated
 from headrace.v1 import worker_pb2, worker_pb2_grpc
 
@@ -20,6 +21,9 @@ class WorkerClient(Protocol):
         """Hands a batch over. `fence`: number of the lease under which the caller leads the model, 0 for none."""
 
     async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus: ...
+
+    async def list_blocks(self, timeout: float) -> BlockList:
+        """Lists the KV blocks that the worker holds."""
 
     def watch(self) -> AsyncIterator[worker_pb2.WorkerStatus]:
         """Opens the status stream. It lives until one side ends it; the caller watches it for silence."""
@@ -45,6 +49,11 @@ class GrpcWorkerClient:
         with translated(STAGE):
             response = await self._stub.GetWorkerStatus(worker_pb2.GetWorkerStatusRequest(), timeout=timeout)
         return response.status
+
+    async def list_blocks(self, timeout: float) -> BlockList:
+        with translated("cache"):
+            responses = self._stub.ListBlocks(worker_pb2.ListBlocksRequest(), timeout=timeout)
+            return BlockList.joined([response async for response in responses])
 
     async def watch(self) -> AsyncIterator[worker_pb2.WorkerStatus]:
         with translated("schedule"):

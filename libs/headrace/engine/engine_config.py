@@ -24,6 +24,8 @@ class EngineConfig:
     """`torch` runs the model operation by operation even where the fused kernels could run a step in one call."""
     packed_cache: Path | None = None
     """Folder for the weights as the fused kernels want them, which makes the next start quicker. Unset: not kept."""
+    packed_cache_bytes: int = 32 << 30
+    """Most bytes in that folder. The least recently used go first, but none that is in use."""
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
     """How keys and values are held. int8 and fp8 have one scale per token and head. `auto`: int8 beside quantised
     weights, unless `exact`; else as activations are."""
@@ -56,7 +58,7 @@ class EngineConfig:
     """Folders of LoRA adapters as PEFT saves them, by the name under which requests choose them."""
 
     def __post_init__(self) -> None:
-        for name in ("block_size", "max_running_count", "max_step_token_count"):
+        for name in ("block_size", "max_running_count", "max_step_token_count", "packed_cache_bytes"):
             self._require_positive(name, getattr(self, name))
         for name in ("block_count", "kv_cache_bytes", "max_model_len", "thread_count"):
             if getattr(self, name) is not None:

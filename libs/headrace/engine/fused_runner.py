@@ -36,7 +36,8 @@ class FusedRunner:
         logit_rows = array("q", wanted.rows)
         inputs = (values.buffer_info()[0] for values in (arrays.token_ids, arrays.tables, arrays.spans, logit_rows))
         row_count = len(arrays.token_ids)
-        step = Step(*inputs, address(logits), None, row_count, arrays.span_count, len(logits))
+        counts = (row_count, arrays.span_count, len(logits), len(arrays.tables))
+        step = Step(*inputs, address(logits), None, *counts)
         self._decoder.run(step, self._context, self._kernels.for_rows(row_count))
         return wanted.filled(logits)
 

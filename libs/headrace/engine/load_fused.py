@@ -14,7 +14,8 @@ from headrace.engine.loaded_model import LoadedModel
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.fused_decoder import LANES, FusedDecoder, can_fuse
 from headrace.engine.models.fused_weights import FusedWeights
-from headrace.engine.models.fused_weights_file import load_packed, packed_path, save_packed
+from headrace.engine.models.fused_weights_cache import FusedWeightsCache
+from headrace.engine.models.fused_weights_key import packed_path
 from headrace.engine.placement import (
     ROUNDED_BITS,
     choose_block_count,
@@ -60,15 +61,21 @@ def load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len
 def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> FusedWeights:
     """From the file that an earlier start left, if there is one, else from the checkpoint."""
     bits = ROUNDED_BITS.get(config.precision or "")
-    folder = config.packed_cache
-    path = None if folder is None else packed_path(folder, source, model, bits=bits, exact=config.exact)
-    weights = None if path is None else load_packed(path)
+    if config.packed_cache is None:
+        return _read_weights(source, model, bits, exact=config.exact)
+    cache = FusedWeightsCache(config.packed_cache, config.packed_cache_bytes)
+    path = packed_path(config.packed_cache, source, model, bits=bits, exact=config.exact)
+    weights = cache.load(path, model)
     if weights is None:
-        # Imports torch, which takes more than a second and 200 MB: a start with packed weights needs none of it.
-        from headrace.engine.models.fused_weights_reader import read_fused_weights
+        weights = _read_weights(source, model, bits, exact=config.exact)
+        cache.save(path, weights)
+    return weights
 
-        weights = read_fused_weights(source, model, bits, exact=config.exact)
-        if path is not None:
-            save_packed(path, weights)
-        give_back_freed()
+
+def _read_weights(source: Path, model: DecoderConfig, bits: int | None, *, exact: bool) -> FusedWeights:
+    # Imports torch, which takes more than a second and 200 MB: a start with packed weights needs none of it.
+    from headrace.engine.models.fused_weights_reader import read_fused_weights
+
+    weights = read_fused_weights(source, model, bits, exact=exact)
+    give_back_freed()
     return weights

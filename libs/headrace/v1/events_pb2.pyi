@@ -144,7 +144,11 @@ Global___LeaseHeld: _TypeAlias = LeaseHeld  # noqa: Y015
 
 @_typing.final
 class BlocksChanged(_message.Message):
-    """KV blocks entered or left a worker. Subject `headrace.v1.worker.<id>.blocks_changed`."""
+    """KV blocks entered or left a worker. Subject `headrace.v1.worker.<id>.blocks_changed`.
+
+    Without hashes it only tells the latest number, so that a listener notices that it missed the last change. Whoever
+    missed one asks for everything with WorkerService.ListBlocks.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -153,19 +157,25 @@ class BlocksChanged(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     STORED_BLOCK_HASHES_FIELD_NUMBER: _builtins.int
     REMOVED_BLOCK_HASHES_FIELD_NUMBER: _builtins.int
+    SEQUENCE_NUMBER_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
     """Its incarnation: a new one starts with no blocks."""
     model: _builtins.str
     """The model."""
+    sequence_number: _builtins.int
+    """Number of this change, counted from one in every incarnation; without hashes, of the latest change so far."""
+    address: _builtins.str
+    """The address at which the worker serves gRPC."""
     @_builtins.property
     def stored_block_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Hashes of blocks that are now there."""
 
     @_builtins.property
     def removed_block_hashes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Hashes of blocks that are gone."""
+        """Hashes of blocks that are gone. No hash is in both lists."""
 
     def __init__(
         self,
@@ -175,10 +185,12 @@ class BlocksChanged(_message.Message):
         model: _builtins.str = ...,
         stored_block_hashes: _abc.Iterable[_builtins.bytes] | None = ...,
         removed_block_hashes: _abc.Iterable[_builtins.bytes] | None = ...,
+        sequence_number: _builtins.int = ...,
+        address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "model", b"model", "removed_block_hashes", b"removed_block_hashes", "stored_block_hashes", b"stored_block_hashes", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "epoch", b"epoch", "model", b"model", "removed_block_hashes", b"removed_block_hashes", "sequence_number", b"sequence_number", "stored_block_hashes", b"stored_block_hashes", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

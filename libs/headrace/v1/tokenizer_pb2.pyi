@@ -164,16 +164,22 @@ class GetVocabularyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MODEL_FIELD_NUMBER: _builtins.int
+    KNOWN_FINGERPRINTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model."""
+    @_builtins.property
+    def known_fingerprints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Fingerprints of vocabularies that the caller has. If the model has one of them, only its fingerprint is returned."""
+
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
+        known_fingerprints: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["known_fingerprints", b"known_fingerprints", "model", b"model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -190,10 +196,13 @@ class GetVocabularyResponse(_message.Message):
     STRIPS_LEADING_SPACE_FIELD_NUMBER: _builtins.int
     EOS_TOKEN_IDS_FIELD_NUMBER: _builtins.int
     HAS_CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
     strips_leading_space: _builtins.bool
     """Whether one leading space of a decoded text belongs to the encoding and is to be dropped."""
     has_chat_template: _builtins.bool
     """Whether the model has a chat template."""
+    fingerprint: _builtins.bytes
+    """Digest of everything else in this message. Two vocabularies with the same one are the same."""
     @_builtins.property
     def pieces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """The bytes that each token id stands for; the index is the token id. Empty where an id has no token."""
@@ -214,10 +223,11 @@ class GetVocabularyResponse(_message.Message):
         strips_leading_space: _builtins.bool = ...,
         eos_token_ids: _abc.Iterable[_builtins.int] | None = ...,
         has_chat_template: _builtins.bool = ...,
+        fingerprint: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["eos_token_ids", b"eos_token_ids", "has_chat_template", b"has_chat_template", "pieces", b"pieces", "special_token_ids", b"special_token_ids", "strips_leading_space", b"strips_leading_space"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["eos_token_ids", b"eos_token_ids", "fingerprint", b"fingerprint", "has_chat_template", b"has_chat_template", "pieces", b"pieces", "special_token_ids", b"special_token_ids", "strips_leading_space", b"strips_leading_space"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

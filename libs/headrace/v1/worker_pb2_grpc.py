@@ -55,6 +55,11 @@ class WorkerServiceStub:
                 request_serializer=headrace_dot_v1_dot_worker__pb2.GetWorkerStatusRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_worker__pb2.GetWorkerStatusResponse.FromString,
                 _registered_method=True)
+        self.ListBlocks = channel.unary_stream(
+                '/headrace.v1.WorkerService/ListBlocks',
+                request_serializer=headrace_dot_v1_dot_worker__pb2.ListBlocksRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_worker__pb2.ListBlocksResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServiceServicer:
@@ -90,6 +95,13 @@ class WorkerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListBlocks(self, request, context):
+        """Lists the KV blocks that can be found by their hashes, as they were at one moment, in as many parts as they need.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -112,6 +124,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.GetWorkerStatus,
                     request_deserializer=headrace_dot_v1_dot_worker__pb2.GetWorkerStatusRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_worker__pb2.GetWorkerStatusResponse.SerializeToString,
+            ),
+            'ListBlocks': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListBlocks,
+                    request_deserializer=headrace_dot_v1_dot_worker__pb2.ListBlocksRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_worker__pb2.ListBlocksResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -223,6 +240,33 @@ class WorkerService:
             '/headrace.v1.WorkerService/GetWorkerStatus',
             headrace_dot_v1_dot_worker__pb2.GetWorkerStatusRequest.SerializeToString,
             headrace_dot_v1_dot_worker__pb2.GetWorkerStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBlocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headrace.v1.WorkerService/ListBlocks',
+            headrace_dot_v1_dot_worker__pb2.ListBlocksRequest.SerializeToString,
+            headrace_dot_v1_dot_worker__pb2.ListBlocksResponse.FromString,
             options,
             channel_credentials,
             insecure,

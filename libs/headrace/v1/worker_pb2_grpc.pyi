@@ -43,6 +43,8 @@ class WorkerServiceStub:
     """Sends the status whenever it changes, and four times a second while it does not, for as long as the call lives."""
     GetWorkerStatus: _grpc.UnaryUnaryMultiCallable[_worker_pb2.GetWorkerStatusRequest, _worker_pb2.GetWorkerStatusResponse]
     """Returns the status."""
+    ListBlocks: _grpc.UnaryStreamMultiCallable[_worker_pb2.ListBlocksRequest, _worker_pb2.ListBlocksResponse]
+    """Lists the KV blocks that can be found by their hashes, as they were at one moment, in as many parts as they need."""
 
 @_typing.type_check_only
 class WorkerServiceAsyncStub(WorkerServiceStub):
@@ -59,6 +61,8 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """Sends the status whenever it changes, and four times a second while it does not, for as long as the call lives."""
     GetWorkerStatus: _aio.UnaryUnaryMultiCallable[_worker_pb2.GetWorkerStatusRequest, _worker_pb2.GetWorkerStatusResponse]  # type: ignore[assignment]
     """Returns the status."""
+    ListBlocks: _aio.UnaryStreamMultiCallable[_worker_pb2.ListBlocksRequest, _worker_pb2.ListBlocksResponse]  # type: ignore[assignment]
+    """Lists the KV blocks that can be found by their hashes, as they were at one moment, in as many parts as they need."""
 
 class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Runs one model on one accelerator, or one tensor-parallel group. Never calls up."""
@@ -96,5 +100,13 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.GetWorkerStatusResponse, _abc.Awaitable[_worker_pb2.GetWorkerStatusResponse]]:
         """Returns the status."""
+
+    @_abc_1.abstractmethod
+    def ListBlocks(
+        self,
+        request: _worker_pb2.ListBlocksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_pb2.ListBlocksResponse], _abc.AsyncIterator[_worker_pb2.ListBlocksResponse]]:
+        """Lists the KV blocks that can be found by their hashes, as they were at one moment, in as many parts as they need."""
 
 def add_WorkerServiceServicer_to_server(servicer: WorkerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

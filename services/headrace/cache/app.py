@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 
 from headrace.bus import subjects
 from headrace.bus.nats_bus import NatsBus
+from headrace.cache.block_feed import BlockFeed
+from headrace.cache.block_lists import BlockLists
 from headrace.cache.config import CacheSettings
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.servicer import CacheServicer
+from headrace.rpc.channel import open_channel
 from headrace.service import Background, Service
 from headrace.v1 import cache_pb2_grpc
 from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
@@ -19,11 +22,14 @@ from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 async def open_app(settings: CacheSettings) -> AsyncIterator[Service]:
     """Opens the store and yields the service."""
     store = ResponseStore(settings.folder, settings.max_bytes)
-    servicer = CacheServicer(store, PrefixIndex(settings.max_prefix_blocks), settings.lifetime_seconds)
+    background = Background()
+    index = PrefixIndex(settings.max_prefix_blocks)
+    feed = BlockFeed(index)
+    lists = BlockLists(feed, open_channel, background)
+    servicer = CacheServicer(store, index, feed, lists, settings.lifetime_seconds)
     bus = NatsBus(settings.nats_url, settings.service_id)
     await bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, servicer.on_blocks_changed)
     await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, servicer.on_deregistered)
-    background = Background()
     background.watch(bus.start())
     try:
         yield Service(

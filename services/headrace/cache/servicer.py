@@ -5,6 +5,8 @@ from typing import Any
 
 import grpc
 
+from headrace.cache.block_feed import BlockFeed
+from headrace.cache.block_lists import BlockLists
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.errors import NotFound
@@ -18,11 +20,15 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
-    """Serves the store and the index, and keeps the index up to date."""
+    """Serves the store and the index, and keeps the index true to the workers."""
 
-    def __init__(self, store: ResponseStore, index: PrefixIndex, lifetime: float) -> None:
+    def __init__(
+        self, store: ResponseStore, index: PrefixIndex, feed: BlockFeed, lists: BlockLists, lifetime: float
+    ) -> None:
         self._store = store
         self._index = index
+        self._feed = feed
+        self._lists = lists
         self._lifetime = lifetime
 
     async def LookupResponse(  # noqa: N802
@@ -51,9 +57,8 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         )
 
     def on_blocks_changed(self, event: BlocksChanged) -> None:
-        self._index.change(
-            event.worker_id, event.epoch, event.model, event.stored_block_hashes, event.removed_block_hashes
-        )
+        if self._feed.hear(event):
+            self._lists.want(event.worker_id)
 
     def on_deregistered(self, event: ServiceDeregistered) -> None:
-        self._index.forget(event.service_id)
+        self._feed.depart(event.service_id, event.epoch)

@@ -1,35 +1,91 @@
-"""The vocabularies of the models in use, fetched once each."""
+"""The vocabularies of the models in use: fetched once each, and asked about again and again, because a model may get
+another tokenizer under the same name."""
 
 import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from headrace.clients.tokenizer import STAGE, TokenizerClient
-from headrace.errors import DeadlineExceeded
+from headrace.errors import DeadlineExceeded, Unavailable
 from headrace.gateway.detokenizer import Vocabulary
 
 MAX_VOCABULARIES = 64
+MAX_MODELS = 1024
+FRESH_SECONDS = 1.0
+"""So long an answer of the tokenizer counts: a tokenizer that is replaced takes longer to start."""
+REFRESH_TIMEOUT = 0.5
+"""Seconds to wait for a tokenizer where a vocabulary is known already."""
+RETRY_SECONDS = 5.0
+"""Seconds without asking after a tokenizer did not answer."""
+
+
+@dataclass(slots=True)
+class _Model:
+    """What the tokenizer last said about a model."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fingerprint: bytes = b""
+    """Of its vocabulary. Empty: it said nothing yet."""
+    fresh_until: float = 0.0
+    """Monotonic seconds."""
 
 
 class Vocabularies:
-    """Asks the tokenizer the first time, remembers after."""
+    """Keeps vocabularies by fingerprint, the most recently used ones, and which of them each model has."""
 
-    def __init__(self, tokenizer: TokenizerClient) -> None:
+    def __init__(self, tokenizer: TokenizerClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._tokenizer = tokenizer
-        self._known: dict[str, Vocabulary] = {}
-        self._lock = asyncio.Lock()
+        self._clock = clock
+        self._known: OrderedDict[bytes, Vocabulary] = OrderedDict()
+        self._models: OrderedDict[str, _Model] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     async def get(self, model: str, timeout: float) -> Vocabulary:
-        """Raises HeadraceError when the tokenizer does not answer in time."""
-        if model not in self._known:
-            try:
-                async with asyncio.timeout(timeout), self._lock:
-                    if model not in self._known:
-                        await self._fetch(model, timeout)
-            except TimeoutError:
-                raise DeadlineExceeded("the deadline passed while the vocabulary was fetched", stage=STAGE) from None
-        return self._known[model]
+        """Returns the vocabulary that the tokenizer of a model has now, or had if it does not answer.
 
-    async def _fetch(self, model: str, timeout: float) -> None:
-        message = await self._tokenizer.get_vocabulary(model, timeout)
-        while len(self._known) >= MAX_VOCABULARIES:
-            del self._known[next(iter(self._known))]
-        self._known[model] = Vocabulary.from_message(message)
+        Raises HeadraceError when nothing is known and the tokenizer does not answer within `timeout` seconds, and when
+        it says that there is no such model.
+        """
+        entry = self._models.setdefault(model, _Model())
+        self._models.move_to_end(model)
+        while len(self._models) > MAX_MODELS:
+            self._models.popitem(last=False)
+        if not self._is_fresh(entry):
+            await self._refresh(model, entry, timeout)
+        self._known.move_to_end(entry.fingerprint)
+        return self._known[entry.fingerprint]
+
+    def _is_fresh(self, entry: _Model) -> bool:
+        return entry.fingerprint in self._known and self._clock() < entry.fresh_until
+
+    async def _refresh(self, model: str, entry: _Model, timeout: float) -> None:
+        is_known = entry.fingerprint in self._known
+        limit = min(timeout, REFRESH_TIMEOUT) if is_known else timeout
+        try:
+            async with asyncio.timeout(limit), entry.lock:
+                if not self._is_fresh(entry):
+                    await self._ask(model, entry, limit)
+        except (TimeoutError, DeadlineExceeded, Unavailable) as error:
+            if entry.fingerprint in self._known:
+                entry.fresh_until = self._clock() + RETRY_SECONDS
+            elif isinstance(error, TimeoutError):
+                message = "the deadline passed while the vocabulary was fetched"
+                raise DeadlineExceeded(message, stage=STAGE) from None
+            else:
+                raise
+
+    async def _ask(self, model: str, entry: _Model, timeout: float) -> None:
+        message = await self._tokenizer.get_vocabulary(model, timeout, list(self._known))
+        if message.fingerprint not in self._known and not message.pieces:
+            # It was dropped for others while the tokenizer answered that it is known here.
+            message = await self._tokenizer.get_vocabulary(model, timeout, [])
+        if message.fingerprint not in self._known:
+            self._known[message.fingerprint] = Vocabulary.from_message(message)
+        self._known.move_to_end(message.fingerprint)
+        while len(self._known) > MAX_VOCABULARIES:
+            self._known.popitem(last=False)
+        entry.fingerprint, entry.fresh_until = message.fingerprint, self._clock() + FRESH_SECONDS

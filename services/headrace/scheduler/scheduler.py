@@ -30,7 +30,7 @@ TICK_SECONDS = 0.2
 
 BATCH_SIZE = Histogram("headrace_batch_size", "Requests per dispatch", ["model"], buckets=(1, 2, 4, 8, 16, 32, 64, 128))
 QUEUE_TIME = Histogram("headrace_queue_time_seconds", "From submit to a place", ["model"])
-PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for more urgent requests", ["worker"])
+PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for more urgent requests")
 
 _log = logging.getLogger(__name__)
 
@@ -145,8 +145,8 @@ class Scheduler:
         match decision:
             case decisions.Dispatch():
                 self._post(decision)
-            case decisions.Preempt(worker_id, count):
-                PREEMPTIONS.labels(worker=worker_id).inc(count)
+            case decisions.Preempt(count=count):
+                PREEMPTIONS.inc(count)
             case decisions.Reject(ticket):
                 self._refuse(ticket, to_error(decision))
             case decisions.Expire(ticket):

@@ -12,6 +12,7 @@ from headrace.rpc.checked_ids import check_token_ids
 from headrace.telemetry.traces import span
 from headrace.tokenizer.text_model import TextModel
 from headrace.tokenizer.text_pool import TextPool
+from headrace.tokenizer.vocabulary import vocabulary_of
 from headrace.v1 import tokenizer_pb2 as pb
 from headrace.v1 import tokenizer_pb2_grpc
 
@@ -28,8 +29,9 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         self._models = models
         self._pool = pool
         self._inline_characters = inline_characters
-        self._vocabularies: dict[str, asyncio.Future[pb.GetVocabularyResponse]] = {}
-        """By model. Computed once, with the first call."""
+        self._vocabularies: dict[str, pb.GetVocabularyResponse] = {}
+        """One for each of `models` at most."""
+        self._vocabulary_lock = asyncio.Lock()
 
     async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802
         model = self._model(request.model)
@@ -65,10 +67,17 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         self, request: pb.GetVocabularyRequest, context: Context
     ) -> pb.GetVocabularyResponse:
         model = self._model(request.model)
-        found = self._vocabularies.get(model.name)
-        if found is None or (found.done() and (found.cancelled() or found.exception() is not None)):
-            found = self._vocabularies[model.name] = asyncio.ensure_future(asyncio.to_thread(_vocabulary, model))
-        return await asyncio.shield(found)
+        vocabulary = await self._vocabulary(model)
+        if vocabulary.fingerprint in request.known_fingerprints:
+            return pb.GetVocabularyResponse(fingerprint=vocabulary.fingerprint)
+        return vocabulary
+
+    async def _vocabulary(self, model: TextModel) -> pb.GetVocabularyResponse:
+        """Builds the vocabulary of a model when it is first asked for, beside the event loop."""
+        async with self._vocabulary_lock:
+            if model.name not in self._vocabularies:
+                self._vocabularies[model.name] = await asyncio.to_thread(vocabulary_of, model)
+            return self._vocabularies[model.name]
 
     def _model(self, name: str) -> TextModel:
         model = self._models.get(name)
@@ -88,14 +97,3 @@ def _messages(conversation: pb.Conversation) -> list[dict[str, str]]:
 
 def _opens_answer(conversation: pb.Conversation) -> bool:
     return conversation.add_generation_prompt if conversation.HasField("add_generation_prompt") else True
-
-
-def _vocabulary(model: TextModel) -> pb.GetVocabularyResponse:
-    pieces = model.pieces
-    return pb.GetVocabularyResponse(
-        pieces=pieces.pieces,
-        special_token_ids=pieces.special_token_ids,
-        strips_leading_space=pieces.strips_leading_space,
-        eos_token_ids=model.eos_token_ids,
-        has_chat_template=model.has_chat_template,
-    )

@@ -28,7 +28,7 @@ async def open_app(settings: WorkerSettings) -> AsyncIterator[Service]:
     runtime = Runtime(load_engine(settings), settings.model, settings.attach_seconds)
     bus = NatsBus(settings.nats_url, settings.service_id)
     board = StatusBoard(runtime, settings.service_id, epoch, settings.model, settings.hourly_price)
-    heartbeat = Heartbeat(board, bus, settings.service_id, epoch)
+    heartbeat = Heartbeat(board, bus, settings.service_id)
     servicer = WorkerServicer(runtime, board, settings.service_id, epoch)
     board.listen(heartbeat.on_change)
     runtime.start(board.on_change, heartbeat.on_blocks)

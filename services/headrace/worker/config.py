@@ -34,6 +34,8 @@ class WorkerSettings(ServiceSettings):
     """`torch` runs the model operation by operation even where the fused kernels could."""
     packed_folder: Path | None = Path("~/.cache/headrace/packed")
     """Where the weights of large models are kept as the kernels want them, which makes the next start quicker."""
+    packed_max_bytes: int = Field(default=32 * 1024**3, ge=1)
+    """Most bytes in that folder. The least recently used go first, but none that is in use."""
     thread_count: int = Field(default=0, ge=0)
     """Threads for tensor arithmetic. 0 takes all cores, or all but one where there are no compiled kernels."""
     max_model_length: int = Field(default=0, ge=0)

@@ -45,6 +45,7 @@ def _model_engine(settings: WorkerSettings) -> Engine:
             exact=settings.exact,
             kernels=settings.kernels,
             packed_cache=settings.packed_folder.expanduser() if settings.packed_folder else None,
+            packed_cache_bytes=settings.packed_max_bytes,
             kv_precision=settings.kv_precision,
             thread_count=settings.thread_count or None,
             max_model_len=settings.max_model_length or None,

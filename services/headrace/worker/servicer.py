@@ -48,6 +48,12 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     ) -> pb.GetWorkerStatusResponse:
         return pb.GetWorkerStatusResponse(status=self._board.status())
 
+    async def ListBlocks(  # noqa: N802
+        self, request: pb.ListBlocksRequest, context: Context
+    ) -> AsyncIterator[pb.ListBlocksResponse]:
+        for part in self._board.blocks.list_blocks():
+            yield part
+
     async def Attach(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context
     ) -> AsyncIterator[pb.AttachResponse]:

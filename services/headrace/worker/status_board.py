@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from headrace.engine.host_memory import resident_bytes
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.worker_pb2 import WorkerStatus
+from headrace.worker.block_log import BlockLog
 from headrace.worker.runtime import Runtime
 
 MIN_INTERVAL = 0.004
@@ -34,6 +35,7 @@ class StatusBoard:
         self._memory = 0
         self.address = ""
         self.model_info = _model_info(runtime, model)
+        self.blocks = BlockLog(worker_id, epoch, model)
 
     def advertise(self, address: str) -> None:
         """Sets the address at which others reach the worker."""

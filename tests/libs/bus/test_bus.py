@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from headrace import failpoints
+from headrace.bus import bus as bus_module
 from headrace.bus import subjects
-from headrace.bus.bus import Bus, GapCounter, Numbering
+from headrace.bus.bus import EVENT_GAPS, Bus, GapCounter, Numbering
 from headrace.bus.memory_bus import MemoryBus
 from headrace.bus.nats_bus import NatsBus
 from headrace.supervisor.nats_server import LocalNats
@@ -144,3 +145,32 @@ def test_gaps_are_counted_and_restarts_are_not_gaps() -> None:
     assert [gaps.observe("s", headers[index]) for index in (0, 1, 4)] == [0, 0, 2]
     again = Numbering("p")
     assert gaps.observe("s", again.headers("s")) == 0
+
+
+def test_an_event_that_was_overtaken_is_one_gap() -> None:
+    numbering, gaps = Numbering("p"), GapCounter()
+    headers = [numbering.headers("s") for _ in range(4)]
+    assert [gaps.observe("s", headers[index]) for index in (0, 2, 1, 3)] == [0, 1, 0, 0]
+
+
+def test_workers_that_come_and_go_leave_no_numbers_and_no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus_module, "MAX_SUBJECTS", 10)
+    gaps = GapCounter()
+    labels = {sample.labels["subject"] for metric in EVENT_GAPS.collect() for sample in metric.samples}
+    for worker in range(100):
+        numbering, subject = Numbering(f"w{worker}"), subjects.of(subjects.BLOCKS_CHANGED, f"w{worker}")
+        headers = [numbering.headers(subject) for _ in range(3)]
+        assert gaps.observe(subject, headers[0]) == 0
+        assert gaps.observe(subject, headers[2]) == 1
+    assert len(gaps) == 10
+    samples = [sample for metric in EVENT_GAPS.collect() for sample in metric.samples]
+    assert {sample.labels["subject"] for sample in samples} <= {*labels, subjects.BLOCKS_CHANGED}
+
+
+@pytest.mark.parametrize(
+    "pattern", [value for name, value in vars(subjects).items() if name.isupper() and isinstance(value, str)]
+)
+def test_every_subject_has_its_pattern(pattern: str) -> None:
+    assert subjects.pattern_of(subjects.of(pattern, "worker-0")) == pattern
+    assert subjects.pattern_of(subjects.of(pattern, "a.dotted.name")) == pattern
+    assert subjects.pattern_of(pattern) == pattern

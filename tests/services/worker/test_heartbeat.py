@@ -11,7 +11,8 @@ from headrace.bus.memory_bus import MemoryBus
 from headrace.engine.request import BlockEvents
 from headrace.engine.sim import SimConfig, SimEngine
 from headrace.v1.events_pb2 import BlocksChanged, WorkerHeartbeatSent
-from headrace.worker.heartbeat import MIN_INTERVAL, Heartbeat
+from headrace.worker import heartbeat
+from headrace.worker.heartbeat import BLOCKS_INTERVAL, MIN_INTERVAL, Heartbeat
 from headrace.worker.runtime import Runtime
 from headrace.worker.status_board import StatusBoard
 
@@ -25,7 +26,7 @@ class Heard:
     def __init__(self) -> None:
         self.bus = MemoryBus()
         self.board = StatusBoard(Runtime(SimEngine(SimConfig()), "m", 1.0), "w", 1, "m", 0.0)
-        self.heartbeat = Heartbeat(self.board, self.bus, "w", 1)
+        self.heartbeat = Heartbeat(self.board, self.bus, "w")
         self.board.listen(self.heartbeat.on_change)
         self.statuses: asyncio.Queue[tuple[float, WorkerHeartbeatSent]] = asyncio.Queue()
         self.blocks: asyncio.Queue[BlocksChanged] = asyncio.Queue()
@@ -76,6 +77,7 @@ async def test_an_idle_worker_is_heard_of_and_one_without_an_address_is_not(hear
 
 
 async def test_blocks_are_told_once_and_in_order(heard: Heard) -> None:
+    heard.board.advertise("here")
     for number in range(50):
         heard.heartbeat.on_blocks(BlockEvents(stored=(bytes([number]),), removed=()))
         await asyncio.sleep(0)
@@ -84,3 +86,23 @@ async def test_blocks_are_told_once_and_in_order(heard: Heard) -> None:
         while len(told) < 50:
             told += (await heard.blocks.get()).stored_block_hashes
     assert told == [bytes([number]) for number in range(50)]
+
+
+async def test_blocks_wait_for_the_address_at_which_they_can_be_asked_for(heard: Heard) -> None:
+    heard.heartbeat.on_blocks(BlockEvents(stored=(b"a",)))
+    await asyncio.sleep(5 * BLOCKS_INTERVAL)
+    assert heard.blocks.empty()
+    heard.board.advertise("here")
+    async with asyncio.timeout(TIMEOUT):
+        change = await heard.blocks.get()
+    assert (change.address, change.sequence_number, list(change.stored_block_hashes)) == ("here", 1, [b"a"])
+
+
+async def test_a_quiet_worker_tells_its_latest_number_again(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "QUIET_BLOCKS_INTERVAL", 0.05)
+    heard.board.advertise("here")
+    heard.heartbeat.on_blocks(BlockEvents(stored=(b"a",)))
+    async with asyncio.timeout(TIMEOUT):
+        changes = [await heard.blocks.get() for _ in range(3)]
+    assert [change.sequence_number for change in changes] == [1, 1, 1]
+    assert [list(change.stored_block_hashes) for change in changes] == [[b"a"], [], []]

@@ -28,7 +28,7 @@ class KernelPagedAttention:
         self._norms = [[None if norm is None else floats(norm) for norm in norms_of(layer)] for layer in layers]
         self._angles = [layer.angles for layer in layers]
         self._layers = [self._layer(index, layer) for index, layer in enumerate(layers)]
-        self._model = model_of(heads, arena)
+        self._model = model_of(heads, arena, min(len(cosine) for cosine, _ in self._angles))
         self._width = heads.head_count * heads.head_size
         self._arrays = StepArrays.of(())
         self._step = Step()
@@ -78,8 +78,8 @@ def norms_of(layer: LayerAttention) -> tuple[Tensor | None, Tensor | None]:
     return layer.query_norm, layer.key_norm
 
 
-def model_of(heads: HeadShape, arena: KvArena, *, sees_all: bool = False) -> Model:
-    """The fields of a model that its attention needs."""
+def model_of(heads: HeadShape, arena: KvArena, position_count: int, *, sees_all: bool = False) -> Model:
+    """The fields of a model that its attention needs. `position_count` is that of its angles or biases."""
     return Model(
         head_count=heads.head_count,
         kv_head_count=heads.kv_head_count,
@@ -87,6 +87,8 @@ def model_of(heads: HeadShape, arena: KvArena, *, sees_all: bool = False) -> Mod
         rotary_size=heads.rotary_size,
         block_size=arena.shape.block_size,
         block_bytes=arena.shape.block_bytes,
+        block_count=arena.block_count,
+        position_count=position_count,
         kv_storage=arena.shape.storage,
         epsilon=heads.norm_epsilon,
         scale=heads.scale,
@@ -102,6 +104,7 @@ def step_of(arrays: StepArrays) -> Step:
         spans=_address(arrays.spans),
         row_count=len(arrays.token_ids),
         span_count=arrays.span_count,
+        table_size=len(arrays.tables),
     )
 
 

@@ -32,6 +32,7 @@ class KernelWholeAttention:
     ) -> None:
         """`max_len` is the longest input in tokens."""
         self._context = context
+        self._max_len = max_len
         self._heads = HeadShape(head_count, head_count, head_size, 0, head_size**-0.5, None, 0.0)
         self._layer = Layer()
         self._biases = None if bias is None else self._spread(bias, max_len)
@@ -51,7 +52,7 @@ class KernelWholeAttention:
         if len(tables) > self._arena.block_count:
             self._arena = self._room(len(tables))
         point_at(self._layer, self._arena, 0)
-        self._model = model_of(self._heads, self._arena, sees_all=True)
+        self._model = model_of(self._heads, self._arena, self._max_len, sees_all=True)
         self._arrays = StepArrays(array("q", bytes(8 * first)), tables, spans)
         self._step = step_of(self._arrays)
 

@@ -59,6 +59,7 @@ class FusedDecoder:
             config.kv_head_count,
             config.head_size,
             config.rotary_size,
+            position_count=min(len(cosine) for cosine, _ in self._angles),
             embedding_storage=weights.embedding.storage,
             epsilon=config.rms_norm_epsilon,
             scale=config.attention_scale,
@@ -72,7 +73,7 @@ class FusedDecoder:
     def bind(self, arena: KvArena) -> None:
         """Says where keys and values are from now on."""
         self._model.block_size, self._model.block_bytes = arena.shape.block_size, arena.shape.block_bytes
-        self._model.kv_storage = arena.shape.storage
+        self._model.kv_storage, self._model.block_count = arena.shape.storage, arena.block_count
         for index, layer in enumerate(self._layers):
             places = arena.places(index)
             layer.keys, layer.values = places.keys, places.values

@@ -1,17 +1,17 @@
-"""Packed weights on disk, so that the second start need not pack again.
+"""Packed weights in a file, of which every byte is checked before it is used.
 
-A file is a line of JSON that says what lies where, and then the numbers, each array on a border of 64 bytes. It is
-mapped, not read. Its name is a digest of all that it depends on, so it is never out of date.
+A file is a line that names the format, a line with the digest of the third, a line of JSON that says what lies where
+with which checksums, and then the numbers, each array on a border of 64 bytes. It is mapped, not read.
 """
 
 import hashlib
 import json
-import logging
 import math
 import os
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,83 +23,115 @@ from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.storage import Storage
 from headrace.engine.models.decoder_config import DecoderConfig
 from headrace.engine.models.fused_weights import FusedWeights, Table
+from headrace.engine.models.fused_weights_layout import check_layout
 
-MAGIC = b"headrace packed weights 3\n"
+MAGIC = b"headrace packed weights 4\n"
 EMBEDDING = "embedding"
-MIN_BYTES = 4 << 20
-"""Smaller models are made for tests."""
-MOST_FILES = 8
-"""The least recently used ones go first."""
+MAX_HEADER_BYTES = 64 << 20
+PIECE_BYTES = 4 << 20
+"""Bytes with a checksum of their own: threads check one each, and hold it in their caches."""
+MAX_THREADS = 8
 
-_log = logging.getLogger(__name__)
-
-
-def packed_path(folder: Path, source: Path, config: DecoderConfig, **settings: object) -> Path:
-    """Where the weights of a checkpoint belong: it depends on the checkpoint's files, by size and time of change."""
-    files = [source] if source.is_file() else sorted(source.iterdir())
-    found = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
-    facts = repr((VERSION, MAGIC, str(source.resolve()), found, config, sorted(settings.items())))
-    return folder / f"{source.stem}-{hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()}.packed"
+Json = dict[str, Any]
 
 
-def load_packed(path: Path) -> FusedWeights | None:
-    """None when there is no such file, or it is not whole."""
-    try:
-        with path.open("rb") as file:
-            if file.readline() != MAGIC:
-                return None
-            header = json.loads(file.readline())
-            start = aligned(file.tell())
-            if os.fstat(file.fileno()).st_size != start + header["byte_count"]:
-                return None
-            mapped = MappedFile(file)
-        path.touch()
-        return _restore(header, mapped, start)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        _log.warning("packed weights cannot be read and are made anew", extra={"path": str(path), "error": repr(error)})
-        return None
-
-
-def save_packed(path: Path, weights: FusedWeights) -> None:
-    """Small models are left out. Where it cannot be written, the next start packs again."""
-    if weights.byte_count < MIN_BYTES:
-        return
-    draft = path.with_suffix(f".{os.getpid()}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(draft, weights)
-        draft.replace(path)
-        _drop_oldest(path.parent)
-    except OSError as error:
-        _log.warning("packed weights cannot be kept", extra={"path": str(path), "error": str(error)})
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-def _write(path: Path, weights: FusedWeights) -> None:
-    arrays = _arrays(weights)
-    places: dict[str, dict[str, Any]] = {}
+def write_packed(file: BinaryIO, weights: FusedWeights, key: str) -> None:
+    """Writes the whole file to disk. `key` stands for the checkpoint. Raises OSError."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in _arrays(weights).items()}
+    places: dict[str, Json] = {}
     offset = 0
     for name, array in arrays.items():
-        places[name] = {"offset": offset, "shape": array.shape, "dtype": array.dtype.str}
+        checksums = [zlib.crc32(piece) for piece in _pieces(array)]
+        places[name] = {"offset": offset, "shape": array.shape, "dtype": array.dtype.str, "checksums": checksums}
         offset += aligned(array.nbytes)
     header = {
+        "key": key,
+        "version": VERSION,
         "byte_count": offset,
         "arrays": places,
         "matrices": {name: _facts(matrix) for name, matrix in weights.matrices.items()},
         "parameter_count": weights.parameter_count,
         "embedding_storage": int(weights.embedding.storage),
     }
-    with path.open("wb") as file:
-        file.write(MAGIC + json.dumps(header).encode() + b"\n")
-        for array in arrays.values():
-            file.write(b"\0" * (aligned(file.tell()) - file.tell()))
-            file.write(np.ascontiguousarray(array).data)
-        file.write(b"\0" * (aligned(file.tell()) - file.tell()))
-        file.flush()
-        os.fsync(file.fileno())
+    line = json.dumps(header).encode() + b"\n"
+    file.write(MAGIC + _digest(line) + line)
+    file.write(b"\0" * (aligned(file.tell()) - file.tell()))
+    for array in arrays.values():
+        file.writelines(_pieces(array))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def read_packed(file: BinaryIO, config: DecoderConfig, key: str) -> FusedWeights:
+    """Maps a file that has passed every check. Raises OSError, or ValueError that says which check it did not pass."""
+    header, start = _read_header(file)
+    for name, expected in (("key", key), ("version", VERSION)):
+        if header[name] != expected:
+            raise ValueError(f"its {name} is {header[name]!r}, not {expected!r}")
+    size = os.fstat(file.fileno()).st_size
+    if size != start + header["byte_count"]:
+        raise ValueError(f"it has {size} bytes, not {start + header['byte_count']}")
+    _check_content(file, header, start)
+    try:
+        weights = _restore(header, MappedFile(file), start)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"its header does not describe weights: {error!r}") from None
+    check_layout(weights, config)
+    return weights
+
+
+def _read_header(file: BinaryIO) -> tuple[Json, int]:
+    """The header, and where the numbers begin."""
+    if file.readline(len(MAGIC)) != MAGIC:
+        raise ValueError("it is of another format")
+    digest = file.readline(len(_digest(b"")))
+    line = file.readline(MAX_HEADER_BYTES)
+    if _digest(line) != digest:
+        raise ValueError("its header is damaged")
+    gap = aligned(file.tell()) - file.tell()
+    if file.read(gap) != b"\0" * gap:
+        raise ValueError("the gap after its header is damaged")
+    header: Json = json.loads(line)
+    return header, file.tell()
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.blake2b(line, digest_size=32).hexdigest().encode() + b"\n"
+
+
+def _check_content(file: BinaryIO, header: Json, start: int) -> None:
+    """Reads all numbers and compares their checksums. Raises ValueError where one differs, or bytes have none."""
+    pieces: list[tuple[int, int, int]] = []
+    end = 0
+    for place in header["arrays"].values():
+        size = aligned(np.dtype(place["dtype"]).itemsize * math.prod(place["shape"]))
+        starts = range(end, end + size, PIECE_BYTES)
+        if place["offset"] != end or len(starts) != len(place["checksums"]):
+            raise ValueError("its arrays do not follow each other")
+        for at, checksum in zip(starts, place["checksums"], strict=True):
+            pieces.append((start + at, min(PIECE_BYTES, end + size - at), checksum))
+        end += size
+    if end != header["byte_count"]:
+        raise ValueError("its arrays do not fill it")
+    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as threads:
+        for (at, _, _), fits in zip(pieces, threads.map(lambda piece: _fits(file, *piece), pieces), strict=True):
+            if not fits:
+                raise ValueError(f"its content is damaged within {PIECE_BYTES} bytes from byte {at}")
+
+
+def _fits(file: BinaryIO, at: int, size: int, checksum: int) -> bool:
+    piece = os.pread(file.fileno(), size, at)
+    return len(piece) == size and zlib.crc32(piece) == checksum
+
+
+def _pieces(array: NDArray[Any]) -> Iterator[bytes | memoryview]:
+    """The bytes of an array and the gap after it. Only the last piece is copied."""
+    numbers = array.reshape(-1).view(np.uint8).data
+    gap = b"\0" * (aligned(array.nbytes) - array.nbytes)
+    for at in range(0, array.nbytes, PIECE_BYTES):
+        piece = numbers[at : at + PIECE_BYTES]
+        is_last = at + PIECE_BYTES >= array.nbytes
+        yield bytes(piece) + gap if is_last else piece
 
 
 def _arrays(weights: FusedWeights) -> dict[str, NDArray[Any]]:
@@ -115,9 +147,11 @@ def _facts(matrix: PackedWeight) -> dict[str, int]:
     return {name: int(getattr(matrix, name)) for name in ("storage", "out_size", "in_size", "group")}
 
 
-def _restore(header: dict[str, Any], file: MappedFile, start: int) -> FusedWeights:
+def _restore(header: Json, file: MappedFile, start: int) -> FusedWeights:
     memory = file.bytes[start:]
-    arrays = {name: _view(memory, **place) for name, place in header["arrays"].items()}
+    arrays = {
+        name: _view(memory, place["offset"], place["shape"], place["dtype"]) for name, place in header["arrays"].items()
+    }
     table = Table(arrays.pop(EMBEDDING), Storage(header["embedding_storage"]))
     file.expect(memory[: header["arrays"][EMBEDDING]["offset"]])
     weights = FusedWeights(table, parameter_count=header["parameter_count"], file=file)
@@ -134,9 +168,3 @@ def _restore(header: dict[str, Any], file: MappedFile, start: int) -> FusedWeigh
 def _view(memory: Bytes, offset: int, shape: list[int], dtype: str) -> NDArray[Any]:
     kind = np.dtype(dtype)
     return memory[offset : offset + kind.itemsize * math.prod(shape)].view(kind).reshape(shape)
-
-
-def _drop_oldest(folder: Path) -> None:
-    files = sorted(folder.glob("*.packed"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[MOST_FILES:]:
-        file.unlink(missing_ok=True)

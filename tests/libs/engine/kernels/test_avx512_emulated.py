@@ -252,7 +252,8 @@ def run_step(decoder: FusedDecoder, context: KernelContext, spans: tuple[tuple[i
     rows = array("q", range(len(token_ids)))
     logits = np.empty((len(token_ids), VOCAB_SIZE), np.float32)
     pointers = (values.buffer_info()[0] for values in (token_ids, tables, layout, rows))
-    decoder.run(Step(*pointers, address(logits), None, len(rows), len(spans), len(rows)), context, context.instructions)
+    step = Step(*pointers, address(logits), None, len(rows), len(spans), len(rows), len(tables))
+    decoder.run(step, context, context.instructions)
     return torch.from_numpy(logits)
 
 

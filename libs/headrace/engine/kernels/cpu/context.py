@@ -17,7 +17,8 @@ Floats = NDArray[np.float32]
 class KernelContext:
     """Runs kernels one after the other on its threads. Not thread-safe: one thread calls.
 
-    All methods raise MemoryError where there is no room for intermediate results.
+    All methods raise MemoryError where there is no room for intermediate results, and IndexError before anything is
+    computed where a token id, block, position, row or count is not one that the model or the step has.
     """
 
     def __init__(self, thread_count: int, instructions: Instructions | None = None) -> None:
@@ -113,6 +114,19 @@ class KernelContext:
         return token_ids, np.array([ranking.normaliser for ranking in rankings])
 
 
-def _check(failed: int) -> None:
-    if failed:
+_BAD = {
+    2: "a token id is not in the vocabulary of the model",
+    3: "the spans of a step do not cover its rows one after the other, or lack block numbers",
+    4: "a block number is not one of the KV cache",
+    5: "a position is beyond those that the model was loaded for",
+    6: "a wanted row is not one of the step",
+    7: "a count is not between the least and the most that there can be",
+}
+"""By `Failure` in `src/checked_ids.h`."""
+
+
+def _check(failure: int) -> None:
+    if failure in _BAD:
+        raise IndexError(f"the kernels refuse a call: {_BAD[failure]}")
+    if failure:
         raise MemoryError("the kernels have no memory for their intermediate results")

@@ -13,7 +13,7 @@ from headrace.engine.kernels.cpu.memory import address
 from headrace.engine.kernels.cpu.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
 
 PATH = Path(__file__).with_name("_kernels.so")
-VERSION = 4
+VERSION = 5
 """Of the interface and the packed layout; the library says which it was built for."""
 
 _log = logging.getLogger(__name__)

@@ -48,9 +48,11 @@ class PackedWeight:
 
 
 def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
-    """[., in] numbers as `storage` has them; `rows` names the row that each row of the product has, -1 for zeros."""
+    """[., in] numbers as `storage` has them; `rows` names the row that each row of the product has, -1 for zeros.
+    Raises IndexError for rows that the weight does not have."""
+    _check_rows(rows, len(weight))
     in_size, width = weight.shape[1], weight.itemsize
-    panels = allocate(panel_count(rows) * PANEL * in_size * width)
+    panels = allocate(panel_bytes(len(rows), in_size, storage, in_size))
     _library().headrace_pack_plain(pointer(weight), pointer(rows), len(rows), in_size, width, pointer(panels))
     return PackedWeight(panels, storage, len(rows), in_size, in_size)
 
@@ -59,16 +61,26 @@ def pack_codes(
     codes: Bytes, scales: NDArray[np.float32], zeros: Bytes, storage: Storage, rows: NDArray[np.int64]
 ) -> PackedWeight:
     """[., in] codes with scales and zeros [., groups], as signed bytes or unsigned halves of bytes. Rows as above."""
+    _check_rows(rows, len(codes))
     in_size, group_count = codes.shape[1], scales.shape[1]
     group = in_size // group_count
-    panels = allocate(panel_count(rows) * (int(in_size * PANEL * storage.byte_count) + group_count * PANEL * 5))
+    panels = allocate(panel_bytes(len(rows), in_size, storage, group))
     pointers = (pointer(codes), pointer(scales), pointer(zeros), pointer(rows))
     _library().headrace_pack_codes(*pointers, len(rows), in_size, group, storage, pointer(panels))
     return PackedWeight(panels, storage, len(rows), in_size, group)
 
 
-def panel_count(rows: NDArray[np.int64]) -> int:
-    return -(-len(rows) // PANEL)
+def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> int:
+    """Bytes of the panels of a weight [out, in]. Codes have a scale in fp32 and a zero in a byte per row and group."""
+    row_bytes = int(in_size * storage.byte_count)
+    if storage in (Storage.U4, Storage.S8):
+        row_bytes += in_size // group * 5
+    return -(-out_size // PANEL) * PANEL * row_bytes
+
+
+def _check_rows(rows: NDArray[np.int64], row_count: int) -> None:
+    if len(rows) and (rows.min() < -1 or rows.max() >= row_count):
+        raise IndexError(f"rows {rows.min()} to {rows.max()} are wanted of a weight that has {row_count}")
 
 
 def _library() -> ctypes.CDLL:

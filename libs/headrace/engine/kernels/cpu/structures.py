@@ -50,6 +50,8 @@ class Model(ctypes.Structure):
         *((name, _SIZE) for name in ("head_count", "kv_head_count", "head_size", "rotary_size")),
         ("block_size", _SIZE),
         ("block_bytes", _SIZE),
+        ("block_count", _SIZE),
+        ("position_count", _SIZE),
         ("embedding_storage", _INT),
         ("kv_storage", _INT),
         ("epsilon", _FLOAT),
@@ -71,6 +73,7 @@ class Step(ctypes.Structure):
         ("row_count", _SIZE),
         ("span_count", _SIZE),
         ("logit_count", _SIZE),
+        ("table_size", _SIZE),
     )
 
 

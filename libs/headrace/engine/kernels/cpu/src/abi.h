@@ -6,7 +6,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 
 enum Storage : int32_t {
     kF32 = 0,
@@ -60,6 +60,8 @@ struct Model {
     int64_t layer_count, hidden, intermediate, vocabulary;
     int64_t head_count, kv_head_count, head_size, rotary_size;
     int64_t block_size, block_bytes;             // Of the KV cache: tokens of a block, and memory of all its layers.
+    int64_t block_count;                         // Blocks of the KV cache.
+    int64_t position_count;                      // Positions that have angles and biases.
     int32_t embedding_storage, kv_storage;
     float epsilon, scale, embedding_scale;
     float soft_cap;                              // Of attention scores. 0: none.
@@ -82,6 +84,7 @@ struct Step {
     float *logits;                               // [logit count, vocabulary]
     float *hidden;                               // [rows, hidden] or null: the normalised states, if wanted
     int64_t row_count, span_count, logit_count;
+    int64_t table_size;                          // Block numbers in `tables`.
 };
 
 struct Norm {

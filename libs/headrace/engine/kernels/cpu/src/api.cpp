@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include "checked_ids.h"
 #include "floating_point.h"
 #include "kernels.h"
 
@@ -40,14 +41,15 @@ struct Context {
     Workspace space;
 };
 
-// 0, or 1 when memory ran out.
-template <typename Body> int call(void *context, int instructions, const Body &body) {
+// A Failure: `found` if that is one.
+template <typename Body> int call(void *context, int instructions, Failure found, const Body &body) {
+    if (found != kFine) return found;
     const UsualRounding rounding;
     try {
         body(find(instructions), *static_cast<Context *>(context));
-        return 0;
+        return kFine;
     } catch (const std::bad_alloc &) {
-        return 1;
+        return kNoMemory;
     }
 }
 
@@ -68,43 +70,43 @@ void headrace_close(void *context) { delete static_cast<Context *>(context); }
 
 // `instructions` must be some that the machine has.
 int headrace_step(void *context, int instructions, const Model *model, const Step *step) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.step(*model, *step, c.pool, c.space); });
+    return call(context, instructions, check_step(*model, *step), [&](const Kernels &k, Context &c) { k.step(*model, *step, c.pool, c.space); });
 }
 
 int headrace_product(void *context, int instructions, const Matrix *w, const float *x, const float *residual, float *y, int64_t rows) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.product(*w, x, residual, y, rows, c.pool, c.space); });
+    return call(context, instructions, kFine, [&](const Kernels &k, Context &c) { k.product(*w, x, residual, y, rows, c.pool, c.space); });
 }
 
 int headrace_attend(void *context, int instructions, const Model *model, const Layer *layer, const Step *step, float *qkv, float *out) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool); });
+    return call(context, instructions, check_attention(*model, *layer, *step), [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool); });
 }
 
 int headrace_normalise(void *context, int instructions, const Norm *norm, const float *x, float *y, int64_t rows) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.normalise(*norm, x, y, rows, c.pool); });
+    return call(context, instructions, kFine, [&](const Kernels &k, Context &c) { k.normalise(*norm, x, y, rows, c.pool); });
 }
 
 int headrace_activate(void *context, int instructions, int function, float cap, const float *x, float *y, int64_t rows, int64_t size) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.activate(function, cap, x, y, rows, size, c.pool); });
+    return call(context, instructions, kFine, [&](const Kernels &k, Context &c) { k.activate(function, cap, x, y, rows, size, c.pool); });
 }
 
 int headrace_gate(void *context, int instructions, int function, const float *x, float *y, int64_t rows, int64_t size) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.gate(function, x, y, rows, size, c.pool); });
+    return call(context, instructions, kFine, [&](const Kernels &k, Context &c) { k.gate(function, x, y, rows, size, c.pool); });
 }
 
 int headrace_route(void *context, int instructions, const Routing *routing, const float *scores, float *shares, int64_t *experts, int64_t rows) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.route(*routing, scores, shares, experts, rows, c.pool); });
+    return call(context, instructions, check_routing(*routing), [&](const Kernels &k, Context &c) { k.route(*routing, scores, shares, experts, rows, c.pool); });
 }
 
 int headrace_likeliest(void *context, int instructions, const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.likeliest(logits, rows, vocabulary, token_ids, values, c.pool); });
+    return call(context, instructions, vocabulary < 1 ? kBadCount : kFine, [&](const Kernels &k, Context &c) { k.likeliest(logits, rows, vocabulary, token_ids, values, c.pool); });
 }
 
 int headrace_draw(void *context, int instructions, Draw *draws, int64_t count, int64_t vocabulary) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.draw(draws, count, vocabulary, c.pool); });
+    return call(context, instructions, check_draws(draws, count, vocabulary), [&](const Kernels &k, Context &c) { k.draw(draws, count, vocabulary, c.pool); });
 }
 
 int headrace_rank(void *context, int instructions, Ranking *rankings, int64_t count, int64_t vocabulary) {
-    return call(context, instructions, [&](const Kernels &k, Context &c) { k.rank(rankings, count, vocabulary, c.pool); });
+    return call(context, instructions, check_rankings(rankings, count, vocabulary), [&](const Kernels &k, Context &c) { k.rank(rankings, count, vocabulary, c.pool); });
 }
 
 // Packs weights of `width` bytes each. `rows` names the source row of each of `out` rows, or -1 for zeros.

@@ -1,0 +1,110 @@
+// Checks what Python names by number before a kernel reads or writes there. It costs one pass over the numbers per call.
+
+#pragma once
+
+#include <algorithm>
+
+#include "abi.h"
+
+namespace headrace {
+
+// What a call returns. `context.py` says it in words.
+enum Failure : int {
+    kFine = 0,
+    kNoMemory = 1,
+    kBadTokenId = 2,
+    kBadSpan = 3,
+    kBadBlock = 4,
+    kBadPosition = 5,
+    kBadLogitRow = 6,
+    kBadCount = 7,
+};
+
+// Whether all of `count` numbers are in [0, limit). Signs are collected, not compared: every processor does that in
+// vectors. `number` or `limit - 1 - number` is below zero where it is not.
+inline bool all_below(const int64_t *numbers, int64_t count, int64_t limit) {
+    if (count > 0 && limit < 1) return false;
+    uint64_t signs = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const uint64_t number = static_cast<uint64_t>(numbers[i]);
+        signs |= number | (static_cast<uint64_t>(limit - 1) - number);
+    }
+    return !(signs >> 63);
+}
+
+// The spans cover the rows of the step one after the other, and their block numbers are in `tables`.
+inline bool spans_fit(const Model &model, const Step &step) {
+    if (step.row_count < 0 || step.span_count < 0 || model.block_size < 1) return false;
+    int64_t row = 0;
+    for (int64_t i = 0; i < step.span_count; ++i) {
+        const Span &span = step.spans[i];
+        if (span.first_row != row || span.row_count < 1 || span.row_count > step.row_count - row) return false;
+        if (span.first_position < 0 || span.table < 0 || span.table > step.table_size) return false;
+        const int64_t block_count = step.table_size - span.table;
+        if (span.first_position / model.block_size >= block_count) return false;
+        if ((span.first_position + span.row_count - 1) / model.block_size >= block_count) return false;
+        row += span.row_count;
+    }
+    return row == step.row_count;
+}
+
+// Block numbers that a span needs, where its tokens see at most `window` tokens each, or all if that is 0: those before
+// may stand for blocks that were given back.
+inline bool blocks_fit(const Model &model, const Step &step, int64_t window) {
+    for (int64_t i = 0; i < step.span_count; ++i) {
+        const Span &span = step.spans[i];
+        const int64_t first_seen = window ? std::max<int64_t>(0, span.first_position + 1 - window) : 0;
+        const int64_t first = first_seen / model.block_size, last = (span.first_position + span.row_count - 1) / model.block_size;
+        if (!all_below(step.tables + span.table + first, last + 1 - first, model.block_count)) return false;
+    }
+    return true;
+}
+
+inline bool positions_fit(const Model &model, const Step &step) {
+    for (int64_t i = 0; i < step.span_count; ++i)
+        if (step.spans[i].first_position > model.position_count - step.spans[i].row_count) return false;
+    return true;
+}
+
+inline Failure check_attention(const Model &model, const Layer &layer, const Step &step) {
+    if (!spans_fit(model, step)) return kBadSpan;
+    if (!blocks_fit(model, step, layer.window)) return kBadBlock;
+    return (model.rotary_size || layer.bias) && !positions_fit(model, step) ? kBadPosition : kFine;
+}
+
+// The most that any layer sees, or 0 where one sees all.
+inline int64_t widest_window(const Model &model) {
+    int64_t widest = 0;
+    for (int64_t i = 0; i < model.layer_count; ++i) {
+        if (!model.layers[i].window) return 0;
+        widest = std::max(widest, model.layers[i].window);
+    }
+    return widest;
+}
+
+inline Failure check_step(const Model &model, const Step &step) {
+    if (!spans_fit(model, step)) return kBadSpan;
+    if (!all_below(step.token_ids, step.row_count, model.vocabulary)) return kBadTokenId;
+    if (!blocks_fit(model, step, widest_window(model))) return kBadBlock;
+    if (model.rotary_size && !positions_fit(model, step)) return kBadPosition;
+    return step.logit_count < 0 || !all_below(step.logit_rows, step.logit_count, step.row_count) ? kBadLogitRow : kFine;
+}
+
+inline Failure check_routing(const Routing &routing) {
+    return routing.chosen_count < 1 || routing.chosen_count > routing.expert_count ? kBadCount : kFine;
+}
+
+inline Failure check_rankings(const Ranking *rankings, int64_t count, int64_t vocabulary) {
+    for (int64_t i = 0; i < count; ++i)
+        if (rankings[i].count < 0 || rankings[i].count > vocabulary) return kBadCount;
+    return kFine;
+}
+
+inline Failure check_draws(const Draw *draws, int64_t count, int64_t vocabulary) {
+    if (vocabulary < 1) return kBadCount;
+    for (int64_t i = 0; i < count; ++i)
+        if (draws[i].top_k < 0) return kBadCount;
+    return kFine;
+}
+
+}  // namespace headrace

@@ -1,0 +1,162 @@
+"""Follows the numbered changes of every worker's KV blocks, and knows where one was missed."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.cache.prefix_index import PrefixIndex
+from headrace.clients.block_list import BlockList
+from headrace.v1.events_pb2 import BlocksChanged
+
+MAX_WORKERS = 10_000
+FORGET_SECONDS = 600.0
+"""A worker that says nothing for this long is gone: one that lives speaks every two seconds."""
+MAX_WAITING_HASHES = 200_000
+"""Per worker, in changes that came before one that is missing. What is beyond is missed too."""
+MAX_WAITING_CHANGES = 1024
+
+
+@dataclass(slots=True)
+class _Life:
+    """One incarnation of a worker, as far as it was heard of."""
+
+    epoch: int
+    heard: float
+    """Monotonic seconds."""
+    address: str = ""
+    number: int = 0
+    """The index holds all changes up to this one. A life begins with no blocks."""
+    latest: int = 0
+    """The largest number heard of."""
+    challenger: int | None = None
+    """A smaller epoch that was heard of since: a straggler, or a new life under a clock that was set back."""
+    departed: bool = False
+    """The worker said that it stops: what it still tells is not wanted."""
+    waiting: dict[int, BlocksChanged] = field(default_factory=dict)
+    waiting_hash_count: int = 0
+
+    @property
+    def misses(self) -> bool:
+        return self.challenger is not None or (self.number < self.latest and not self.departed)
+
+    def hold(self, change: BlocksChanged) -> None:
+        """Keeps a change until those before it are there."""
+        if change.sequence_number not in self.waiting:
+            self.waiting[change.sequence_number] = change
+            self.waiting_hash_count += _hash_count(change)
+        while self.waiting_hash_count > MAX_WAITING_HASHES or len(self.waiting) > MAX_WAITING_CHANGES:
+            self.release(min(self.waiting))
+
+    def release(self, number: int) -> BlocksChanged:
+        change = self.waiting.pop(number)
+        self.waiting_hash_count -= _hash_count(change)
+        return change
+
+
+class BlockFeed:
+    """Keeps the index true to the workers. Applies every change once and in order; after a missed one it waits for the
+    worker's list of blocks, which `restore` takes. Knows no network."""
+
+    def __init__(self, index: PrefixIndex, clock: Callable[[], float] = time.monotonic) -> None:
+        self._index = index
+        self._clock = clock
+        self._lives: OrderedDict[str, _Life] = OrderedDict()
+        """The one that was silent longest comes first."""
+
+    def __len__(self) -> int:
+        return len(self._lives)
+
+    def hear(self, change: BlocksChanged) -> bool:
+        """Takes in a change, however late, twice or out of order. Returns whether the list of blocks is now needed."""
+        life = self._lives.get(change.worker_id)
+        if life is None or change.epoch > life.epoch:
+            life = self._begin(change.worker_id, change.epoch)
+        life.heard = self._clock()
+        self._lives.move_to_end(change.worker_id)
+        self._forget_silent()
+        if life.departed and change.epoch == life.epoch:
+            return life.misses
+        life.address = change.address or life.address
+        if change.epoch < life.epoch:
+            life.challenger = change.epoch
+            return True
+        life.latest = max(life.latest, change.sequence_number)
+        if change.sequence_number > life.number and _hash_count(change):
+            life.hold(change)
+        self._catch_up(change.worker_id, life)
+        return life.misses
+
+    def misses(self, worker_id: str) -> bool:
+        """Whether a change of a worker is missing, so that its list of blocks is needed."""
+        life = self._lives.get(worker_id)
+        return life is not None and life.misses
+
+    def address(self, worker_id: str) -> str:
+        """The address at which a worker lists its blocks. Empty where it is not known."""
+        life = self._lives.get(worker_id)
+        return "" if life is None else life.address
+
+    def restore(self, worker_id: str, blocks: BlockList) -> bool:
+        """Puts the list of a worker's blocks in place of what the index holds, and goes on with the changes after it.
+
+        Returns False for an answer of another worker, and for one that is older than what is known: it is ignored.
+        """
+        life = self._lives.get(worker_id)
+        if life is None or blocks.worker_id != worker_id:
+            return False
+        if blocks.epoch > life.epoch or blocks.epoch == life.challenger:
+            address = life.address
+            life = self._begin(worker_id, blocks.epoch)
+            life.address = address
+        if blocks.epoch != life.epoch:
+            return False
+        life.challenger = None
+        if life.departed or blocks.sequence_number < life.number:
+            return False
+        self._index.replace(worker_id, blocks.model, blocks.block_hashes)
+        life.number = blocks.sequence_number
+        life.latest = max(life.latest, life.number)
+        self._catch_up(worker_id, life)
+        return True
+
+    def give_up(self, worker_id: str) -> None:
+        """Stops believing in a new life that does not answer. What it says next brings the question up again."""
+        life = self._lives.get(worker_id)
+        if life is not None:
+            life.challenger = None
+
+    def depart(self, worker_id: str, epoch: int) -> None:
+        """Forgets the blocks of a worker that stops of its own accord, and what this life of it still tells."""
+        life = self._lives.get(worker_id)
+        if life is not None and life.epoch == epoch:
+            self._index.forget(worker_id)
+            life.departed = True
+            life.waiting.clear()
+            life.waiting_hash_count = 0
+
+    def _begin(self, worker_id: str, epoch: int) -> _Life:
+        self._index.forget(worker_id)
+        life = self._lives[worker_id] = _Life(epoch, self._clock())
+        return life
+
+    def _catch_up(self, worker_id: str, life: _Life) -> None:
+        for number in [number for number in life.waiting if number <= life.number]:
+            life.release(number)
+        while life.number + 1 in life.waiting:
+            life.number += 1
+            change = life.release(life.number)
+            self._index.change(worker_id, change.model, change.stored_block_hashes, change.removed_block_hashes)
+
+    def _forget_silent(self) -> None:
+        limit = self._clock() - FORGET_SECONDS
+        while self._lives:
+            worker_id, life = next(iter(self._lives.items()))
+            if life.heard >= limit and len(self._lives) <= MAX_WORKERS:
+                return
+            del self._lives[worker_id]
+            self._index.forget(worker_id)
+
+
+def _hash_count(change: BlocksChanged) -> int:
+    return len(change.stored_block_hashes) + len(change.removed_block_hashes)

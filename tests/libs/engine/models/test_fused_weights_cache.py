@@ -1,0 +1,256 @@
+"""Packed weights are used only if every byte is what was written, for the model that asks, by this user; they are
+bounded, and not removed under who uses them."""
+
+import logging
+import os
+import random
+import stat
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from needed_kernels import needs_kernels
+
+from headrace.demo_model import CHECKPOINT
+from headrace.engine.kernels.cpu.storage import Storage
+from headrace.engine.loader.model_config import read_model_config
+from headrace.engine.models import fused_weights_cache, fused_weights_file
+from headrace.engine.models.fused_weights import FusedWeights, Table
+from headrace.engine.models.fused_weights_cache import FusedWeightsCache
+from headrace.engine.models.fused_weights_reader import read_fused_weights
+
+pytestmark = needs_kernels
+CONFIG = read_model_config(CHECKPOINT)
+LIMIT = 1 << 30
+REFUSED = "packed weights are made again"
+
+
+@pytest.fixture(autouse=True)
+def _small_models_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused_weights_cache, "MIN_BYTES", 0)
+
+
+@pytest.fixture(scope="module")
+def weights() -> FusedWeights:
+    return read_fused_weights(CHECKPOINT, CONFIG, 4, exact=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "packed"
+
+
+@pytest.fixture
+def path(folder: Path, weights: FusedWeights) -> Path:
+    """A file that is in order."""
+    file = folder / "model-1.packed"
+    FusedWeightsCache(folder, LIMIT).save(file, weights)
+    return file
+
+
+def load(path: Path) -> FusedWeights | None:
+    return FusedWeightsCache(path.parent, LIMIT).load(path, CONFIG)
+
+
+def same(found: FusedWeights | None, weights: FusedWeights) -> bool:
+    assert found is not None
+    assert found.matrices.keys() == weights.matrices.keys()
+    return (
+        all((found.matrices[name].panels == weights.matrices[name].panels).all() for name in weights.matrices)
+        and (found.embedding.numbers == weights.embedding.numbers).all()
+    )
+
+
+def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [str(vars(record)["reason"]) for record in caplog.records if record.message == REFUSED]
+
+
+def test_what_was_saved_is_loaded(path: Path, weights: FusedWeights) -> None:
+    assert same(load(path), weights)
+
+
+def positions(size: int, content_start: int) -> Iterator[int]:
+    source = random.Random(20261122)
+    yield from range(content_start)
+    yield from range(size - 100, size)
+    yield from (source.randrange(content_start, size) for _ in range(200))
+
+
+def test_one_byte_that_is_flipped_anywhere_is_noticed(path: Path, weights: FusedWeights) -> None:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        for _ in range(3):
+            file.readline()
+        content_start = -(-file.tell() // 64) * 64
+    number = os.open(path, os.O_RDWR)
+    logging.disable(logging.WARNING)
+    try:
+        for position in positions(size, content_start):
+            (byte,) = os.pread(number, 1, position)
+            os.pwrite(number, bytes([byte ^ 1 << position % 8]), position)
+            assert load(path) is None, position
+            os.pwrite(number, bytes([byte]), position)
+    finally:
+        logging.disable(logging.NOTSET)
+        os.close(number)
+    assert same(load(path), weights)
+
+
+def test_every_gap_between_arrays_is_checked_too(path: Path) -> None:
+    """No byte of the file is without a checksum: the arrays and their gaps fill it."""
+    with path.open("rb") as file:
+        header, start = fused_weights_file._read_header(file)
+    size = sum(
+        -(-np.dtype(place["dtype"]).itemsize * int(np.prod(place["shape"])) // 64) * 64
+        for place in header["arrays"].values()
+    )
+    assert start + size == path.stat().st_size
+
+
+@pytest.mark.parametrize("kept", [0, 1, 25, 100, 5000, -4096, -1])
+def test_a_file_that_was_cut_is_not_used(path: Path, kept: int, caplog: pytest.LogCaptureFixture) -> None:
+    path.write_bytes(path.read_bytes()[:kept])
+    path.chmod(0o600)
+    assert load(path) is None
+    assert len(reasons(caplog)) == 1
+
+
+def test_a_file_that_grew_is_not_used(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with path.open("ab") as file:
+        file.write(b"\0")
+    assert load(path) is None
+    assert "bytes, not" in reasons(caplog)[0]
+
+
+def test_a_file_of_another_model_under_this_name_is_not_used(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    other = path.with_name("model-2.packed")
+    path.rename(other)
+    assert load(other) is None
+    assert "its key is 'model-1', not 'model-2'" in reasons(caplog)[0]
+
+
+def test_a_file_of_another_packed_layout_is_not_used(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fused_weights_file, "VERSION", fused_weights_file.VERSION + 1)
+    assert load(path) is None
+    assert "its version is" in reasons(caplog)[0]
+
+
+def with_matrix(weights: FusedWeights, name: str, **changes: object) -> FusedWeights:
+    matrix = replace(weights.matrices[name], **changes)  # type: ignore[arg-type]
+    return replace(weights, matrices=weights.matrices | {name: matrix})
+
+
+WRONG = {
+    "panels": lambda w: with_matrix(w, "0.down", panels=w.matrices["0.down"].panels[:-64]),
+    "outputs": lambda w: with_matrix(w, "0.qkv", out_size=w.matrices["0.qkv"].out_size + 16),
+    "inputs": lambda w: with_matrix(w, "0.qkv", in_size=w.matrices["0.qkv"].in_size // 2),
+    "group": lambda w: with_matrix(w, "0.qkv", group=7),
+    "storage": lambda w: with_matrix(w, "0.qkv", storage=Storage.F32),
+    "bias": lambda w: with_matrix(w, "0.output", bias=np.zeros(3, np.float32)),
+    "order too large": lambda w: with_matrix(
+        w, "0.down", order=np.full(w.matrices["0.down"].in_size, 1 << 20, np.int32)
+    ),
+    "order below zero": lambda w: with_matrix(w, "0.down", order=np.full(w.matrices["0.down"].in_size, -1, np.int32)),
+    "a matrix is missing": lambda w: replace(w, matrices={n: m for n, m in w.matrices.items() if n != "1.down"}),
+    "a norm is missing": lambda w: replace(w, vectors={n: v for n, v in w.vectors.items() if n != "model.norm"}),
+    "a short norm": lambda w: replace(w, vectors=w.vectors | {"model.norm": np.ones(8, np.float32)}),
+    "a short table": lambda w: replace(w, embedding=Table(w.embedding.numbers[:-1], w.embedding.storage)),
+    "a table of another type": lambda w: replace(w, embedding=Table(w.embedding.numbers, Storage.F32)),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_weights_of_other_shapes_are_not_used_though_their_checksums_fit(
+    path: Path, weights: FusedWeights, wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    FusedWeightsCache(path.parent, LIMIT).save(path, WRONG[wrong](weights))
+    assert load(path) is None
+    assert len(reasons(caplog)) == 1
+
+
+def test_only_this_user_may_read_what_is_written(path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_file_that_others_may_write_is_not_used(path: Path, mode: int, caplog: pytest.LogCaptureFixture) -> None:
+    path.chmod(mode)
+    assert load(path) is None
+    assert "another user may have written it" in reasons(caplog)[0]
+
+
+def test_the_least_recently_used_go_and_none_that_is_in_use(folder: Path, weights: FusedWeights) -> None:
+    cache = FusedWeightsCache(folder, LIMIT)
+    paths = [folder / f"model-{number}.packed" for number in range(5)]
+    for number, path in enumerate(paths[:4]):
+        cache.save(path, weights)
+        os.utime(path, (1000 + number, 1000 + number))
+    used = cache.load(paths[1], CONFIG)
+    os.utime(paths[1], (1, 1))
+    assert cache.load(paths[0], CONFIG) is not None
+    size = paths[0].stat().st_size
+    FusedWeightsCache(folder, 3 * size).save(paths[4], weights)
+    assert sorted(path for path in paths if path.exists()) == [paths[0], paths[1], paths[4]]
+    assert same(used, weights)
+    del used
+    FusedWeightsCache(folder, 2 * size).save(paths[4], weights)
+    assert sorted(path for path in paths if path.exists()) == [paths[0], paths[4]]
+
+
+def test_weights_beyond_the_limit_are_not_kept(
+    path: Path, weights: FusedWeights, caplog: pytest.LogCaptureFixture
+) -> None:
+    FusedWeightsCache(path.parent, weights.byte_count - 1).save(path.with_name("other-1.packed"), weights)
+    assert list(path.parent.iterdir()) == [path]
+    assert "larger than the limit" in caplog.text
+
+
+def test_what_a_killed_process_left_goes_and_what_is_being_written_stays(path: Path, weights: FusedWeights) -> None:
+    left, written = path.with_name("model-8.abc.new"), path.with_name("model-9.abc.new")
+    left.write_bytes(b"half")
+    with written.open("wb") as file:
+        fused_weights_cache._lock(file, fused_weights_cache.fcntl.LOCK_EX)
+        FusedWeightsCache(path.parent, LIMIT).save(path, weights)
+        assert sorted(path.parent.iterdir()) == [path, written]
+
+
+def test_writers_and_readers_at_the_same_time_see_whole_files(path: Path, weights: FusedWeights) -> None:
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        for _ in range(3):
+            FusedWeightsCache(path.parent, LIMIT).save(path, weights)
+
+    def read() -> None:
+        try:
+            for _ in range(10):
+                assert same(load(path), weights)
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for work in (write, write, write, read, read)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert failures == []
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_write_that_fails_leaves_nothing(
+    folder: Path, weights: FusedWeights, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(_number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    FusedWeightsCache(folder, LIMIT).save(folder / "model-1.packed", weights)
+    assert list(folder.iterdir()) == []
+    assert "cannot be kept" in caplog.text
