@@ -17,8 +17,6 @@ from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import continued_trace, current_traceparent, span
 
-PUBLIC_TENANT = "public"
-
 
 class Admission:
     """Opens the ledger entry and the trace, sets the deadline, and ends the work when the client leaves."""
@@ -64,7 +62,7 @@ class Admission:
             deadline=Deadline.after(
                 client_timeout(exchange.header(TIMEOUT_HEADER)) or self._settings.default_timeout_seconds
             ),
-            tenant=PUBLIC_TENANT,
+            tenant=exchange.tenant,
             traceparent=current_traceparent() or (exchange.header("traceparent") or ""),
             priority_class=class_of(exchange.header(CLASS_HEADER)),
             first_token_seconds=first_token_seconds(exchange.header(TTFT_HEADER)),

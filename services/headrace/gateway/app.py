@@ -29,6 +29,7 @@ from headrace.gateway.platform_metrics import PlatformMetrics
 from headrace.gateway.routes import Routes
 from headrace.gateway.schedulers import Schedulers
 from headrace.gateway.self_placement import SelfPlacement
+from headrace.gateway.tenants import read_tenants
 from headrace.gateway.text_routes import TextRoutes
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
@@ -57,12 +58,13 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
         schedulers = Schedulers(streams, SelfPlacement(fleet))
         pipeline = Pipeline(settings, tokenizer, schedulers, GrpcCacheClient(cache), fleet)
         health = PlatformHealth({"tokenizer": tokenizers, "scheduler": channels, "cache": [cache]}, fleet, bus)
+        tenants = read_tenants(settings.tenants_file)
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
         text = TextRoutes(settings, pipeline, ledger)
-        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY)
+        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY, tenants)
         http = HttpServer(routes, settings)
-        servicer = InferenceServicer(settings, pipeline, ledger)
+        servicer = InferenceServicer(settings, pipeline, ledger, tenants)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)
         await bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, lambda event: fleet.observe(event.status))

@@ -1,5 +1,7 @@
 """The gateway's settings."""
 
+from pathlib import Path
+
 from pydantic import Field
 
 from headrace.config.addresses import Addresses
@@ -27,6 +29,8 @@ class GatewaySettings(ServiceSettings):
     """Where the schedulers are. While none answers, the gateway places requests itself."""
     cache_address: str = "127.0.0.1:9103"
     """Where the cache is."""
+    tenants_file: Path | None = None
+    """TOML file with a table for each tenant: keys, and if wanted weight and highest_class. Unset: no key is needed."""
     strict: bool = False
     """Whether fields that nobody knows are refused instead of named in x-headrace-ignored-fields."""
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)

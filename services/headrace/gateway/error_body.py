@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from headrace.errors import HeadraceError, InternalError
+from headrace.errors import HeadraceError, InternalError, Unauthenticated
 from headrace.errors.table import row_of
 
 
@@ -16,7 +16,9 @@ def error_body(error: BaseException) -> dict[str, Any]:
 
 
 def error_headers(error: BaseException) -> dict[str, str]:
-    """When to try again, for clients that ask: the OpenAI SDKs do."""
+    """When to try again, for clients that ask, as the OpenAI SDKs do; and which kind of key is missing."""
+    if isinstance(error, Unauthenticated):
+        return {"www-authenticate": "Bearer"}
     retry_after = error.retry_after if isinstance(error, HeadraceError) else None
     if retry_after is None:
         return {}

@@ -14,6 +14,7 @@ from headrace.gateway.body_meter import SLICE_BYTES, BodyMeter
 from headrace.gateway.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http_connection import ABORT
+from headrace.gateway.tenants import PUBLIC
 from headrace.gateway.upload_budget import UploadBudget
 from headrace.rpc.deadline import Deadline
 
@@ -49,6 +50,7 @@ class HttpExchange:
         self._request_headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         self.headers: dict[str, str] = {}
         """Headers of the response. May be added to until it starts."""
+        self.tenant = PUBLIC
         self.started = False
         self.in_ledger = False
         """Whether an entry of the ledger tells how it ends."""

@@ -12,7 +12,6 @@ from typing import Any
 import grpc
 
 from headrace.errors import DeadlineExceeded, InvalidRequest
-from headrace.gateway.admission import PUBLIC_TENANT
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.embedding_format import kept
 from headrace.gateway.embedding_job import EmbeddingOptions
@@ -24,6 +23,7 @@ from headrace.gateway.openai_options import check_stop_texts
 from headrace.gateway.openai_schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
 from headrace.gateway.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
 from headrace.gateway.requested_grammar import check_grammar
+from headrace.gateway.tenants import EVERYONE, Tenant, Tenants
 from headrace.gateway.text_stream import Piece
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
@@ -41,8 +41,11 @@ DEFAULT_TOKEN_COUNT = 16
 class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     """Serves what the pipeline can do."""
 
-    def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
+    def __init__(
+        self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, tenants: Tenants = EVERYONE
+    ) -> None:
         self._settings = settings
+        self._tenants = tenants
         self._pipeline = pipeline
         self._ledger = ledger
 
@@ -95,6 +98,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             )
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
+        self._tenant(context)
         models = self._pipeline.fleet.models()
         return pb.ListModelsResponse(models=[models[name] for name in sorted(models)])
 
@@ -174,10 +178,15 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             request_id=request_id,
             accepted=time.monotonic(),
             deadline=Deadline.after(self._seconds(context)),
-            tenant=PUBLIC_TENANT,
+            tenant=self._tenant(context),
             traceparent=current_traceparent(),
             use_cache=caches,
         )
+
+    def _tenant(self, context: Context) -> Tenant:
+        """Raises Unauthenticated."""
+        metadata = dict(context.invocation_metadata() or ())
+        return self._tenants.of(str(metadata.get("authorization", "")))
 
     def _seconds(self, context: Context) -> float:
         """Time that the call has left: its own, and no more than a request without a deadline gets."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from headrace.errors import InvalidRequest
 from headrace.gateway.detokenizer import Vocabulary
 from headrace.gateway.sequence_request import SequenceRequest
+from headrace.gateway.tenants import Tenant
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
@@ -33,7 +34,7 @@ class Envelope:
     accepted: float
     """Monotonic seconds."""
     deadline: Deadline
-    tenant: str
+    tenant: Tenant
     traceparent: str
     use_cache: bool
     priority_class: "PriorityClass.ValueType | None" = None
@@ -42,8 +43,8 @@ class Envelope:
     """Time in which the first token is wanted. None: what the class promises."""
 
     def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
-        """The class that counts, where the content itself names `inner`."""
-        return inner if self.priority_class is None else self.priority_class
+        """The class that counts, where the content itself names `inner`: none that the tenant may not have."""
+        return self.tenant.allowed(inner if self.priority_class is None else self.priority_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ class Job:
                     sampling_params=params,
                     deadline=envelope.deadline,
                     accepted=envelope.accepted,
-                    tenant=envelope.tenant,
+                    tenant=envelope.tenant.name,
+                    tenant_weight=envelope.tenant.weight,
                     priority_class=envelope.class_or(options.priority_class),
                     first_token_seconds=envelope.first_token_seconds,
                     traceparent=envelope.traceparent,

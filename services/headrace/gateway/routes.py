@@ -19,12 +19,15 @@ from headrace.gateway.http_exchange import Handler, HttpExchange
 from headrace.gateway.ledger import note_refusal
 from headrace.gateway.pipeline import Pipeline
 from headrace.gateway.platform_health import PlatformHealth
+from headrace.gateway.tenants import EVERYONE, Tenants
 from headrace.gateway.text_routes import TextRoutes
 from headrace.gateway.upload_budget import UploadBudget
 from headrace.v1.generation_pb2 import ModelInfo
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 _MODEL_PREFIX = "/v1/models/"
+_OPEN = frozenset({"/", "/health", "/ready", "/metrics"})
+"""Paths that need no key."""
 _log = logging.getLogger(__name__)
 
 
@@ -40,11 +43,13 @@ class Routes:
         pipeline: Pipeline,
         health: PlatformHealth,
         registry: CollectorRegistry,
+        tenants: Tenants = EVERYONE,
     ) -> None:
         self._settings = settings
         self._pipeline = pipeline
         self._health = health
         self._registry = registry
+        self._tenants = tenants
         self._uploads = UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
         self._started = int(time.time())
@@ -88,6 +93,8 @@ class Routes:
             error = error_body(InvalidRequest(f"{path} takes {' or '.join(methods)}, not {method}"))
             await exchange.refuse(405, error)
             return
+        if path not in _OPEN:
+            exchange.tenant = self._tenants.of(exchange.header("authorization"))
         await handler(exchange)
 
     async def _refuse(self, exchange: HttpExchange, error: Exception) -> None:

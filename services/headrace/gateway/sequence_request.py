@@ -21,6 +21,8 @@ class SequenceRequest:
     tenant: str
     priority_class: "PriorityClass.ValueType"
     traceparent: str
+    tenant_weight: float = 1.0
+    """Share of the tenant against others."""
     first_token_seconds: float | None = None
     """Time from accept in which the first token is wanted. None: what the class promises."""
     stop_texts: tuple[str, ...] = ()

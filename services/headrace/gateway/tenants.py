@@ -56,6 +56,9 @@ class Tenants:
         return tenant
 
 
+EVERYONE = Tenants()
+
+
 class _Entry(BaseModel):
     """One table of the file."""
 
@@ -70,7 +73,7 @@ def read_tenants(path: Path | None) -> Tenants:
     """Reads a TOML file with a table for each tenant: `keys`, and if wanted `weight` and `highest_class`. No path: no
     keys. Raises ConfigError."""
     if path is None:
-        return Tenants()
+        return EVERYONE
     try:
         tables = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:

@@ -174,6 +174,7 @@ class TokenStream:
             generation=generation,
             priority_class=request.priority_class,
             tenant=request.tenant,
+            tenant_weight=request.tenant_weight,
             excluded_worker_ids=self._excluded,
         )
         if request.first_token_seconds is not None:

@@ -12,6 +12,7 @@ from headrace.gateway.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.job import Envelope
 from headrace.gateway.pipeline import Pipeline
 from headrace.gateway.sequence_request import SequenceRequest
+from headrace.gateway.tenants import Tenant
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.worker_pb2 import TokenDelta
@@ -20,7 +21,7 @@ MODEL = ModelInfo(model="m", max_model_length=8, vocabulary_size=100, embedding_
 
 
 def envelope(tenant: str = "public", *, use_cache: bool = True) -> Envelope:
-    return Envelope("r", time.monotonic(), Deadline.after(5), tenant, "", use_cache)
+    return Envelope("r", time.monotonic(), Deadline.after(5), Tenant(tenant), "", use_cache)
 
 
 def job(*inputs: list[int], model: ModelInfo = MODEL, **options: Any) -> EmbeddingJob:

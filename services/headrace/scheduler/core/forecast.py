@@ -4,6 +4,8 @@ from collections import deque
 
 MIN_COMPLETIONS = 8
 """Requests that must have ended before their rate is trusted."""
+MIN_SECONDS = 5.0
+"""Time over which they must have ended: while a crowd arrives, the rate is that of a machine busy with taking it in."""
 HISTORY = 256
 """Newest completions that the rate is taken from."""
 HISTORY_SECONDS = 30.0
@@ -19,16 +21,20 @@ class Forecast:
         self._promised_until = 0.0
         """Time at which the last rejected request is to come back: they come one after the other."""
 
-    def note_completion(self, now: float) -> None:
-        """Notes that a request ended, which makes room for another."""
-        self._completions.append(now)
+    def note_completion(self, now: float, waiting_count: int) -> None:
+        """Notes that a request ended, which makes room for another. With none waiting, the rate at which requests end
+        is only that at which they come."""
+        if waiting_count:
+            self._completions.append(now)
+        else:
+            self._completions.clear()
 
     def rate(self, nominal: float, now: float) -> float:
         """Requests that end per second. `nominal` is taken until enough have ended lately."""
         while self._completions and now - self._completions[0] > HISTORY_SECONDS:
             self._completions.popleft()
         span = now - self._completions[0] if self._completions else 0.0
-        if len(self._completions) < MIN_COMPLETIONS or span <= 0:
+        if len(self._completions) < MIN_COMPLETIONS or span < MIN_SECONDS:
             return nominal
         return len(self._completions) / span
 

@@ -101,7 +101,7 @@ class ModelDesk:
 
     def settle(self, request_id: str, output_token_count: int, now: float) -> None:
         """Books what a request has really used."""
-        self._forecast.note_completion(now)
+        self._forecast.note_completion(now, len(self.queue))
         if (tenant := self.accounts.settle(request_id, output_token_count)) is not None:
             self.queue.reorder(tenant)
 
