@@ -1,7 +1,6 @@
 """With a file of tenants, a key is needed, over HTTP and over gRPC."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import grpc
 import httpx2
