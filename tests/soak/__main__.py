@@ -1,0 +1,62 @@
+"""Mixed traffic for an hour: `make soak` or `python -m tests.soak [--minutes 60] [--write PATH]`."""
+
+import argparse
+import asyncio
+import datetime
+import os
+import platform as machine
+import sys
+from pathlib import Path
+
+from tests.soak.footprint import growth_per_hour, restarted
+from tests.soak.run import Soak, soak
+
+WARM_SECONDS = 120.0
+SAMPLE_SECONDS = 15.0
+MAX_GROWTH = 1.0
+"""MiB per hour."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    seen = asyncio.run(soak(options.minutes * 60, WARM_SECONDS, SAMPLE_SECONDS))
+    text = report(seen)
+    print(text)
+    if options.write:
+        options.write.write_text(text)
+    growing = [name for name, series in seen.samples.items() if growth_per_hour(series) > MAX_GROWTH]
+    return int(bool(growing or seen.held or restarted(seen.samples)))
+
+
+def report(seen: Soak) -> str:
+    """A page of Markdown."""
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    about = f"{machine.machine()}, {os.cpu_count()} cores, Python {machine.python_version()}"
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in seen.outcomes.most_common())
+    lines = [
+        "# Mixed traffic for a long time",
+        "",
+        f"`python -m tests.soak --minutes {seen.seconds / 60:.0f}` on {today}, {about}.",
+        f"{seen.outcomes.total():,} requests: {outcomes}. Still held at the end: {seen.held or 'nothing'}.",
+        f"Started again: {restarted(seen.samples) or 'none'}.",
+        "",
+        "Growth is the slope of the line through all samples under traffic. Own memory is what a process shares with",
+        "nobody. At rest: after warming up for two minutes, and after all.",
+        "",
+        "| service | growth MiB/h | own MiB at rest, before | after | descriptors, before | after |",
+        "| :- | -: | -: | -: | -: | -: |",
+    ]
+    return "\n".join([*lines, *(_row(seen, name) for name in seen.samples)]) + "\n"
+
+
+def _row(seen: Soak, name: str) -> str:
+    before, after, growth = seen.before[name], seen.after[name], growth_per_hour(seen.samples[name])
+    memory = f"{growth:+.2f} | {before.own_mib:.1f} | {after.own_mib:.1f}"
+    return f"| {name} | {memory} | {before.descriptors} | {after.descriptors} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""Two minutes of mixed traffic leave nothing behind. `make soak` soaks for an hour, and measures growth."""
+
+import asyncio
+
+import pytest
+from tests.soak.footprint import Footprint, growth_per_hour, restarted
+from tests.soak.run import soak
+
+pytestmark = pytest.mark.slow
+WARM_SECONDS = 30.0
+SECONDS = 90.0
+MAX_GROWTH_MIB = 8.0
+"""At rest, before and after. A leak of two kilobytes a request is more."""
+
+
+def test_traffic_leaves_nothing_behind() -> None:
+    seen = asyncio.run(soak(SECONDS, WARM_SECONDS, sample_seconds=10.0))
+    assert set(seen.outcomes) == {"ok"}
+    assert seen.held == {}
+    assert restarted(seen.samples) == []
+    for name, before in seen.before.items():
+        after = seen.after[name]
+        assert after.descriptors <= before.descriptors, name
+        assert after.own_mib - before.own_mib < MAX_GROWTH_MIB, name
+
+
+def test_growth_is_a_slope_and_a_restart_is_seen() -> None:
+    samples = [Footprint(float(second), 1, 50 + second / 600, 9) for second in range(0, 600, 10)]
+    assert growth_per_hour(samples) == pytest.approx(6.0)
+    assert restarted({"a": samples, "b": [*samples, Footprint(600.0, 2, 50, 9)]}) == ["b"]
