@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 from headrace.bus import subjects
 from headrace.bus.nats_bus import NatsBus
@@ -25,7 +26,7 @@ async def open_app(settings: CacheSettings) -> AsyncIterator[Service]:
     background = Background()
     index = PrefixIndex(settings.max_prefix_blocks)
     feed = BlockFeed(index)
-    lists = BlockLists(feed, open_channel, background)
+    lists = BlockLists(feed, partial(open_channel, credential=settings.credential), background)
     servicer = CacheServicer(store, index, feed, lists, settings.lifetime_seconds)
     bus = NatsBus(settings.nats_url, settings.service_id)
     await bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, servicer.on_blocks_changed)

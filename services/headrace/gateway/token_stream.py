@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from contextlib import aclosing
 from typing import Protocol
 
 from headrace.clients.scheduler import WORKER_DETAIL
@@ -66,6 +66,7 @@ class TokenStream:
         self._lost_count = 0
         self._fruitless_count = 0
         """Workers lost in a row without a new token."""
+        self._in_quarantine = False
         self._received: list[int] = []
         self._excluded: list[str] = []
         self._last_token_time: float | None = None
@@ -78,7 +79,7 @@ class TokenStream:
         try:
             while True:
                 try:
-                    async with self._company(), aclosing(self._attempt_deltas()) as deltas:
+                    async with aclosing(self._attempt_deltas()) as deltas:
                         async for delta in deltas:
                             yield delta
                     return
@@ -94,26 +95,36 @@ class TokenStream:
         finally:
             self._settle()
 
-    def _company(self) -> AbstractAsyncContextManager[None]:
-        """Others beside which the next attempt may run: none that may be what ends workers, if this one may."""
-        if self._fruitless_count < SUSPECT_LOSSES:
-            return nullcontext()
-        return self._fleet.quarantine.entered(self._request.deadline)
-
     async def _attempt_deltas(self) -> AsyncGenerator[TokenDelta, None]:
         """Deltas of the next attempt."""
+        await self._enter_quarantine()
         self._attempt += 1
         inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
         try:
             await self._place_unless_stopping(inbox)
             async for delta in inbox.read(self._request.deadline):
-                yield self._accept(delta)
+                accepted = self._accept(delta)
+                if not self._fruitless_count:
+                    self._leave_quarantine()
+                yield accepted
         except WorkerLost as error:
             if inbox.worker_id is not None:
                 self._note_loss(error)
             raise
         finally:
             self._close(inbox)
+            self._leave_quarantine()
+
+    async def _enter_quarantine(self) -> None:
+        """Makes sure that no other suspect runs, if this is one: until its next token."""
+        if self._fruitless_count >= SUSPECT_LOSSES:
+            await self._fleet.quarantine.enter(self._request.deadline)
+            self._in_quarantine = True
+
+    def _leave_quarantine(self) -> None:
+        if self._in_quarantine:
+            self._in_quarantine = False
+            self._fleet.quarantine.leave()
 
     def _note_loss(self, loss: WorkerLost) -> None:
         """Counts a worker that was lost while it ran this. Raises InternalError if this is what ends them."""

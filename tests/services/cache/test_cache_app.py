@@ -29,6 +29,8 @@ from headrace.worker.status_board import StatusBoard
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 20.0
+CREDENTIAL = "secret"
+"""Both services show it and want it, as those of `headrace up` do."""
 HASHES = tuple(number.to_bytes(16, "big") for number in range(3 * MAX_HASHES))
 
 
@@ -69,7 +71,7 @@ class Worker:
         self.heartbeat = Heartbeat(self.board, self.bus, "w")
         servicer = WorkerServicer(runtime, self.board, "w", 7)
         self._server = Server(
-            lambda to: add_WorkerServiceServicer_to_server(servicer, to), ["headrace.v1.WorkerService"]
+            lambda to: add_WorkerServiceServicer_to_server(servicer, to), ["headrace.v1.WorkerService"], CREDENTIAL
         )
 
     async def start(self) -> None:
@@ -127,8 +129,12 @@ async def worker(nats: Nats) -> AsyncIterator[Worker]:
 
 @pytest.fixture
 async def cache(nats: Nats, tmp_path: Path) -> AsyncIterator[GrpcCacheClient]:
-    settings = CacheSettings(folder=tmp_path / "cache", nats_url=nats.url)
-    async with open_app(settings) as service, serving(settings, service) as address, open_channel(address) as channel:
+    settings = CacheSettings(folder=tmp_path / "cache", nats_url=nats.url, credential=CREDENTIAL)
+    async with (
+        open_app(settings) as service,
+        serving(settings, service) as address,
+        open_channel(address, CREDENTIAL) as channel,
+    ):
         assert isinstance(service.bus, NatsBus)
         await until_connected(service.bus, True)
         yield GrpcCacheClient(channel)
@@ -177,6 +183,10 @@ async def test_what_was_told_while_nats_was_gone_is_found_again(
 
 async def test_a_cache_that_starts_later_knows_a_quiet_worker(nats: Nats, worker: Worker, tmp_path: Path) -> None:
     await worker.store(*HASHES[:5])
-    settings = CacheSettings(folder=tmp_path / "late", nats_url=nats.url)
-    async with open_app(settings) as service, serving(settings, service) as address, open_channel(address) as channel:
+    settings = CacheSettings(folder=tmp_path / "late", nats_url=nats.url, credential=CREDENTIAL)
+    async with (
+        open_app(settings) as service,
+        serving(settings, service) as address,
+        open_channel(address, CREDENTIAL) as channel,
+    ):
         await until_held(GrpcCacheClient(channel), *HASHES[:5])

@@ -1,6 +1,7 @@
 """Each token exactly once and in order, with workers that are lost, repeat themselves or leave gaps."""
 
 import asyncio
+import contextlib
 import time
 from dataclasses import replace
 from typing import Any
@@ -387,7 +388,17 @@ async def test_a_suspect_that_is_not_its_turn_in_time_says_so() -> None:
     fleet = FakeFleet()
     scheduler = FakeScheduler(fleet, [LOST], [LOST], [(0, [10], FINISH_REASON_LENGTH)])
     stream = TokenStream(request(0.2), "g", scheduler, fleet, 9)  # type: ignore[arg-type]
-    async with fleet.quarantine.entered(Deadline.after(1)):
-        with pytest.raises(DeadlineExceeded, match="one at a time"):
-            async for _ in stream.deltas():
-                pass
+    await fleet.quarantine.enter(Deadline.after(1))
+    with pytest.raises(DeadlineExceeded, match="one at a time"):
+        async for _ in stream.deltas():
+            pass
+
+
+async def test_a_suspect_keeps_others_waiting_only_until_its_next_token() -> None:
+    fleet = FakeFleet()
+    scheduler = FakeScheduler(fleet, [LOST], [LOST], [(0, [10], 0), (1, [11], FINISH_REASON_LENGTH)])
+    stream = TokenStream(request(), "g", scheduler, fleet, 9)  # type: ignore[arg-type]
+    async with contextlib.aclosing(stream.deltas()) as deltas:
+        assert list((await anext(deltas)).token_ids) == [10]
+        await fleet.quarantine.enter(Deadline.after(0.1))
+        fleet.quarantine.leave()
