@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import Field
 
 from headrace.config.addresses import Addresses
+from headrace.config.names_by_name import NamesByName
 from headrace.gateway.web_names import HostNames, Origins
 from headrace.service import ServiceSettings
 
@@ -33,6 +34,9 @@ class GatewaySettings(ServiceSettings):
     """TOML file with a table for each tenant: keys, and if wanted weight and highest_class. Unset: no key is needed."""
     strict: bool = False
     """Whether fields that nobody knows are refused instead of named in x-headrace-ignored-fields."""
+    overflow: NamesByName = Field(default_factory=dict)
+    """MODEL=SMALLER: the model that answers requests for which the queue of theirs has no room. Said in `model` and in
+    x-headrace-overflow."""
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
     """Largest request body."""
     max_body_elements: int = Field(default=500_000, ge=1000)

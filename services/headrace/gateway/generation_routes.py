@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 
-from headrace.errors import HeadraceError, InvalidRequest, RequestCancelled
+from headrace.errors import HeadraceError, InvalidRequest, Overloaded, RequestCancelled
 from headrace.gateway.admission import Admission
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.error_body import error_body
@@ -23,7 +23,10 @@ from headrace.gateway.text_stream import Piece
 from headrace.rpc.deadline import Deadline
 
 _log = logging.getLogger(__name__)
-Prepare = Callable[[Envelope], Awaitable[tuple[Job, ResponseFormat]]]
+OVERFLOW_HEADER = "x-headrace-overflow"
+Prepare = Callable[[str, Envelope], Awaitable[tuple[Job, ResponseFormat]]]
+"""Makes the job of a request for a model."""
+PrepareJob = Callable[[Envelope], Awaitable[tuple[Job, ResponseFormat]]]
 
 
 class GenerationRoutes:
@@ -40,11 +43,9 @@ class GenerationRoutes:
         prompts = prompts_of(body)
         self._check_choice_count(len(prompts) * options.choice_count)
 
-        async def prepare(envelope: Envelope) -> tuple[Job, ResponseFormat]:
-            job = await self._pipeline.prepare_completion(
-                body.model, prompts, body.add_special_tokens, options, envelope
-            )
-            echoed = await self._echoed(body, job, envelope.deadline)
+        async def prepare(model: str, envelope: Envelope) -> tuple[Job, ResponseFormat]:
+            job = await self._pipeline.prepare_completion(model, prompts, body.add_special_tokens, options, envelope)
+            echoed = await self._echoed(body, model, envelope.deadline)
             response_id = f"cmpl-{envelope.request_id}"
             return job, CompletionFormat(job, response_id, bool(body.return_token_ids), echoed)
 
@@ -55,15 +56,27 @@ class GenerationRoutes:
         options = chat_options(body)
         self._check_choice_count(options.choice_count)
 
-        async def prepare(envelope: Envelope) -> tuple[Job, ResponseFormat]:
-            job = await self._pipeline.prepare_chat(body.model, messages_of(body), options, envelope)
+        async def prepare(model: str, envelope: Envelope) -> tuple[Job, ResponseFormat]:
+            job = await self._pipeline.prepare_chat(model, messages_of(body), options, envelope)
             return job, ChatFormat(job, f"chatcmpl-{envelope.request_id}", bool(body.return_token_ids))
 
         await self._run(exchange, body, prepare)
 
     async def _run(self, exchange: HttpExchange, body: Body, prepare: Prepare) -> None:
+        """Runs the request, and where the queue has no room for it, on the model that takes what overflows."""
+        try:
+            await self._run_on(body.model, exchange, body, prepare)
+        except Overloaded:
+            smaller = self._settings.overflow.get(body.model)
+            if smaller is None or exchange.started:
+                raise
+            exchange.headers[OVERFLOW_HEADER] = body.model
+            await self._run_on(smaller, exchange, body, prepare)
+
+    async def _run_on(self, model: str, exchange: HttpExchange, body: Body, prepare: Prepare) -> None:
         write = self._stream if body.stream else self._respond
-        await self._admission.run(exchange, body, "generate", partial(write, exchange, body, prepare))
+        work = partial(write, exchange, body, partial(prepare, model))
+        await self._admission.run(exchange, body.model_copy(update={"model": model}), "generate", work)
 
     def _check_choice_count(self, count: int) -> None:
         if count > self._settings.max_choices:
@@ -71,19 +84,19 @@ class GenerationRoutes:
                 f"the request asks for {count} sequences; at most {self._settings.max_choices} are allowed", param="n"
             )
 
-    async def _echoed(self, body: CompletionBody, job: Job, deadline: Deadline) -> list[str] | None:
+    async def _echoed(self, body: CompletionBody, model: str, deadline: Deadline) -> list[str] | None:
         if not body.echo:
             return None
         prompts = prompts_of(body)
         return [
-            prompt if isinstance(prompt, str) else await self._pipeline.decode(body.model, prompt, deadline)
+            prompt if isinstance(prompt, str) else await self._pipeline.decode(model, prompt, deadline)
             for prompt in prompts
         ]
 
     def _pieces(self, job: Job) -> AsyncGenerator[tuple[int, Piece], None]:
         return merged([self._pipeline.pieces(job, sequence) for sequence in job.sequences()])
 
-    async def _respond(self, exchange: HttpExchange, body: Body, prepare: Prepare, envelope: Envelope) -> None:
+    async def _respond(self, exchange: HttpExchange, body: Body, prepare: PrepareJob, envelope: Envelope) -> None:
         job, style = await prepare(envelope)
         choices = choices_of(job)
         async with aclosing(self._pieces(job)) as pieces:
@@ -91,7 +104,7 @@ class GenerationRoutes:
                 choices[index].add(piece)
         await exchange.send_json(200, style.whole(choices))
 
-    async def _stream(self, exchange: HttpExchange, body: Body, prepare: Prepare, envelope: Envelope) -> None:
+    async def _stream(self, exchange: HttpExchange, body: Body, prepare: PrepareJob, envelope: Envelope) -> None:
         """Until the first event a failure is an HTTP status; after it, an event."""
         beating = asyncio.create_task(exchange.keep_alive(self._settings.heartbeat_seconds))
         try:
