@@ -36,7 +36,7 @@ class DispatchRequest(_message.Message):
     """
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchMember]:
-        """The members, most urgent first. At least one."""
+        """The members, most urgent first. Without any, it only asks whether the worker answers."""
 
     def __init__(
         self,

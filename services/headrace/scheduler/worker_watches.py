@@ -18,6 +18,8 @@ from headrace.service import Background
 SILENCE_SECONDS = 1.2
 """A stream on which nothing came for this long is opened anew: workers speak four times a second."""
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
+PROBE_SECONDS = 1.0
+"""Time that a worker which did not answer a dispatch gets to answer an empty one."""
 FORGET_SECONDS = 600.0
 """A worker that could not be reached for this long is given up until it is heard of again."""
 
@@ -32,6 +34,8 @@ class WorkerWatches:
         self._background = background
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._doubted: set[str] = set()
+        """Addresses whose worker did not answer a dispatch, and has not answered an empty one since."""
         self._feed: Callable[[Event], None] = lambda _event: None
 
     def start(self, feed: Callable[[Event], None]) -> None:
@@ -52,7 +56,9 @@ class WorkerWatches:
             task.add_done_callback(lambda _: self._forget(address))
 
     def doubt(self, address: str) -> None:
-        """Opens the stream to an address anew: the worker did not answer a call, and gets no others until it does."""
+        """Opens the stream to an address anew once the worker answers an empty dispatch: it did not answer one, and gets
+        no others until it does."""
+        self._doubted.add(address)
         if (task := self._tasks.pop(address, None)) is not None:
             task.cancel()
             self.meet(address)
@@ -70,6 +76,7 @@ class WorkerWatches:
         task = self._tasks.get(address)
         if task is not None and task.done():
             del self._tasks[address]
+            self._doubted.discard(address)
 
     async def _watch(self, address: str) -> None:
         failures, given_up = 0, Deadline.after(FORGET_SECONDS)
@@ -94,6 +101,9 @@ class WorkerWatches:
         """Reads one stream to its end. Raises HeadraceError or TimeoutError if not even one status came."""
         loop = asyncio.get_running_loop()
         last: events.WorkerReported | None = None
+        if address in self._doubted:
+            await self.client(address).dispatch([], PROBE_SECONDS)
+            self._doubted.discard(address)
         try:
             async with asyncio.timeout(SILENCE_SECONDS) as limit:
                 async for status in self.client(address).watch():

@@ -66,7 +66,7 @@ class Fleet:
             self._remove(worker_id)
 
     def suspect(self, worker_id: str, epoch: int) -> None:
-        """Sends nothing more to a worker until it has answered a call."""
+        """Sends nothing more to a worker until it has answered a dispatch."""
         worker = self.workers.get(worker_id)
         if worker is not None and worker.report.epoch == epoch:
             worker.suspect = True
