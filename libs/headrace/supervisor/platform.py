@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -47,7 +48,7 @@ class Platform:
         self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential)
         self._started = time.time()
         self._ports: dict[str, PortReservation] = {}
-        self._reserve("http", options.http_port)
+        self._reserve("http", options.http_port, listens=True)
         self._reserve("grpc", options.grpc_port)
         self._gateways = _names("gateway", options.gateways)
         self._tokenizers = _names("tokenizer", options.tokenizers)
@@ -101,6 +102,8 @@ class Platform:
 
     async def stop(self) -> None:
         """Stops what was started, in order. Nothing is left of it."""
+        # Before the gateways end: nobody is to wait for one that does not come.
+        self._ports["http"].close()
         others = self._processes.keys() - {*self._gateways, "nats"}
         for names in (self._gateways, others, ["nats"]):
             await asyncio.gather(*(self._processes[name].stop() for name in names if name in self._processes))
@@ -136,9 +139,9 @@ class Platform:
                 return response.status_code == httpx2.codes.OK
         return False
 
-    def _reserve(self, name: str, port: int) -> None:
+    def _reserve(self, name: str, port: int, listens: bool = False) -> None:
         try:
-            self._ports[name] = PortReservation(port, name)
+            self._ports[name] = PortReservation(port, name, listens)
         except ConfigError:
             for reservation in self._ports.values():
                 reservation.close()
@@ -186,13 +189,16 @@ class Platform:
             self._service("worker", name, address[name], self._worker_arguments(model), model.name)
             for name, model in self._workers()
         ]
-        gateway = ["--http-address", address["http"], "--strict" if self._options.strict else "--no-strict"]
+        http_socket = self._ports["http"].descriptor
+        gateway = ["--http-address", address["http"], "--http-socket", str(http_socket)]
+        gateway += ["--strict" if self._options.strict else "--no-strict"]
         gateway += ["--tokenizer-addresses", ",".join(address[name] for name in self._tokenizers)]
         gateway += ["--scheduler-addresses", ",".join(address[name] for name in self._schedulers)]
         gateway += ["--cache-address", address["cache"]]
         for name in self._gateways:
             arguments = [*gateway, "--probe-address", address[name]]
-            specs.append(self._service("gateway", name, address["grpc"], arguments, probe_address=address[name]))
+            spec = self._service("gateway", name, address["grpc"], arguments, probe_address=address[name])
+            specs.append(replace(spec, descriptors=[http_socket]))
         return specs
 
     def _worker_arguments(self, model: Any) -> Sequence[str]:

@@ -1,26 +1,40 @@
-"""Ports that stay ours: kept bound, not listening, while the process that serves there comes and goes."""
+"""Ports that stay ours while the process that serves there comes and goes."""
 
 import socket
 
 from headrace.errors import AddressInUse
 
 HOST = "127.0.0.1"
+BACKLOG = 2048
+"""Connections that wait while nobody accepts them."""
 
 
 class PortReservation:
-    """Holds a TCP port on loopback with SO_REUSEPORT. Processes of the same user that set it too can listen there."""
+    """Holds a TCP port on loopback.
 
-    def __init__(self, port: int, purpose: str) -> None:
+    One that listens is passed on to the processes that serve there: they accept from one queue, in which clients wait
+    while none of them does, be it frozen or just starting. Any other is only kept, with SO_REUSEPORT: processes of the
+    same user that set it too can listen there.
+    """
+
+    def __init__(self, port: int, purpose: str, listens: bool = False) -> None:
         if port:
             _refuse_if_in_use(port, purpose)
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR if listens else socket.SO_REUSEPORT, 1)
         try:
             self._socket.bind((HOST, port))
         except (OSError, OverflowError) as error:
             self._socket.close()
             raise AddressInUse(f"cannot use port {port} for {purpose}: {error}") from None
+        if listens:
+            self._socket.listen(BACKLOG)
         self.address = f"{HOST}:{self._socket.getsockname()[1]}"
+
+    @property
+    def descriptor(self) -> int:
+        """The file descriptor of the socket."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         self._socket.close()

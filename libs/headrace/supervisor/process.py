@@ -40,6 +40,8 @@ class ProcessSpec:
     """Asks once whether it is alive, for QUESTION_SECONDS at most."""
     address: Callable[[], str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    descriptors: Sequence[int] = ()
+    """File descriptors that it inherits, under the same numbers."""
     model: str = ""
     stop_seconds: float = 2.0
     patience: AnswerPatience = field(default_factory=AnswerPatience)
@@ -129,6 +131,7 @@ class SupervisedProcess:
                 env={**os.environ, **self.spec.environment},
                 # A session of its own: Ctrl-C in the terminal reaches the supervisor alone, which stops in order.
                 start_new_session=True,
+                pass_fds=self.spec.descriptors,
                 preexec_fn=_die_with_parent,
             )
         self.pid = self._process.pid

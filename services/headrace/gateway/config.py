@@ -24,6 +24,9 @@ class GatewaySettings(ServiceSettings):
     such as localhost, always are. Empty: every name where the address is reached from outside, otherwise no other."""
     allowed_origins: Origins = ()
     """Web pages that may use the REST bridge, as SCHEME://HOST:PORT; * allows every one."""
+    http_socket: int = Field(default=-1, ge=-1)
+    """File descriptor of a listening socket for the REST bridge, inherited from whoever started the gateway and keeps
+    it across restarts. -1: it listens on http_address itself."""
     tokenizer_addresses: Addresses = ("127.0.0.1:9101",)
     """Where the tokenizers are. Where one does not answer, the next is asked."""
     scheduler_addresses: Addresses = ("127.0.0.1:9102",)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
-from headrace.errors import AddressInUse
+from headrace.errors import AddressInUse, ConfigError
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http_connection import HttpConnection
 from headrace.rpc.deadline import Deadline
@@ -34,7 +34,8 @@ class HttpServer:
     """Listens at once when made; serves from `start` to `stop`."""
 
     def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
-        self._socket = _listen(settings.http_address)
+        inherited = settings.http_socket >= 0
+        self._socket = _inherited(settings.http_socket) if inherited else _listen(settings.http_address)
         host, port = self._socket.getsockname()[:2]
         self.address = f"{host}:{port}"
         config = uvicorn.Config(
@@ -103,6 +104,19 @@ def _connection_bound(wanted: int) -> int:
         extra={"max_connections": wanted, "bound": bound, "open_files": soft},
     )
     return bound
+
+
+def _inherited(descriptor: int) -> socket.socket:
+    """A socket that was passed on. Raises ConfigError if there is none."""
+    try:
+        listening = socket.socket(fileno=descriptor)
+        is_listening = listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    except OSError as error:
+        raise ConfigError(f"file descriptor {descriptor} is no socket: {error}", param="http_socket") from None
+    if not is_listening:
+        raise ConfigError(f"the socket with file descriptor {descriptor} does not listen", param="http_socket")
+    listening.setblocking(False)
+    return listening
 
 
 def _listen(address: str) -> socket.socket:

@@ -56,8 +56,8 @@ class WorkerWatches:
             task.add_done_callback(lambda _: self._forget(address))
 
     def doubt(self, address: str) -> None:
-        """Opens the stream to an address anew once the worker answers an empty dispatch: it did not answer one, and gets
-        no others until it does."""
+        """Opens the stream to an address anew once the worker answers an empty dispatch: it did not answer one before,
+        and gets no others until it does."""
         self._doubted.add(address)
         if (task := self._tasks.pop(address, None)) is not None:
             task.cancel()
