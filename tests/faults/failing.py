@@ -18,6 +18,8 @@ HUNG_STEP_SECONDS = 30
 """Longer than any step, and than any bound on one."""
 REACHED_SECONDS = 20.0
 NATS_AWAY_SECONDS = 1.0
+NATS_ABSENT_SECONDS = 8.0
+"""Long enough for others to start without it, and to be asked."""
 
 
 def fail_once(point: str, action: str, *names: str) -> Act:
@@ -56,6 +58,20 @@ async def forget_nats(scene: Scene) -> None:
     await nats.wait_until_ended()
     platform.forget_nats()
     await scene.pause(NATS_AWAY_SECONDS)
+    nats.release()
+
+
+async def start_without_nats(scene: Scene) -> None:
+    """Kills NATS, then the gateway and the scheduler, which start again while there is no NATS."""
+    platform = platform_in(scene)
+    nats = platform.members["nats"]
+    nats.hold()
+    signal_to(platform, "nats", signal.SIGKILL)
+    await nats.wait_until_ended()
+    scene.mark()
+    for name in ("gateway", "scheduler"):
+        signal_to(platform, name, signal.SIGKILL)
+    await scene.pause(NATS_ABSENT_SECONDS)
     nats.release()
 
 
@@ -154,6 +170,7 @@ DISKS = [
 ]
 MEMORIES = [
     Fault("NATS killed and empty", LINKED, forget_nats, Promise(stall=1.0)),
+    Fault("gateway and scheduler start without NATS", LINKED, start_without_nats, Promise(failures=True)),
     Fault("worker restarted with its clock an hour behind", LINKED, set_clock_back, Promise(stall=1.0)),
 ]
 FAULTS = [*ENGINES, *DISPATCH, *EVENTS, *CACHES, *DISKS, *MEMORIES]

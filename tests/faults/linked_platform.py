@@ -161,8 +161,12 @@ class LinkedPlatform:
         arguments = {
             "tokenizer": ["--models", f"headrace-demo={demo_model.CHECKPOINT}"],
             "cache": ["--folder", str(self.folder / "cache")],
-            "scheduler": ["--cache-address", await self._between("scheduler", "cache")],
-            "gateway": ["--http-address", self._addresses["http"]],
+            "scheduler": [
+                "--cache-address",
+                await self._between("scheduler", "cache"),
+                *self._workers_file("scheduler"),
+            ],
+            "gateway": ["--http-address", self._addresses["http"], *self._workers_file("gateway")],
         }
         arguments["tokenizer-1"] = arguments["tokenizer"]
         tokenizers = [await self._between("gateway", name) for name in ("tokenizer", "tokenizer-1")]
@@ -178,6 +182,9 @@ class LinkedPlatform:
             command += ["--listen-address", self._addresses[name], "--nats-url", f"nats://{nats}"]
             commands[name] = [*command, "--config", str(config), *more]
         return commands
+
+    def _workers_file(self, name: str) -> list[str]:
+        return ["--workers-file", str(self.folder / f"workers-of-{name}.json")]
 
     async def _between(self, source: str, target: str) -> str:
         """The address at which `source` reaches `target`."""

@@ -1,8 +1,9 @@
 """How every service starts, gets ready, serves, drains and stops: written once."""
 
+from headrace.service.address_book import AddressBook
 from headrace.service.background import Background
 from headrace.service.run import run
 from headrace.service.service import Service
 from headrace.service.settings import ServiceSettings
 
-__all__ = ["Background", "Service", "ServiceSettings", "run"]
+__all__ = ["AddressBook", "Background", "Service", "ServiceSettings", "run"]

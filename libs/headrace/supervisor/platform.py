@@ -179,10 +179,7 @@ class Platform:
         models = ",".join(f"{model.name}={model.folder}" for model in self._options.models)
         specs = [
             *(self._service("tokenizer", name, address[name], ["--models", models]) for name in self._tokenizers),
-            *(
-                self._service("scheduler", name, address[name], ["--cache-address", address["cache"]])
-                for name in self._schedulers
-            ),
+            *(self._service("scheduler", name, address[name], self._scheduling(name)) for name in self._schedulers),
             self._service("cache", "cache", address["cache"], ["--folder", str(self._state.path / "cache")]),
         ]
         specs += [
@@ -196,10 +193,17 @@ class Platform:
         gateway += ["--scheduler-addresses", ",".join(address[name] for name in self._schedulers)]
         gateway += ["--cache-address", address["cache"]]
         for name in self._gateways:
-            arguments = [*gateway, "--probe-address", address[name]]
+            arguments = [*gateway, "--probe-address", address[name], *self._workers_file(name)]
             spec = self._service("gateway", name, address["grpc"], arguments, probe_address=address[name])
             specs.append(replace(spec, descriptors=[http_socket]))
         return specs
+
+    def _scheduling(self, name: str) -> Sequence[str]:
+        return ["--cache-address", self._ports["cache"].address, *self._workers_file(name)]
+
+    def _workers_file(self, name: str) -> list[str]:
+        """Arguments by which a service keeps the addresses of workers over a restart."""
+        return ["--workers-file", str(self._state.path / "workers" / f"{name}.json")]
 
     def _worker_arguments(self, model: Any) -> Sequence[str]:
         arguments = ["--model", model.name, "--folder", str(model.folder), "--engine", self._options.engine]

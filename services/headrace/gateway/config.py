@@ -35,6 +35,8 @@ class GatewaySettings(ServiceSettings):
     """Where the cache is."""
     tenants_file: Path | None = None
     """TOML file with a table for each tenant: keys, and if wanted weight and highest_class. Unset: no key is needed."""
+    workers_file: Path | None = None
+    """File that keeps the addresses of workers, by which it finds them when it starts while NATS is away."""
     strict: bool = False
     """Whether fields that nobody knows are refused instead of named in x-headrace-ignored-fields."""
     overflow: NamesByName = Field(default_factory=dict)

@@ -23,7 +23,7 @@ ATTACH_TIMEOUT = 1.5
 EPOCH_SECONDS = 2.0
 """A worker is heard of at least twice in this time."""
 FORGET_SECONDS = 120.0
-"""A worker that has not been heard of for this long is no longer listed."""
+"""A worker that has not been heard of for this long, and is not attached, is no longer listed."""
 
 
 class Fleet:
@@ -48,7 +48,7 @@ class Fleet:
         return [
             status
             for worker, status in list(self._statuses.items())
-            if now - self._heard.get(worker, 0) < FORGET_SECONDS
+            if now - self._heard.get(worker, 0) < FORGET_SECONDS or self.is_attached(worker)
         ]
 
     @property
@@ -137,7 +137,8 @@ class Fleet:
     def _forget_silent(self) -> None:
         """Drops what was not heard of for long: worker ids may be new ones after every start."""
         limit = time.monotonic() - FORGET_SECONDS
-        for worker_id in [worker_id for worker_id, heard in self._heard.items() if heard < limit]:
+        silent = [worker_id for worker_id, heard in self._heard.items() if heard < limit]
+        for worker_id in [worker_id for worker_id in silent if not self.is_attached(worker_id)]:
             del self._heard[worker_id]
             self._statuses.pop(worker_id, None)
 

@@ -17,7 +17,7 @@ from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.servicer import SchedulerServicer
 from headrace.scheduler.worker_watches import WorkerWatches
-from headrace.service import Background, Service
+from headrace.service import AddressBook, Background, Service
 from headrace.v1 import scheduler_pb2_grpc
 
 
@@ -36,11 +36,13 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
     scheduler.fence_of = leases.fence
     prefixes = Prefixes(GrpcCacheClient(cache_channel))
     servicer = SchedulerServicer(scheduler, leases, prefixes, settings.service_id)
-    facts = Facts(bus, scheduler, watches, settings.service_id)
+    book = AddressBook(settings.workers_file)
+    facts = Facts(bus, scheduler, watches, book, settings.service_id)
     await facts.listen()
     background.watch(bus.start())
     background.start(scheduler.run(), "ticks")
     background.start(leases.run(), "leases")
+    background.start(book.keep(), "address-book")
     background.start(facts.tell(servicer.sign), "facts")
     try:
         yield Service(

@@ -1,5 +1,7 @@
 """The scheduler's settings."""
 
+from pathlib import Path
+
 from pydantic import Field
 
 from headrace.scheduler.core.policy import Policy
@@ -13,6 +15,8 @@ class SchedulerSettings(ServiceSettings):
     """Unique name of this process."""
     cache_address: str = "127.0.0.1:9103"
     """Where the cache is. While it is away, requests are placed without asking who holds their prefix."""
+    workers_file: Path | None = None
+    """File that keeps the addresses of workers, by which it finds them when it starts while NATS is away."""
     max_waiting_count: int = Field(default=2048, ge=1)
     """Most requests waiting per model. More are refused as overloaded."""
     max_waiting_token_count: int = Field(default=4_000_000, ge=1)

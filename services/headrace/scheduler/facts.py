@@ -9,6 +9,7 @@ from headrace.bus.bus import Bus
 from headrace.scheduler.core import events
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.worker_watches import WorkerWatches
+from headrace.service import AddressBook
 from headrace.v1.events_pb2 import (
     SchedulerHeartbeatSent,
     ServiceDeregistered,
@@ -23,18 +24,21 @@ INTERVAL = 0.25
 class Facts:
     """Learns from the bus which workers there are. How they are, they say themselves: see WorkerWatches."""
 
-    def __init__(self, bus: Bus, scheduler: Scheduler, watches: WorkerWatches, scheduler_id: str) -> None:
+    def __init__(
+        self, bus: Bus, scheduler: Scheduler, watches: WorkerWatches, book: AddressBook, scheduler_id: str
+    ) -> None:
         self._bus = bus
+        self._book = book
         self._scheduler = scheduler
         self._watches = watches
         self._scheduler_id = scheduler_id
         self._resync_due = asyncio.Event()
 
     async def listen(self) -> None:
-        """Subscribes."""
-        await self._bus.subscribe(
-            subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, lambda event: self._watches.meet(event.status.address)
-        )
+        """Subscribes, and meets the workers that there were before this scheduler started."""
+        for address in self._book.read():
+            self._watches.meet(address)
+        await self._bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, self._on_heartbeat)
         await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
         self._bus.on_connect(self._resync_due.set)
 
@@ -56,7 +60,12 @@ class Facts:
             if entry.kind == "worker":
                 self._watches.meet(entry.address)
 
+    def _on_heartbeat(self, event: WorkerHeartbeatSent) -> None:
+        self._watches.meet(event.status.address)
+        self._book.note(event.status.worker_id, event.status.address)
+
     def _on_deregistered(self, event: ServiceDeregistered) -> None:
+        self._book.forget(event.service_id)
         for model, desk in self._scheduler.core.desks.items():
             if event.service_id in desk.fleet.workers:
                 self._scheduler.feed(events.WorkerLeft(model, event.service_id, event.epoch))

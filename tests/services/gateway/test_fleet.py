@@ -9,7 +9,7 @@ import pytest
 
 from headrace.errors import ModelNotFound, Unavailable
 from headrace.gateway import fleet as fleet_module
-from headrace.gateway import model_memory
+from headrace.gateway import known_workers, model_memory
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.inbox import WorkerLost
@@ -26,6 +26,12 @@ class FakeChannel:
         self.address = address
 
     async def close(self) -> None:
+        return
+
+    async def __aenter__(self) -> "FakeChannel":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         return
 
 
@@ -167,3 +173,42 @@ async def test_while_the_bus_is_away_nothing_is_forgotten(starting: tuple[Fleet,
         await asyncio.wait_for(fleet.find("other"), 2)
     bus.connect()
     assert fleet._memory.recall("m") is None
+
+
+async def test_an_attached_worker_is_listed_however_long_the_bus_is_away(
+    starting: tuple[Fleet, FakeBus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, _ = starting
+    monkeypatch.setattr(fleet_module, "FORGET_SECONDS", 0.05)
+    fleet.observe(status())
+    gone = status("other")
+    gone.worker_id, gone.address = "v", "2"
+    fleet.observe(gone)
+    await fleet.attachment_for(placement(1), time.monotonic(), 5)
+    monkeypatch.setattr(fleet, "is_attached", lambda worker_id: worker_id == "w")
+    await asyncio.sleep(0.1)
+    assert sorted(fleet.models()) == ["m", "tuned"]
+    fleet.observe(status("third"))
+    assert [each.worker_id for each in fleet.statuses] == ["w"]
+
+
+async def test_workers_of_before_are_met_again_without_the_bus(
+    starting: tuple[Fleet, FakeBus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, _ = starting
+
+    class Answering:
+        """Answers at one of two addresses."""
+
+        def __init__(self, channel: FakeChannel) -> None:
+            self._address = channel.address
+
+        async def get_status(self, timeout: float) -> WorkerStatus:
+            if self._address != "1":
+                raise Unavailable("nobody is there")
+            return status()
+
+    monkeypatch.setattr(known_workers, "GrpcWorkerClient", Answering)
+    open_channel: Any = FakeChannel
+    await known_workers.meet_again(["1", "2"], fleet, open_channel)
+    assert (await fleet.find("m")).model == "m"

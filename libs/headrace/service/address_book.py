@@ -1,0 +1,72 @@
+"""Addresses of the workers that were there last, on disk: a service that starts finds them again without NATS."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+from collections import OrderedDict
+from pathlib import Path
+
+WRITE_SECONDS = 1.0
+MAX_WORKERS = 10_000
+
+_log = logging.getLogger(__name__)
+
+
+class AddressBook:
+    """Keeps one address per worker. What cannot be read or written is said in the log and does no other harm."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Without a path nothing is kept."""
+        self._path = path
+        self._addresses: OrderedDict[str, str] = OrderedDict()
+        self._changed = asyncio.Event()
+
+    def read(self) -> list[str]:
+        """Returns the addresses that an earlier life of the service wrote down."""
+        if self._path is None:
+            return []
+        try:
+            kept = json.loads(self._path.read_text())
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            _log.warning("cannot read the addresses of workers", extra={"path": str(self._path), "error": repr(error)})
+            return []
+        values = kept.values() if isinstance(kept, dict) else []
+        return sorted({value for value in values if isinstance(value, str)})[:MAX_WORKERS]
+
+    def note(self, worker_id: str, address: str) -> None:
+        """Takes note of a worker that is there."""
+        if address and self._addresses.get(worker_id) != address:
+            self._addresses[worker_id] = address
+            self._changed.set()
+        while len(self._addresses) > MAX_WORKERS:
+            self._addresses.popitem(last=False)
+
+    def forget(self, worker_id: str) -> None:
+        """Takes out a worker that said goodbye."""
+        if self._addresses.pop(worker_id, None) is not None:
+            self._changed.set()
+
+    async def keep(self) -> None:
+        """Writes changes down until cancelled, at most once in WRITE_SECONDS."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._path is not None:
+                self._write(self._path)
+            await asyncio.sleep(WRITE_SECONDS)
+
+    def _write(self, path: Path) -> None:
+        """Replaces the file, whole."""
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(self._addresses))
+            draft.replace(path)
+        except OSError as error:
+            _log.warning("cannot write the addresses of workers", extra={"path": str(path), "error": repr(error)})
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
