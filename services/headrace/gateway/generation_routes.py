@@ -117,8 +117,7 @@ class GenerationRoutes:
                 raise
             if not isinstance(error, HeadraceError):
                 _log.exception("unexpected failure in a stream")
-            await exchange.send_event(data_event(error_body(error)))
-            await exchange.end_events()
+            await exchange.end_events(data_event(error_body(error)))
             raise
         finally:
             beating.cancel()
@@ -139,5 +138,4 @@ class GenerationRoutes:
                     await exchange.send_event(data_event(style.chunk(chunk, with_usage)))
         if with_usage:
             await exchange.send_event(data_event(style.usage_chunk(choices)))
-        await exchange.send_event(DONE)
-        await exchange.end_events()
+        await exchange.end_events(DONE)

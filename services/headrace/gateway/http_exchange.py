@@ -35,6 +35,13 @@ def data_event(content: Any) -> Event:
     return b"data: " + _encode(content) + b"\n\n"
 
 
+_EVENT_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+
+
 class HttpExchange:
     """Reads the body, then writes either one JSON response or a stream of server-sent events."""
 
@@ -156,20 +163,11 @@ class HttpExchange:
 
     async def send_event(self, event: Event) -> None:
         """Writes one event, whole. The first starts the response."""
-        if not self.started:
-            await self._start(
-                200,
-                {
-                    "content-type": "text/event-stream; charset=utf-8",
-                    "cache-control": "no-cache",
-                    "x-accel-buffering": "no",
-                },
-            )
-        self._last_write = time.monotonic()
-        await self._send({"type": "http.response.body", "body": event, "more_body": True})
+        await self._write_event(event, more=True)
 
-    async def end_events(self) -> None:
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+    async def end_events(self, last: Event) -> None:
+        """Writes the last event and the end of the response, together."""
+        await self._write_event(last, more=False)
 
     async def keep_alive(self, interval: float) -> None:
         """Writes a comment whenever nothing was written for `interval` seconds, until cancelled."""
@@ -177,6 +175,12 @@ class HttpExchange:
             await asyncio.sleep(max(0.0, self._last_write + interval - time.monotonic()))
             if time.monotonic() - self._last_write >= interval:
                 await self.send_event(PING)
+
+    async def _write_event(self, event: Event, more: bool) -> None:
+        if not self.started:
+            await self._start(200, _EVENT_HEADERS)
+        self._last_write = time.monotonic()
+        await self._send({"type": "http.response.body", "body": event, "more_body": more})
 
     async def _start(self, status: int, headers: dict[str, str]) -> None:
         self.started = True

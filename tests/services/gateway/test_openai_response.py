@@ -12,6 +12,7 @@ from headrace.gateway.job import Envelope, Job, Options
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.openai_response import CompletionFormat
 from headrace.gateway.openai_schema import CompletionBody
+from headrace.gateway.tenants import PUBLIC
 from headrace.gateway.text_stream import Piece
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo, SamplingParams
@@ -39,11 +40,12 @@ class FakeExchange:
     async def send_event(self, event: bytes) -> None:
         self.events.append(event)
 
-    async def end_events(self) -> None: ...
+    async def end_events(self, last: bytes) -> None:
+        self.events.append(last)
 
 
 def job() -> Job:
-    envelope = Envelope("r", time.monotonic(), Deadline.after(5), "public", "", use_cache=False)
+    envelope = Envelope("r", time.monotonic(), Deadline.after(5), PUBLIC, "", use_cache=False)
     vocabulary = Vocabulary((b"a", b"b"), frozenset(), False, frozenset(), False)
     return Job(envelope, ModelInfo(model="m"), vocabulary, [[0]], Options(SamplingParams(), 2))
 
