@@ -99,7 +99,7 @@ class EmbeddingBody(ModelBody):
 
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
-"""Who may speak in a conversation."""
+"""Role of whoever speaks in a conversation."""
 ROLES: tuple[str, ...] = get_args(Role)
 
 

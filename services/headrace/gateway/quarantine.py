@@ -12,7 +12,7 @@ SUSPECT_LOSSES = 2
 
 
 class Quarantine:
-    """Where suspects run one at a time. One that loses its worker here too is to blame."""
+    """Place in which suspects run one at a time. One that loses its worker here too is to blame."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
