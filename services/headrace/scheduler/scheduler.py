@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """Whoever waits for a place."""
+    """Client of the scheduler that waits for a place."""
 
     def placed(self, ticket: Ticket, place: Place) -> None:
         """Tells that a worker took the request over."""
