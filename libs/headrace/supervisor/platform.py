@@ -117,7 +117,7 @@ class Platform:
             process.kill()
 
     async def _wait_until_answering(self, deadline: Deadline) -> None:
-        """Waits until the gateways have met the services, which are up. Asks several times: chance picks the gateway."""
+        """Waits until the gateways have met the services, which are up. Asks several times: chance picks a gateway."""
         answer_count = 0
         while answer_count < 1 + ANSWERS_OF_SEVERAL * (len(self._gateways) - 1):
             if await self._is_answering():
