@@ -23,7 +23,7 @@ Schemas = dict[str, type[Settings]]
 
 
 def settings_of(compose: dict[str, Any], schemas: Schemas, service: str) -> ServiceSettings:
-    """What the service makes of the environment that its container has."""
+    """Settings that the service reads from the environment of its container."""
     settings = load(schemas[service], service, [], compose["services"][service]["environment"])
     assert isinstance(settings, ServiceSettings)
     return settings

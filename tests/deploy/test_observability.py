@@ -79,7 +79,7 @@ def panels(dashboard: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def metrics_in(expression: str) -> set[str]:
-    """What a PromQL expression reads."""
+    """Metrics that a PromQL expression reads."""
     return set(NAME.findall(NOT_METRICS.sub(" ", expression))) - OPERATORS
 
 
