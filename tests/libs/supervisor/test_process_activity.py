@@ -1,4 +1,4 @@
-"""Who computes is busy, also who would and gets no core; who sleeps or is stopped is not."""
+"""A process that computes is busy, also one that would and gets no core; one that sleeps or is stopped is not."""
 
 import os
 import signal
