@@ -105,7 +105,7 @@ def test_an_encoder_that_drops_blanks_takes_many_of_them(minilm: Path) -> None:
 
 
 class NoPool:
-    """In place of the processes that encode long texts."""
+    """Stands for the processes that encode long texts."""
 
     async def encode(self, *_: object) -> list[int]:
         raise AssertionError("it was to be refused")
