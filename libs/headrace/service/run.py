@@ -40,9 +40,9 @@ from headrace.v1.events_pb2 import ServiceRegistered
 SELF_CALL_TIMEOUT = 10.0
 STOP_GRACE = 0.5
 EXIT_BAD_START = 78
-"""sysexits.h EX_CONFIG: starting again with the same settings cannot help."""
+"""Exit status EX_CONFIG of sysexits.h: starting again with the same settings cannot help."""
 EXIT_TASK_DIED = 70
-"""sysexits.h EX_SOFTWARE: starting again helps."""
+"""Exit status EX_SOFTWARE of sysexits.h: starting again helps."""
 FORCE_SECONDS = 5.0
 """Seconds after running work was to have ended at which a process in which a task failed ends whatever it does."""
 

@@ -127,7 +127,7 @@ class ResponseFormat(ABC):
 
 
 class ChatFormat(ResponseFormat):
-    """/v1/chat/completions."""
+    """Format of /v1/chat/completions."""
 
     object_name = "chat.completion"
     chunk_object_name = "chat.completion.chunk"
@@ -157,7 +157,7 @@ class ChatFormat(ResponseFormat):
 
 
 class CompletionFormat(ResponseFormat):
-    """/v1/completions."""
+    """Format of /v1/completions."""
 
     object_name = "text_completion"
     chunk_object_name = "text_completion"

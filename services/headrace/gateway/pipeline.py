@@ -153,7 +153,8 @@ class Pipeline:
         deadline: Deadline,
         context_token_count: int | None = None,
     ) -> list[int]:
-        """The same for a conversation."""
+        """Token ids of a conversation, of which there may be more than `context_token_count`; but one that must have
+        more may be refused. Raises HeadraceError."""
         tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
             lambda: self._tokenizer.encode_chat(

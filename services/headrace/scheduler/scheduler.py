@@ -50,7 +50,7 @@ class _Waiting:
     request: Submission
     waiter: Waiter
     since: float = field(default_factory=time.time)
-    """Unix seconds."""
+    """Time at which the wait began. Unix seconds."""
 
     def record(self) -> None:
         """Records the wait as a span of the trace of the request."""

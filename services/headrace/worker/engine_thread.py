@@ -112,8 +112,8 @@ class EngineThread:
         self._commands.put(_Cancel(request_id))
 
     async def prove(self, timeout: float) -> None:
-        """Has the engine, which must have no work, make a token. Raises HeadraceError, or TimeoutError after `timeout`
-        seconds."""
+        """Makes the engine, which must have no work, generate a token. Raises HeadraceError, or TimeoutError after
+        `timeout` seconds."""
         outcome: Future[None] = Future()
         self._commands.put(_Prove(outcome))
         await asyncio.wait_for(asyncio.wrap_future(outcome), timeout)
