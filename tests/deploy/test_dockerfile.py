@@ -124,7 +124,7 @@ def test_the_service_is_chosen_by_argument(stages: dict[str, list[Instruction]])
 
 
 def test_only_the_extra_of_the_service_is_installed(stages: dict[str, list[Instruction]]) -> None:
-    """With the versions that are tested."""
+    """The extra is installed with the versions that are tested."""
     install = next(run for run in values(stages["environment"], "RUN") if "install" in run)
     assert "--constraint constraints.txt" in install
     assert '"$(ls /wheels/headrace-*.whl)[${SERVICE}]"' in install

@@ -38,7 +38,7 @@ FEW_ROWS = 4
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, where: type, name: str) -> None:
-    """Has an operation give the next larger numbers where there are more than a few rows."""
+    """Makes an operation give the next larger numbers where there are more than a few rows."""
     right: Callable[..., Tensor] = getattr(where, name)
 
     def wrong(*arguments: Any, **settings: Any) -> Tensor:

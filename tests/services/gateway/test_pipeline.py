@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FakeTokenizer:
-    """Is away for a number of calls."""
+    """A tokenizer that is away for a number of calls."""
 
     def __init__(self, absences: int) -> None:
         self._absences = absences

@@ -68,7 +68,7 @@ def changed(**parts: Any) -> Tokenizer:
 
 
 def with_greedy_mark() -> Tokenizer:
-    """Its mark takes all blanks that follow along."""
+    """A tokenizer whose mark takes all blanks that follow along."""
     tokenizer = byte_level()
     tokenizer.add_tokens([AddedToken("<end>", rstrip=True)])
     return tokenizer
