@@ -1,4 +1,4 @@
-"""What tests of all kinds share."""
+"""Settings and fixtures that tests of all kinds share."""
 
 import os
 import sys

@@ -26,7 +26,7 @@ class Skip(NamedTuple):
 
 
 def read_skip(report: pytest.TestReport | pytest.CollectReport) -> Skip:
-    """What a report of a skipped test says."""
+    """Reads the report of a skipped test."""
     longrepr = report.longrepr
     reason = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr).removeprefix(PREFIX)
     why, _, remedy = reason.partition(SEPARATOR)

@@ -1,4 +1,4 @@
-"""What tests want of packages of Debian and Ubuntu. `make test` runs this file before them.
+"""Files that tests want of packages of Debian and Ubuntu. `make test` runs this file before them.
 
 The packages are unpacked into the virtual environment and not installed: the machine stays as it is, and nobody's
 rights are needed. What goes wrong is kept for the reason of the skip, and fails nothing. The next `make test` tries
@@ -20,7 +20,7 @@ PATIENCE = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o",
 
 
 class Unfetched(Exception):
-    """In words, why a package is not there."""
+    """Reason, in words, for which a package is not there."""
 
 
 class Downloads:
@@ -78,18 +78,18 @@ def run(*command: str, seconds: int, folder: Path | None = None) -> None:
 
 
 def last_line(error: Exception) -> str:
-    """What a program said last, else the error itself."""
+    """Last line that a program printed, else the error itself."""
     said = (error.stderr or "").strip() if isinstance(error, subprocess.CalledProcessError) else ""
     return said.splitlines()[-1] if said else str(error)
 
 
 def unpacked(package: str) -> Path:
-    """Where the wanted part of a package is, if it was fetched."""
+    """Path of the wanted part of a package, if it was fetched."""
     return FOLDER / package / WANTED[package].name
 
 
 def why_not(package: str) -> str:
-    """Why the last attempt failed."""
+    """Reason for which the last attempt failed."""
     path = FOLDER / f"{package}.txt"
     return path.read_text().strip() if path.exists() else "make test has not fetched it yet"
 

@@ -44,7 +44,7 @@ REQUESTS_PER_CLIENT = 2
 US = "headrace"
 THROUGHPUT = "output tok/s"
 FIGURES = (THROUGHPUT, "TTFT, ms", "ITL, ms")
-"""Medians, but the first."""
+"""Names of the figures. All but the first are medians."""
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def running_servers(arguments: argparse.Namespace) -> Iterator[Mapping[str, str]
 
 
 def vllm_checkpoint(checkpoint: Path, config: dict[str, Any]) -> tuple[Path, str]:
-    """What vLLM is given, and the type that it computes with: AWQ where it has int4 kernels."""
+    """Checkpoint that vLLM is given, and the type that it computes with: AWQ where it has int4 kernels."""
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return checkpoint, "float32"
     source = checkpoint.with_name(f"{checkpoint.name}-awq")
@@ -91,7 +91,7 @@ def vllm_checkpoint(checkpoint: Path, config: dict[str, Any]) -> tuple[Path, str
 
 
 def load(url: str, clients: int, seed: int) -> dict[str, float]:
-    """What `clients` get that send one request after the other. Raises RuntimeError where one fails."""
+    """Measures what `clients` get that send one request after the other. Raises RuntimeError where one fails."""
     count = clients * REQUESTS_PER_CLIENT
     workload = Workload(url, US, count, clients, INPUT_TOKENS, OUTPUT_TOKENS, timeout=600, seed=seed)
     summary = summarize(asyncio.run(run_closed_loop(workload)))

@@ -1,4 +1,4 @@
-"""What the platform adds to the bare engine, with the sim engine, whose step times are known.
+"""Cost that the platform adds to the bare engine, with the sim engine, whose step times are known.
 
     make bench            or: python -m tests.benchmarks.platform_cost [--rounds 5] [--json]
 

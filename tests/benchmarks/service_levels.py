@@ -1,4 +1,4 @@
-"""What the scheduler promises, measured over HTTP on a whole platform, with sim engines, whose step times are known.
+"""Promises of the scheduler, measured over HTTP on a whole platform, with sim engines, whose step times are known.
 
     make bench-service-levels     or: python -m tests.benchmarks.service_levels [--json]
 

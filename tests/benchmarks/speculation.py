@@ -1,4 +1,4 @@
-"""What guessing gains: the bundled model without it, with what grammar and text give away, and with its draft model.
+"""Gain of guessing: the bundled model without it, with what grammar and text give away, and with its draft model.
 
     python -m tests.benchmarks.speculation [--rounds 9]
 
@@ -53,7 +53,7 @@ class Task:
 
 @dataclass(slots=True)
 class Measurement:
-    """Of one kind of text in one mode."""
+    """Measurement of one kind of text in one mode."""
 
     rates: list[float] = field(default_factory=list)
     steps: int = 0

@@ -1,5 +1,5 @@
-"""What does not run through the fused kernels, against another checkout of Headrace: adapters, Gemma, a mixture of
-experts and embeddings, on random weights of middling size, which speed does not depend on.
+"""Speed of what does not run through the fused kernels, against another checkout of Headrace: adapters, Gemma, a
+mixture of experts and embeddings, on random weights of middling size, which speed does not depend on.
 
     python -m tests.benchmarks.versions --other ../older --rounds 5
 

@@ -23,7 +23,7 @@ Schemas = dict[str, type[Settings]]
 
 
 def settings_of(compose: dict[str, Any], schemas: Schemas, service: str) -> ServiceSettings:
-    """What the service makes of the environment that its container has."""
+    """Settings that the service reads from the environment of its container."""
     settings = load(schemas[service], service, [], compose["services"][service]["environment"])
     assert isinstance(settings, ServiceSettings)
     return settings
@@ -83,7 +83,8 @@ def test_the_gpu_file_changes_settings_of_the_worker_only(
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_each_listens_for_the_others(compose: dict[str, Any], schemas: Schemas, service: str) -> None:
-    """On all addresses of its container, and it tells its name there, not the address that it listens on."""
+    """A service listens on all addresses of its container, and tells others its name there, not the address that it
+    listens on."""
     settings = settings_of(compose, schemas, service)
     host, port = split(settings.listen_address)
     assert host == ANY_HOST
@@ -101,7 +102,7 @@ def test_addresses_of_others_are_where_they_listen(compose: dict[str, Any], sche
 
 
 def test_the_gateway_and_the_scheduler_know_whom_they_call(compose: dict[str, Any], schemas: Schemas) -> None:
-    """Their defaults are for one machine; in a container they lead nowhere."""
+    """Default addresses are for one machine; in a container they lead nowhere."""
     for service in ("gateway", "scheduler"):
         for name, value in settings_of(compose, schemas, service).model_dump().items():
             assert "127.0.0.1" not in str(value), f"{service}.{name}"
@@ -154,7 +155,7 @@ def test_what_is_waited_for_has_a_health_check(compose: dict[str, Any]) -> None:
 
 
 def test_the_gateway_is_healthy_when_the_platform_is(compose: dict[str, Any], schemas: Schemas) -> None:
-    """So that `docker compose up --wait` returns when requests are answered."""
+    """The check of the gateway makes `docker compose up --wait` return when requests are answered."""
     gateway = compose["services"]["gateway"]
     _, port = split(settings_of(compose, schemas, "gateway").model_dump()["http_address"])
     assert f"127.0.0.1:{port}/ready" in gateway["healthcheck"]["test"][-1]
@@ -163,7 +164,7 @@ def test_the_gateway_is_healthy_when_the_platform_is(compose: dict[str, Any], sc
 
 
 def test_images_are_pinned(compose: dict[str, Any]) -> None:
-    """To a release, not to whatever is newest."""
+    """Images are pinned to a release, not to whatever is newest."""
     for name, service in compose["services"].items():
         _, _, tag = service["image"].partition(":")
         assert re.search(r"\d+\.\d+\.\d+", tag), f"{name}: {service['image']}"

@@ -102,7 +102,7 @@ def own_imports(root: Path, service: str) -> set[str]:
 
 
 def test_it_is_built_in_stages(stages: dict[str, list[Instruction]]) -> None:
-    """What builds stays behind: the image is the last stage, and takes only the finished environment."""
+    """Build tools stay behind: the image is the last stage, and takes only the finished environment."""
     assert list(stages) == ["", "wheel", "environment", "service"]
     assert any("pip wheel" in run for run in values(stages["wheel"], "RUN"))
     assert "--from=environment /opt/headrace /opt/headrace" in values(stages["service"], "COPY")
@@ -124,7 +124,7 @@ def test_the_service_is_chosen_by_argument(stages: dict[str, list[Instruction]])
 
 
 def test_only_the_extra_of_the_service_is_installed(stages: dict[str, list[Instruction]]) -> None:
-    """With the versions that are tested."""
+    """The extra is installed with the versions that are tested."""
     install = next(run for run in values(stages["environment"], "RUN") if "install" in run)
     assert "--constraint constraints.txt" in install
     assert '"$(ls /wheels/headrace-*.whl)[${SERVICE}]"' in install
@@ -188,7 +188,7 @@ def test_only_the_worker_brings_torch(root: Path, service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_imports_nothing_that_its_image_lacks(root: Path, service: str) -> None:
-    """What it imports is in its extra or in what every service has."""
+    """Imports of a service are in its extra or in what every service has."""
     known = extras(root)
     imported = imported_distributions(root, service)
     assert {"grpcio", "nats-py"} <= imported

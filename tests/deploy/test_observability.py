@@ -79,7 +79,7 @@ def panels(dashboard: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def metrics_in(expression: str) -> set[str]:
-    """What a PromQL expression reads."""
+    """Metrics that a PromQL expression reads."""
     return set(NAME.findall(NOT_METRICS.sub(" ", expression))) - OPERATORS
 
 
@@ -220,7 +220,7 @@ def test_the_dashboard_uses_sources_that_are_provisioned(root: Path, dashboard: 
 
 
 def test_the_dashboard_is_well_formed(dashboard: dict[str, Any]) -> None:
-    """It can be linked to, its panels have titles and numbers of their own, and none lies on another."""
+    """The dashboard can be linked to, its panels have titles and numbers of their own, and none lies on another."""
     assert dashboard["uid"] == "headrace"
     numbers = [panel["id"] for panel in dashboard["panels"]]
     assert len(numbers) == len(set(numbers))

@@ -1,4 +1,4 @@
-"""What `headrace up` starts answers its own services only: others on the machine see the gateway."""
+"""Processes that `headrace up` starts answer its own services only: others on the machine see the gateway."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ async def ask_worker(address: str, credential: str) -> str:
 
 
 def greet_nats(address: str, **options: str) -> bytes:
-    """What NATS says to a client that connects with these options."""
+    """Returns what NATS says to a client that connects with these options."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection, connection.makefile("rb") as lines:
         assert lines.readline().startswith(b"INFO")

@@ -23,9 +23,9 @@ PARAPHRASES = [
 ]
 TEXTS = [text for pair in PARAPHRASES for text in pair]
 MIXED = [f"Number {index}: " + "the water turns the wheel " * (index % 13) for index in range(64)]
-"""Of many lengths."""
+"""Texts of many lengths."""
 ENDLESS = [[101, *([1000 + index % 20_000] * 254), 102] for index in range(1024)]
-"""Minutes of work."""
+"""Inputs that take minutes of work."""
 
 
 def embed(platform: RunningPlatform, given: Any, cache: str = "off", **fields: Any) -> list[list[float]]:
@@ -48,7 +48,7 @@ def refusal(platform: RunningPlatform, path: str = "/v1/embeddings", **fields: A
 
 @pytest.fixture(scope="module")
 def expected(minilm: Path) -> torch.Tensor:
-    """What transformers makes of TEXTS, pooled and normalised as the checkpoint says."""
+    """Embeddings of TEXTS by transformers, pooled and normalised as the checkpoint says."""
     tokenizer, model = AutoTokenizer.from_pretrained(minilm), AutoModel.from_pretrained(minilm).eval()
     vectors = []
     with torch.inference_mode():
@@ -72,7 +72,7 @@ def test_paraphrases_are_closer_than_anything_else(embedding_platform: RunningPl
 
 
 def test_the_openai_sdk(embedding_platform: RunningPlatform) -> None:
-    """It asks for base64 by itself, and decodes it."""
+    """The OpenAI SDK asks for base64 by itself, and decodes it."""
     client = OpenAI(base_url=f"{embedding_platform.http}/v1", api_key="unused", max_retries=0)
     answer = client.embeddings.create(model="minilm", input=TEXTS, user="somebody")
     assert [entry.embedding for entry in answer.data] == embed(embedding_platform, TEXTS)

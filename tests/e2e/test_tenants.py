@@ -1,4 +1,4 @@
-"""With a file of tenants, a key is needed, over HTTP and over gRPC."""
+"""A file of tenants makes a key needed, over HTTP and over gRPC."""
 
 from collections.abc import Iterator
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 DEADLINE_SECONDS = 20.0
 """Deadline of every request, sent as x-headrace-timeout-ms."""
 SLACK_SECONDS = 5.0
-"""So long after its deadline, a request without an end hangs."""
+"""Seconds after its deadline at which a request without an end counts as hung."""
 OK, HUNG, BROKEN = "ok", "hung", "connection"
 
 

@@ -5,7 +5,7 @@ from tests.faults.fault import Fault
 
 
 def all_faults(chaos_seconds: float) -> list[Fault]:
-    """Those of equal shapes stand together, so that they share a platform."""
+    """Lists all faults. Those of equal shapes stand together, so that they share a platform."""
     faults = [
         *signals.FAULTS,
         *failing.FAULTS,

@@ -17,7 +17,7 @@ SILENT = 30
 SILENT_SECONDS = 2.0
 """The deadline of requests whose answer nobody reads."""
 RECEIVE_BYTES = 4096
-"""So small a window that an unread stream is soon stuck."""
+"""Receive buffer so small that an unread stream is soon stuck."""
 
 
 async def leave(scene: Scene) -> None:

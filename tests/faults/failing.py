@@ -23,7 +23,7 @@ NATS_ABSENT_SECONDS = 8.0
 
 
 def fail_once(point: str, action: str, *names: str) -> Act:
-    """Has the next pass of each of these processes through a point fail. Raises TimeoutError when none comes by."""
+    """Makes the next pass of each of these processes through a point fail. Raises TimeoutError when none comes by."""
 
     async def act(scene: Scene) -> None:
         scene.mark()
@@ -36,7 +36,7 @@ def fail_once(point: str, action: str, *names: str) -> Act:
 
 
 def fail_for_a_while(point: str, action: str, *names: str) -> Act:
-    """Has every pass fail until the time is over."""
+    """Makes every pass through a point fail for WHILE_SECONDS."""
 
     async def act(scene: Scene) -> None:
         scene.mark()

@@ -20,12 +20,12 @@ HELD = ("requests_open", "requests_running", "requests_waiting", "kv_blocks_used
 LEAK_SECONDS = 60.0
 POLL_SECONDS = 0.1
 SPARE_TASKS = 10
-"""So many more is no leak: streams to workers that came back, a connection that is just ending."""
+"""Tasks beyond the usual that are no leak: streams to workers that came back, a connection that is just ending."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Which platform a fault wants. Faults of equal shapes share one."""
+    """Shape of the platform that a fault wants. Faults of equal shapes share one."""
 
     name: str
     arguments: tuple[str, ...] = ()

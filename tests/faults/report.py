@@ -37,7 +37,7 @@ class Verdict:
 
     @property
     def broken(self) -> list[str]:
-        """In words; empty when everything held."""
+        """Promises that were broken, in words; empty when everything held."""
         seen, promise = self.seen, self.fault.promise
         stall, recovery = seen.stall_p99, seen.recovery
         checks = {
@@ -53,7 +53,7 @@ class Verdict:
         return [*(text for text, is_broken in checks.items() if is_broken), *seen.complaints]
 
     def cells(self) -> list[str]:
-        """As COLUMNS names them."""
+        """Cells of the row, in the order of COLUMNS."""
         seen = self.seen
         return [
             seen.fault,

@@ -20,7 +20,7 @@ def encoder() -> str:
 PLAYED = Shape("played", ("--engine", "sim", "--replicas", "2"), {"worker": PACE})
 """No model, so that exact pace and long queues cost nothing."""
 CROWDED = Shape("crowded", ("--engine", "sim", "--replicas", "2"), {"worker": PACE | {"max_running_count": 4}})
-"""With room for so few sequences that most wait in the queue."""
+"""Platform with room for so few sequences that most wait in the queue."""
 LINKED = Shape("linked", settings={"worker": PACE}, linked=True)
 """Every pair through a proxy."""
 REAL = Shape("real", ("headrace-demo", encoder(), "--replicas", "2"), worker_count=4, has_encoder=True)

@@ -15,7 +15,7 @@ _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBBI")
 _SOCKET = struct.Struct("!HH4s12x4s12xI2I")
 _INODE_OFFSET = _HEADER.size + 4 + _SOCKET.size + 16
-"""Of struct inet_diag_msg: four bytes, the socket, four numbers, and then the inode (linux/inet_diag.h)."""
+"""Offset in struct inet_diag_msg: four bytes, the socket, four numbers, and then the inode (linux/inet_diag.h)."""
 
 
 def inode_of(port: int, peer_port: int) -> int | None:

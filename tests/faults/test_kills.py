@@ -130,7 +130,7 @@ def test_structured_output_survives_its_worker(platform: RunningPlatform) -> Non
 
 
 def test_a_whole_answer_survives_its_worker(platform: RunningPlatform, undisturbed: list[int]) -> None:
-    """The same for a client that does not stream."""
+    """A client that does not stream gets the same answer too."""
     answers: list[Any] = []
 
     def ask() -> None:

@@ -14,7 +14,7 @@ from tests.soak.run import Soak, soak
 WARM_SECONDS = 120.0
 SAMPLE_SECONDS = 15.0
 MAX_GROWTH = 1.0
-"""MiB per hour."""
+"""Most growth of memory, in MiB per hour."""
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ class Footprint:
     """One process at one moment."""
 
     moment: float
-    """Monotonic seconds."""
+    """Time of the measurement, in monotonic seconds."""
     pid: int
     own_mib: float
     """Memory that it shares with nobody: it would be free if the process ended."""

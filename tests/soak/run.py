@@ -23,7 +23,7 @@ LEAVE_SECONDS = 0.1
 
 @dataclass
 class Soak:
-    """What was seen."""
+    """Observations of a soak."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     before: dict[str, Footprint] = field(default_factory=dict)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 WARM_SECONDS = 30.0
 SECONDS = 90.0
 MAX_GROWTH_MIB = 8.0
-"""At rest, before and after. A leak of two kilobytes a request is more."""
+"""Most growth between rest before and rest after. A leak of two kilobytes a request is more."""
 
 
 def test_traffic_leaves_nothing_behind() -> None:

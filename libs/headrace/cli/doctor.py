@@ -140,7 +140,7 @@ def _engine() -> Iterator[Finding]:
 
 
 def _kernels() -> Iterator[Finding]:
-    """What runs models on the CPU, and why nothing faster."""
+    """Finds the kernels that run models on the CPU, and why nothing faster."""
     from headrace.engine.kernels.cpu.kernel_speed import MANY_ROWS, measure_kernels
     from headrace.engine.kernels.cpu.self_test import candidates
 

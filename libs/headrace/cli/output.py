@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for scripts, errors for both."""
+"""Output of commands: tables for people, JSON for scripts, errors for both."""
 
 import json
 import sys

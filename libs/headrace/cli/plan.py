@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MIB, GIB = 1 << 20, 1 << 30
 PROFILES = Path(__file__).parents[3] / "deploy" / "profiles"
-"""Only in a checkout; installed packages do not have them."""
+"""Folder of the profiles. Only a checkout has it, installed packages do not."""
 RESERVE = 0.1
 """Share of a device's memory that is left for activations and everything else."""
 SMALL_BYTES = GIB // 2
@@ -82,11 +82,11 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Device:
-    """What a model could run on."""
+    """A device that a model could run on."""
 
     name: str
     kind: str
-    """cpu or cuda."""
+    """Kind of device: cpu or cuda."""
     memory_bytes: int
 
 
@@ -131,7 +131,7 @@ def _rows(source: Path, device: _Device, context: int) -> Iterator[_Row]:
 
 
 def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, RecordedQuality]":
-    """What is recorded, and what can be measured here in reasonable time, or at all where `measure` says so."""
+    """Qualities on record, and those measurable here in reasonable time, or at all where `measure` says so."""
     from headrace.engine.evaluation.precision_quality import REFERENCE, measure_precisions
     from headrace.engine.evaluation.quality_record import read_record
 
@@ -145,7 +145,7 @@ def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, R
 
 
 def _judge(rows: list[_Row], qualities: "Mapping[str, RecordedQuality]", floor: float) -> list[Verdict]:
-    """One for each row, device by device."""
+    """Returns a verdict for each row, device by device."""
     verdicts: list[Verdict] = []
     for _, group in itertools.groupby(rows, key=lambda row: row.device):
         candidates = [Candidate(row.precision, row.weight_bytes, row.request_count) for row in group]
@@ -154,7 +154,8 @@ def _judge(rows: list[_Row], qualities: "Mapping[str, RecordedQuality]", floor: 
 
 
 def _how_to_measure(source: Path, model: str) -> str:
-    """A quantised checkpoint does not hold what it was made from, so only its owner can name that."""
+    """Returns the command that measures a model. A quantised checkpoint does not hold what it was made from, so only
+    its owner can name that."""
     from headrace.engine.loader.model_config import read_model_config
 
     if read_model_config(source).quantization is None:

@@ -22,17 +22,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a candidate."""
+    """Outcome for a candidate."""
 
     is_chosen: bool
     top1_agreement: float | None
     perplexity: float | None
     reason: str
-    """In words."""
+    """Reason for the outcome, in words."""
 
 
 def judge(candidates: Sequence[Candidate], qualities: Mapping[str, "RecordedQuality"], floor: float) -> list[Verdict]:
-    """One for each of `candidates`. Of two of the same size, the one that agrees more is chosen."""
+    """Returns a verdict for each of `candidates`. Of two of the same size, the one that agrees more is chosen."""
     obstacles = [_obstacle(candidate, qualities.get(candidate.precision), floor) for candidate in candidates]
     able = [index for index, obstacle in enumerate(obstacles) if obstacle is None]
 

@@ -1,4 +1,4 @@
-"""Which platform a command talks to."""
+"""Platform that a command talks to."""
 
 from pathlib import Path
 

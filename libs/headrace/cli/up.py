@@ -33,13 +33,13 @@ class ModelFlags:
     device: str = "cpu"
     """Torch device of the workers, such as cpu or cuda:0."""
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto"
-    """How weights are held; int8 and int4 round plain weights while they are loaded."""
+    """Precision of the weights; int8 and int4 round plain weights while they are loaded."""
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
-    """How keys and values are held; int8 and fp8 take a quarter of the memory of float32."""
+    """Precision of keys and values; int8 and fp8 take a quarter of the memory of float32."""
     exact: bool = False
     """Multiply quantised weights by inputs as they are, instead of rounding those to 8 bits: slower."""
     long_context: Literal["stop", "evict"] = "stop"
-    """What happens at the context's end: stop, or evict, which goes on with the text's first tokens and the last ones,
+    """Choice at the context's end: stop, or evict, which goes on with the text's first tokens and the last ones,
     so that an output may be longer than the context."""
     draft: tuple[str, ...] = ()
     """A small model of the same family that guesses ahead for a model: NAME=SOURCE, or SOURCE if there is one model.
@@ -169,7 +169,7 @@ def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:
 
 
 class _JsonView:
-    """One JSON object a line. A reader that left does not end the platform."""
+    """Prints one JSON object a line. A reader that left does not end the platform."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}

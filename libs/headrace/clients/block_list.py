@@ -15,7 +15,7 @@ class BlockList:
     epoch: int
     model: str
     sequence_number: int
-    """Of the latest change that the list contains."""
+    """Number of the latest change that the list contains."""
     block_hashes: list[bytes]
 
     @classmethod

@@ -15,9 +15,9 @@ from headrace.v1 import tokenizer_pb2
 PATIENCE = 1.0
 """Seconds without an answer after which the next tokenizer is asked too."""
 CHARACTERS_PER_SECOND = 200_000
-"""At which a tokenizer encodes at least: a long text is waited for."""
+"""Least rate per second at which a tokenizer encodes: a long text is waited for."""
 SUSPICION_SECONDS = 5.0
-"""So long one is asked last that let another be faster, or was away."""
+"""Seconds for which a tokenizer that let another be faster, or was away, is asked last."""
 
 T = TypeVar("T")
 
@@ -116,14 +116,14 @@ class HedgedTokenizer:
             self._suspected[index] = time.monotonic()
 
     def _order(self) -> list[int]:
-        """In turn, but the suspected last."""
+        """Indices of the tokenizers in the order to ask them: in turn, but the suspected last."""
         count, turn, now = len(self._clients), next(self._turns), time.monotonic()
         in_turn = [(turn + offset) % count for offset in range(count)]
         return sorted(in_turn, key=lambda index: now - self._suspected[index] < SUSPICION_SECONDS)
 
 
 async def _cancel(calls: "dict[asyncio.Future[T], int]") -> None:
-    """Waits for the ends too, so that no error goes unread."""
+    """Cancels calls, and waits for their ends, so that no error goes unread."""
     for call in calls:
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)

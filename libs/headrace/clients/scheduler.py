@@ -85,7 +85,7 @@ class SchedulerStream:
 
     @property
     def alive(self) -> bool:
-        """Whether it answers."""
+        """Whether the scheduler answers."""
         return self._sign is not None
 
     @property

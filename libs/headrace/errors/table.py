@@ -9,7 +9,7 @@ from headrace.errors import tree
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """How one class of errors travels."""
+    """Form in which one class of errors travels."""
 
     error: type[tree.HeadraceError]
     grpc_code: grpc.StatusCode

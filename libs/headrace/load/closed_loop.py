@@ -14,7 +14,7 @@ MAX_TOKEN_ID = 256
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What to send."""
+    """Requests to send, how many of them, and how many at once."""
 
     url: str
     """Base address of the REST bridge."""
@@ -28,7 +28,7 @@ class Workload:
     seed: int = 0
 
     def body(self, index: int) -> dict[str, object]:
-        """Every prompt is different from its first token on, so that no prefix is shared."""
+        """Body of a request. Prompts differ from their first token on, so that no prefix is shared."""
         generator = random.Random(self.seed * 1_000_003 + index)  # noqa: S311 - a workload, not a secret
         return {
             "model": self.model,
@@ -43,7 +43,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What came of a workload."""
+    """Outcome of a workload."""
 
     workload: Workload
     records: list[StreamRecord]

@@ -15,11 +15,11 @@ from headrace.errors import Unavailable
 
 @dataclass(slots=True)
 class StreamRecord:
-    """When what arrived, on the monotonic clock in seconds."""
+    """Times at which the parts of one stream arrived, on the monotonic clock in seconds."""
 
     start: float
     token_times: list[float] = field(default_factory=list)
-    """One per event that carried text."""
+    """Times of arrival of the events that carried text."""
     end: float = 0.0
     output_token_count: int = 0
     error: str = ""

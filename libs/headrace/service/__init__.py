@@ -1,4 +1,4 @@
-"""How every service starts, gets ready, serves, drains and stops: written once."""
+"""Life of every service, written once: it starts, gets ready, serves, drains and stops."""
 
 from headrace.service.address_book import AddressBook
 from headrace.service.background import Background

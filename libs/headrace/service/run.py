@@ -40,11 +40,11 @@ from headrace.v1.events_pb2 import ServiceRegistered
 SELF_CALL_TIMEOUT = 10.0
 STOP_GRACE = 0.5
 EXIT_BAD_START = 78
-"""sysexits.h EX_CONFIG: starting again with the same settings cannot help."""
+"""Exit status EX_CONFIG of sysexits.h: starting again with the same settings cannot help."""
 EXIT_TASK_DIED = 70
-"""sysexits.h EX_SOFTWARE: starting again helps."""
+"""Exit status EX_SOFTWARE of sysexits.h: starting again helps."""
 FORCE_SECONDS = 5.0
-"""So long after running work was to have ended, a process in which a task failed ends whatever it does."""
+"""Seconds after running work was to have ended at which a process in which a task failed ends whatever it does."""
 
 _log = logging.getLogger(__name__)
 C = TypeVar("C", bound=ServiceSettings)
@@ -109,8 +109,8 @@ def _end_by_force(seconds: float) -> None:
 
 
 def _spare_collections() -> None:
-    """What is loaded stays. To look at all of it again would take the garbage collector up to 80 ms beside a model, in
-    which every stream stands still."""
+    """Tells the garbage collector that all that is loaded stays. To look at it again would take up to 80 ms beside a
+    model, in which every stream stands still."""
     gc.collect()
     gc.freeze()
 

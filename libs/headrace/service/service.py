@@ -1,4 +1,4 @@
-"""What a service hands to `run`."""
+"""The built service that is handed to `run`."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Service:
     """A built service: ready to be bound to a server."""
 
     kind: str
-    """gateway, tokenizer, scheduler, cache or worker."""
+    """Kind of service: gateway, tokenizer, scheduler, cache or worker."""
     bus: Bus
     bind: Callable[[grpc.aio.Server], None]
     """Adds the servicers to a server."""
@@ -34,10 +34,10 @@ class Service:
     model: str = ""
     """The model it serves, for workers."""
     is_public: bool = False
-    """It answers calls from outside, who do not have the credential of the platform."""
+    """Whether it answers calls from outside, which come without the credential of the platform."""
     on_listening: Callable[[str], None] = _no_interest
     """Told the advertised address once it is known."""
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain
     """Lets running work end. Called after the service left the registry and health went red."""
     background: Background = field(default_factory=Background)
-    """Its tasks. One that fails ends the process; closed by whoever built the service."""
+    """Tasks of the service. One that fails ends the process; closed by whoever built the service."""

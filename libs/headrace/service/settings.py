@@ -8,7 +8,7 @@ from headrace.config import Settings
 
 
 class ServiceSettings(Settings):
-    """What every service needs to run."""
+    """Settings that every service needs."""
 
     service_id: str = Field(min_length=1)
     """Unique name of this process, in logs, traces, the registry and on the bus."""
@@ -19,7 +19,7 @@ class ServiceSettings(Settings):
     advertise_address: str = ""
     """Address at which others reach it. Empty means the one it listens on."""
     nats_url: str = "nats://127.0.0.1:4222"
-    """Where NATS is. With a secret, as in nats://TOKEN@host:4222, it belongs into the environment."""
+    """URL of NATS. With a secret, as in nats://TOKEN@host:4222, it belongs into the environment."""
     credential: str = ""
     """Secret that the services of a platform share and show each other. Belongs into the environment, not on the
     command line. Empty: internal services answer everyone who reaches them."""

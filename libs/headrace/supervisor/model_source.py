@@ -1,4 +1,4 @@
-"""What to serve: `NAME=SOURCE`, where the source is a folder, a GGUF file, a name from the catalogue, or a hub id."""
+"""Models to serve, as `NAME=SOURCE`; a source is a folder, a GGUF file, a name from the catalogue, or a hub id."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ CATALOGUE = {"headrace-demo": demo_model.CHECKPOINT}
 """Models that come with Headrace."""
 
 DRAFTS = {demo_model.CHECKPOINT: demo_model.DRAFT}
-"""Their draft models."""
+"""Draft models of the models that come with Headrace."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,95}")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")

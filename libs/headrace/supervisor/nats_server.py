@@ -35,7 +35,7 @@ class LocalNats:
 
     @property
     def url(self) -> str:
-        """Where clients connect, with the token."""
+        """URL at which clients connect, with the token."""
         return f"nats://{self._token}@{self.address}" if self._token else f"nats://{self.address}"
 
     @property

@@ -1,4 +1,4 @@
-"""What a local platform is to run."""
+"""Options of a local platform."""
 
 import os
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ class PlatformOptions:
 
     models: list[ModelSource]
     http_port: int = 8000
-    """0 picks a free one."""
+    """Port of the REST bridge. 0 picks a free one."""
     grpc_port: int = 9000
-    """0 picks a free one."""
+    """Port of the gRPC API. 0 picks a free one."""
     replicas: int = 1
     """Workers per model."""
     gateways: int = 1
     """Gateways. They share both ports."""
     schedulers: int = 1
     tokenizers: int = 2
-    """Two, because nothing else can encode a text while one is away."""
+    """Tokenizers: two, because nothing else can encode a text while one is away."""
     nats_url: str = ""
-    """A running NATS. Empty starts one."""
+    """URL of a running NATS. Empty starts one."""
     config_file: Path | None = None
     engine: str = "model"
     device: str = "cpu"

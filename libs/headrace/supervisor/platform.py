@@ -67,7 +67,7 @@ class Platform:
 
     @property
     def nats_url(self) -> str:
-        """Where services find NATS, with the secret that it asks for."""
+        """URL at which services find NATS, with the secret that it asks for."""
         return self._options.nats_url or (self._nats.url if self._nats else "")
 
     @property
@@ -75,7 +75,7 @@ class Platform:
         return list(self._processes.values())
 
     def describe(self) -> dict[str, Any]:
-        """What runs, for `ps`, for the ready line and for scripts."""
+        """Describes what runs, for `ps`, for the ready line and for scripts."""
         return {
             "http": self.http_url,
             "grpc": self.grpc_address,
@@ -120,7 +120,7 @@ class Platform:
             process.kill()
 
     async def _wait_until_answering(self, deadline: Deadline) -> None:
-        """Every service is up; now the gateways have to have met them. Which one answers is chance: several times."""
+        """Waits until the gateways have met the services, which are up. Asks several times: chance picks a gateway."""
         answer_count = 0
         while answer_count < 1 + ANSWERS_OF_SEVERAL * (len(self._gateways) - 1):
             if await self._is_answering():

@@ -41,7 +41,7 @@ class PortReservation:
 
 
 def _refuse_if_in_use(port: int, purpose: str) -> None:
-    """With SO_REUSEPORT two platforms could share a port without a word; so look first, without it."""
+    """Raises AddressInUse if a port is taken. Looks without SO_REUSEPORT, with which two platforms could share it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -29,7 +29,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What to run."""
+    """A process to run, and how to tell whether it is ready and alive."""
 
     name: str
     command: Sequence[str]

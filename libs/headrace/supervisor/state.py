@@ -80,7 +80,7 @@ class StateFolder:
 
 
 def read_platform(folder: Path) -> dict[str, Any]:
-    """What runs on a state folder. Raises NotFound."""
+    """Reads the description of the platform that runs on a state folder. Raises NotFound."""
     path = folder.expanduser().absolute()
     try:
         with (path / LOCK_FILE).open() as lock:

@@ -1,4 +1,4 @@
-"""What a call tells the other side about the request it serves: its trace and its id."""
+"""Metadata of a call, which tells the other side the trace and the id of the request it serves."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -18,7 +18,7 @@ from headrace.supervisor.state import read_platform
 
 START_SECONDS = 90.0
 STOP_SECONDS = 10.0
-"""What the contract allows between the signal and the end."""
+"""Seconds that the contract allows between the signal and the end."""
 
 
 class RunningPlatform:
@@ -32,7 +32,7 @@ class RunningPlatform:
         self.grpc: str = ready["grpc"]
 
     def describe(self) -> dict[str, Any]:
-        """What `headrace ps --json` says."""
+        """Returns what `headrace ps --json` says."""
         return read_platform(self.state_dir)
 
     def service(self, name: str) -> dict[str, Any]:

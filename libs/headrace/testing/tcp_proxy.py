@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 CHUNK_BYTES = 65_536
 MAX_HELD_CHUNKS = 256
-"""So much is read ahead of a delay; then the sender feels it, as with a full socket."""
+"""Most chunks that are read ahead of a delay; then the sender feels it, as with a full socket."""
 RETRY_SECONDS = 0.2
 """Delay of a lost packet, and of all behind it: the least retransmission timeout of Linux."""
 CONNECT_SECONDS = 5.0

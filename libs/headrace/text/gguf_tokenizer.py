@@ -28,11 +28,11 @@ SPLIT_PATTERNS: dict[str, str | None] = {
     "gpt-2": None,
     "default": None,
 }
-"""How text is cut before merging, by `tokenizer.ggml.pre`. None is GPT-2's own pattern."""
+"""Patterns that cut text before merging, by `tokenizer.ggml.pre`. None is GPT-2's own pattern."""
 
 
 class GgufText:
-    """What a GGUF file says of its text side."""
+    """The text side of a GGUF file: its tokens and how text is cut into them."""
 
     def __init__(self, path: Path) -> None:
         """Raises InvalidCheckpoint."""

@@ -13,7 +13,7 @@ MAX_WORKERS = 10_000
 FORGET_SECONDS = 600.0
 """A worker that says nothing for this long is gone: one that lives speaks every two seconds."""
 MAX_WAITING_HASHES = 200_000
-"""Per worker, in changes that came before one that is missing. What is beyond is missed too."""
+"""Most hashes per worker in changes that came before one that is missing. Changes beyond that are missed too."""
 MAX_WAITING_CHANGES = 1024
 
 
@@ -23,12 +23,12 @@ class _Life:
 
     epoch: int
     heard: float
-    """Monotonic seconds."""
+    """Time of its last sign of life, in monotonic seconds."""
     address: str = ""
     number: int = 0
     """The index holds all changes up to this one. A life begins with no blocks."""
     latest: int = 0
-    """The largest number heard of."""
+    """Largest number of a change that was heard of."""
     challenger: int | None = None
     """A smaller epoch that was heard of since: a straggler, or a new life under a clock that was set back."""
     departed: bool = False

@@ -41,7 +41,7 @@ class BlockLists:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def want(self, worker_id: str) -> None:
-        """Has a worker's list asked for, if that is not being done."""
+        """Starts to ask for a worker's list, if that is not being done."""
         if worker_id not in self._tasks:
             task = self._background.start(self._heal(worker_id), f"blocks-{worker_id}")
             self._tasks[worker_id] = task

@@ -13,10 +13,10 @@ class CacheSettings(ServiceSettings):
     service_id: str = "cache"
     """Unique name of this process."""
     folder: Path
-    """Where responses are kept (an LMDB environment)."""
+    """Folder in which responses are kept (an LMDB environment)."""
     max_bytes: int = Field(default=256 * 1024 * 1024, ge=1024 * 1024)
     """Most bytes of responses kept. The oldest go first."""
     lifetime_seconds: float = Field(default=3600.0, gt=0)
-    """How long a response is kept when the writer does not say."""
+    """Time for which a response is kept when the writer does not say."""
     max_prefix_blocks: int = Field(default=2_000_000, ge=1)
     """Most KV blocks that the prefix index remembers."""

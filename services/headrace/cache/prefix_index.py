@@ -1,4 +1,4 @@
-"""Which worker holds which KV block. A hint: a wrong entry costs speed only."""
+"""Index of the workers that hold each KV block. A hint: a wrong entry costs speed only."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ class PrefixIndex:
     def __init__(self, max_blocks: int) -> None:
         self._max_blocks = max_blocks
         self._holders: OrderedDict[bytes, frozenset[str]] = OrderedDict()
-        """By model and hash. Blocks of one worker alone share one set."""
+        """Names of the workers that hold a block, by model and hash. Blocks of one worker alone share one set."""
         self._held: dict[str, set[bytes]] = {}
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class PrefixIndex:
         return {block[MODEL_SIZE:] for block in self._held.get(worker_id, ()) if block.startswith(prefix)}
 
     def match(self, model: str, block_hashes: Sequence[bytes]) -> dict[str, int]:
-        """By worker: how many leading blocks it holds without a gap. Only workers that hold the first."""
+        """Counts the leading blocks that each worker holds without a gap, for workers that hold the first."""
         prefix = _prefix(model)
         matched: dict[str, int] = {}
         alive: frozenset[str] | None = None

@@ -1,4 +1,4 @@
-"""What every request over HTTP goes through before its work begins, whatever it asks for."""
+"""Admission of every request over HTTP, before its work begins and whatever it asks for."""
 
 import time
 import uuid

@@ -39,7 +39,7 @@ from headrace.v1 import inference_pb2_grpc
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
 
 FAREWELL_SECONDS = 1.0
-"""So long before a stop must be over, requests that still run end with an error: no connection just breaks."""
+"""Seconds before a stop must be over at which requests that still run end with an error: no connection just breaks."""
 
 
 @contextlib.asynccontextmanager

@@ -56,7 +56,7 @@ class Inboxes:
             del self._inboxes[inbox.request_id]
 
     def find(self, delta: TokenDelta) -> Inbox | None:
-        """Where a delta belongs; None when nobody waits for this attempt."""
+        """The inbox that a delta belongs to; None when nobody waits for this attempt."""
         inbox = self._inboxes.get(delta.request_id)
         return inbox if inbox is not None and inbox.attempt == delta.attempt else None
 

@@ -1,4 +1,4 @@
-"""What a JSON body holds, counted while it arrives: a body that would be costly to build is refused before it is."""
+"""Counts what a JSON body holds while it arrives: one that would be costly to build is refused before it is."""
 
 import itertools
 import re
@@ -29,7 +29,7 @@ class BodyMeter:
     member_count: int = 0
     depth: int = 0
     _opening: bytes = b""
-    """What puts the next part back inside the text that the last one ended in."""
+    """Bytes that put the next part back inside the text that the last one ended in."""
 
     def feed(self, part: bytes) -> None:
         """Raises InvalidRequest or PayloadTooLarge at the first part that goes beyond a limit."""

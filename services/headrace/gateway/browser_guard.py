@@ -13,7 +13,7 @@ from headrace.gateway.http_exchange import HttpExchange
 from headrace.gateway.web_names import EVERY, host_name, is_loopback, is_same_origin
 
 PREFLIGHT_SECONDS = 600
-"""How long a browser may remember what a preflight allowed."""
+"""Time for which a browser may remember what a preflight allowed."""
 _METHODS = "GET, HEAD, POST"
 _FIELD_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,4096}")
 _JSON = re.compile(r"application/([!-~]+\+)?json\s*(;.*)?", re.IGNORECASE)

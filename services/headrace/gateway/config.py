@@ -28,11 +28,11 @@ class GatewaySettings(ServiceSettings):
     """File descriptor of a listening socket for the REST bridge, inherited from whoever started the gateway and keeps
     it across restarts. -1: it listens on http_address itself."""
     tokenizer_addresses: Addresses = ("127.0.0.1:9101",)
-    """Where the tokenizers are. Where one does not answer, the next is asked."""
+    """Addresses of the tokenizers. If one does not answer, the next is asked."""
     scheduler_addresses: Addresses = ("127.0.0.1:9102",)
-    """Where the schedulers are. While none answers, the gateway places requests itself."""
+    """Addresses of the schedulers. While none answers, the gateway places requests itself."""
     cache_address: str = "127.0.0.1:9103"
-    """Where the cache is."""
+    """Address of the cache."""
     tenants_file: Path | None = None
     """TOML file with a table for each tenant: keys, and if wanted weight and highest_class. Unset: no key is needed."""
     workers_file: Path | None = None
@@ -49,15 +49,15 @@ class GatewaySettings(ServiceSettings):
     max_upload_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     """Most bytes of request bodies that arrive at the same time. More are refused as overloaded, except small ones."""
     max_connections: int = Field(default=4096, ge=1)
-    """Most connections to the REST bridge open at once. Whoever comes then is told to come back."""
+    """Most connections to the REST bridge open at once. Clients beyond that are told to come back."""
     idle_seconds: float = Field(default=75.0, gt=0)
-    """How long a connection may stay open between two requests."""
+    """Time for which a connection may stay open between two requests."""
     header_seconds: float = Field(default=10.0, gt=0)
     """Time in which a client must have sent the head of its request."""
     body_seconds: float = Field(default=60.0, gt=0)
     """Time in which a client must have sent the body of its request."""
     unread_seconds: float = Field(default=30.0, gt=0)
-    """How long a finished response may wait for a client that does not read it."""
+    """Time for which a finished response may wait for a client that does not read it."""
     max_open_requests: int = Field(default=1024, ge=1)
     """Most requests open at once. More are refused as overloaded."""
     max_choices: int = Field(default=128, ge=1)

@@ -9,7 +9,7 @@ from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What the gateway must know of a model's tokenizer."""
+    """Facts about a model's tokenizer that the gateway needs."""
 
     pieces: tuple[bytes, ...]
     """The bytes of each token, by id."""
@@ -47,7 +47,7 @@ class Detokenizer:
         return self._trim(self._decoder.decode(self._bytes(token_ids)))
 
     def flush(self) -> str:
-        """What is left at the end; bytes that never became a character are U+FFFD."""
+        """Returns the text left at the end; bytes that never became a character are U+FFFD."""
         return self._trim(self._decoder.decode(b"", final=True))
 
     def _bytes(self, token_ids: Sequence[int]) -> bytes:

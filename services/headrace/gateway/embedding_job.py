@@ -9,12 +9,12 @@ from headrace.rpc.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
 
 WHOLE_CONTEXT = -1
-"""As a limit of tokens: as many as the model can read. vLLM's name for it."""
+"""Limit of tokens that stands for as many as the model can read, as in vLLM."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """What a client may ask for, whatever the API it came through."""
+    """Options of a request for embeddings, the same for every API."""
 
     dimension_count: int | None = None
     """Elements to keep of each embedding. Unset keeps all."""
@@ -46,7 +46,7 @@ class EmbeddingOptions:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingJob:
-    """Ready to run."""
+    """A request for embeddings that is ready to run."""
 
     envelope: Envelope
     model: ModelInfo
@@ -64,7 +64,7 @@ class EmbeddingJob:
             _check_input(token_ids, where, self.model)
 
     def sequences(self) -> list[SequenceRequest]:
-        """One per input, in order."""
+        """Sequences to embed, one per input, in order."""
         envelope = self.envelope
         return [
             SequenceRequest(

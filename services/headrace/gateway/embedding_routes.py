@@ -1,4 +1,4 @@
-"""/v1/embeddings."""
+"""The route /v1/embeddings."""
 
 from functools import partial
 

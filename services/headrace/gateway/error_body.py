@@ -16,7 +16,7 @@ def error_body(error: BaseException) -> dict[str, Any]:
 
 
 def error_headers(error: BaseException) -> dict[str, str]:
-    """When to try again, for clients that ask, as the OpenAI SDKs do; and which kind of key is missing."""
+    """Headers that tell clients when to try again, as the OpenAI SDKs ask, and which kind of key is missing."""
     if isinstance(error, Unauthenticated):
         return {"www-authenticate": "Bearer"}
     retry_after = error.retry_after if isinstance(error, HeadraceError) else None

@@ -60,7 +60,7 @@ class Fleet:
         return attachment is not None and attachment.alive
 
     def models(self) -> dict[str, ModelInfo]:
-        """What can be asked for, by name: models, and models with an adapter."""
+        """Models that can be asked for, by name, alone and with an adapter."""
         found: dict[str, ModelInfo] = {}
         for status in self.statuses:
             found |= _models_of(status)
@@ -84,7 +84,7 @@ class Fleet:
         return info
 
     async def find(self, name: str) -> ModelInfo:
-        """The same, after a gateway that has just started had time to hear of its workers.
+        """Returns what `model` does, after a gateway that has just started had time to hear of its workers.
 
         Raises ModelNotFound, or Unavailable while nobody can tell whether there is such a model.
         """
@@ -221,13 +221,13 @@ class Fleet:
 
 
 def _models_of(status: WorkerStatus) -> dict[str, ModelInfo]:
-    """What one worker serves, by name. A model goes before an adapter of its name."""
+    """Models that one worker serves, by name. A model goes before an adapter of its name."""
     info = status.model_info
     return {adapter.name: _adapted(info, adapter) for adapter in info.adapters} | {info.model: info}
 
 
 def _adapted(model: ModelInfo, adapter: AdapterInfo) -> ModelInfo:
-    """What there is to say of a model with an adapter."""
+    """Describes a model with an adapter."""
     described = ModelInfo()
     described.CopyFrom(model)
     del described.adapters[:]

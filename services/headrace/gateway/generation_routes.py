@@ -105,7 +105,7 @@ class GenerationRoutes:
         await exchange.send_json(200, style.whole(choices))
 
     async def _stream(self, exchange: HttpExchange, body: Body, prepare: PrepareJob, envelope: Envelope) -> None:
-        """Until the first event a failure is an HTTP status; after it, an event."""
+        """Streams events. A failure before the first one is an HTTP status; after it, an event."""
         beating = asyncio.create_task(exchange.keep_alive(self._settings.heartbeat_seconds))
         try:
             job, style = await prepare(envelope)

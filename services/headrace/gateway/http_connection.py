@@ -40,7 +40,7 @@ class HttpConnection(HttpToolsProtocol):
         self._unread_bytes = 0
         self._is_refused = False
         self._mistake: InvalidRequest | None = None
-        """What this class found wrong with the head, and ended its parsing with."""
+        """Error that this class found in the head, and ended its parsing with."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -23,11 +23,11 @@ Event = bytes
 DONE: Event = b"data: [DONE]\n\n"
 PING: Event = b": ping\n\n"
 PARTING_SECONDS = 1.0
-"""How long after its deadline a request may still write why it ended."""
+"""Seconds after its deadline in which a request may still write why it ended."""
 DROP_SECONDS = 5.0
 DROP_BYTES = 64 * 1024 * 1024
-"""Of the rest of a refused body, so much is read and dropped: to stop reading would break the connection before the
-client has read the answer."""
+"""Most bytes of the rest of a refused body that are read and dropped: to stop reading would break the connection before
+the client has read the answer."""
 
 
 def data_event(content: Any) -> Event:

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals belong to the service."""
+        """Leaves signals to the service."""
         yield
 
 
@@ -88,7 +88,7 @@ def _connection_class(settings: GatewaySettings) -> type[HttpConnection]:
 
 
 def _connection_bound(wanted: int) -> int:
-    """How many connections the operating system lets one process have, if fewer than are wanted."""
+    """Returns how many of the wanted connections the operating system lets one process have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

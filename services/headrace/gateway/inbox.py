@@ -1,4 +1,4 @@
-"""Where the deltas of one attempt of one sequence arrive."""
+"""The inbox in which the deltas of one attempt of one sequence arrive."""
 
 import asyncio
 import time
@@ -27,11 +27,11 @@ class Inbox:
         self.worker_id: str | None = None
         """The worker that the deltas come from, once the scheduler said so."""
         self.placing: asyncio.Timeout | None = None
-        """What bounds the wait for a place, while there is none."""
+        """Timeout that bounds the wait for a place, while there is none."""
         self.heard = time.monotonic()
-        """When something last came of it, or its worker was last asked after it."""
+        """Time at which a delta last came, or the worker was last asked about the request. Monotonic seconds."""
         self.ended = False
-        """The last delta was read: the worker has forgotten the request."""
+        """Whether the last delta was read: then the worker has forgotten the request."""
         self._deltas: deque[TokenDelta] = deque()
         self._failure: HeadraceError | None = None
         self._arrived = asyncio.Event()

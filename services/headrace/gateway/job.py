@@ -14,11 +14,11 @@ from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a client may ask for, whatever the API it came through."""
+    """Options of a request to generate, the same for every API."""
 
     sampling_params: SamplingParams
     max_token_count: int | None
-    """Unset means as many as fit."""
+    """Most tokens of the output. Unset means as many as fit."""
     choice_count: int = 1
     stop_texts: tuple[str, ...] = ()
     includes_stop_text: bool = False
@@ -28,11 +28,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a request carries besides its content."""
+    """Everything that a request carries besides its content."""
 
     request_id: str
     accepted: float
-    """Monotonic seconds."""
+    """Time at which the request was accepted, in monotonic seconds."""
     deadline: Deadline
     tenant: Tenant
     traceparent: str
@@ -49,7 +49,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Ready to run."""
+    """A request to generate that is ready to run."""
 
     envelope: Envelope
     model: ModelInfo
@@ -74,7 +74,7 @@ class Job:
         check_token_ids(list(params.logit_biases), size, "logit_bias")
 
     def sequences(self) -> list[SequenceRequest]:
-        """One per choice; choice i of prompt p has index p * choice_count + i."""
+        """Sequences to generate, one per choice; choice i of prompt p has index p * choice_count + i."""
         return list(self._sequences())
 
     def _sequences(self) -> Iterator[SequenceRequest]:

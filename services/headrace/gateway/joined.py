@@ -9,7 +9,7 @@ Call = Callable[[], Awaitable[T]]
 
 
 async def joined(calls: Sequence[Call[T]], at_once: int) -> list[T]:
-    """One result per call, in their order. The first failure cancels the others and is raised."""
+    """Returns one result per call, in their order. The first failure cancels the others and is raised."""
     results: dict[int, T] = {}
     waiting = iter(enumerate(calls))
 

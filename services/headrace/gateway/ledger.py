@@ -52,7 +52,7 @@ class Entry:
     request_id: str
     model: str
     accepted: float = field(default_factory=time.monotonic)
-    """Monotonic seconds."""
+    """Time at which the request was accepted, in monotonic seconds."""
 
 
 class Ledger:

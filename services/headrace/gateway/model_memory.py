@@ -11,9 +11,9 @@ from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import ModelInfo
 
 REMEMBER_SECONDS = 600.0
-"""How long a model is taken to come back after its last worker was heard of."""
+"""Seconds for which a model is expected back after its last worker was heard of."""
 SETTLE_SECONDS = 2.0
-"""So long after the bus was reached, every worker that is there has been heard of: they speak twice a second."""
+"""Seconds after reaching the bus in which every worker that is there has been heard of: they speak twice a second."""
 MAX_MODELS = 1000
 
 
@@ -45,7 +45,7 @@ class ModelMemory:
         return self._bus.connected and since is not None and self._clock() - since >= SETTLE_SECONDS
 
     def note(self, models: Mapping[str, ModelInfo]) -> None:
-        """Models that are being served now."""
+        """Takes in the models that are being served now."""
         now = self._clock()
         for name, info in models.items():
             self._models[name] = (info, now)

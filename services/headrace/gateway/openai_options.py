@@ -1,4 +1,4 @@
-"""From a request body to what the platform understands."""
+"""Translates request bodies to the options that the platform understands."""
 
 import secrets
 
@@ -61,7 +61,7 @@ def inputs_of(body: EmbeddingBody) -> list[Prompt]:
 
 
 def _prompts(given: list[str] | list[int] | list[list[int]]) -> list[Prompt]:
-    """Those of a list whose elements are all of one kind: ids make one prompt, anything else one each."""
+    """Prompts of a list whose elements are all of one kind: ids make one prompt, anything else one each."""
     return [given] if isinstance(given[0], int) else list(given)
 
 

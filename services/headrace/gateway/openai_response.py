@@ -22,7 +22,7 @@ FINISH_NAMES: dict[int, str | None] = {
 
 @dataclass(slots=True)
 class Choice:
-    """What has come of one sequence so far."""
+    """Output of one sequence so far."""
 
     index: int
     prompt: list[int]
@@ -51,7 +51,7 @@ def choices_of(job: Job) -> list[Choice]:
 
 
 def usage_of(choices: Sequence[Choice]) -> Json:
-    """Each prompt counts once, however often it was continued."""
+    """Counts the tokens of all choices. Each prompt counts once, however often it was continued."""
     prompt_count = sum(len(choice.prompt) for choice in choices if choice.is_first_of_prompt)
     output_count = sum(len(choice.token_ids) for choice in choices)
     cached_count = sum(choice.cached_token_count for choice in choices if choice.is_first_of_prompt)
@@ -64,7 +64,7 @@ def usage_of(choices: Sequence[Choice]) -> Json:
 
 
 class ResponseFormat(ABC):
-    """How one of the two generation APIs writes its results."""
+    """Format in which one of the two generation APIs writes its results."""
 
     object_name: str
     chunk_object_name: str
@@ -127,7 +127,7 @@ class ResponseFormat(ABC):
 
 
 class ChatFormat(ResponseFormat):
-    """/v1/chat/completions."""
+    """Format of /v1/chat/completions."""
 
     object_name = "chat.completion"
     chunk_object_name = "chat.completion.chunk"
@@ -157,7 +157,7 @@ class ChatFormat(ResponseFormat):
 
 
 class CompletionFormat(ResponseFormat):
-    """/v1/completions."""
+    """Format of /v1/completions."""
 
     object_name = "text_completion"
     chunk_object_name = "text_completion"

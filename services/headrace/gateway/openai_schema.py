@@ -79,7 +79,7 @@ class Body(ModelBody):
 
 
 class CompletionBody(Body):
-    """POST /v1/completions."""
+    """Body of POST /v1/completions."""
 
     prompt: PromptField
     max_tokens: int | None = Field(default=None, ge=0, le=MAX_INT32)
@@ -89,7 +89,7 @@ class CompletionBody(Body):
 
 
 class EmbeddingBody(ModelBody):
-    """POST /v1/embeddings."""
+    """Body of POST /v1/embeddings."""
 
     input: PromptField
     encoding_format: Literal["float", "base64"] | None = None
@@ -99,7 +99,7 @@ class EmbeddingBody(ModelBody):
 
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
-"""Who may speak in a conversation."""
+"""Role of whoever speaks in a conversation."""
 ROLES: tuple[str, ...] = get_args(Role)
 
 
@@ -131,7 +131,7 @@ class Message(BaseModel):
 
 
 class ChatBody(Body):
-    """POST /v1/chat/completions."""
+    """Body of POST /v1/chat/completions."""
 
     messages: list[Message] = Field(min_length=1, fail_fast=True)
     max_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
@@ -143,7 +143,7 @@ class ChatBody(Body):
 
 
 class TokenizeBody(ModelBody):
-    """POST /tokenize."""
+    """Body of POST /tokenize."""
 
     prompt: str | None = None
     messages: Annotated[list[Message], Field(fail_fast=True)] | None = None
@@ -152,7 +152,7 @@ class TokenizeBody(ModelBody):
 
 
 class DetokenizeBody(ModelBody):
-    """POST /detokenize."""
+    """Body of POST /detokenize."""
 
     tokens: TokenIdsField
 

@@ -29,9 +29,9 @@ class NamedSchema(BaseModel):
     name: str
     description: str | None = None
     content: dict[str, Any] | None = Field(default=None, alias="schema")
-    """Unset admits any JSON object."""
+    """JSON schema of the output. Unset admits any JSON object."""
     strict: bool | None = None
-    """Every output follows the schema, so that this makes no difference."""
+    """Accepted without effect: every output follows the schema."""
 
 
 class JsonSchemaFormat(BaseModel):

@@ -33,7 +33,8 @@ CACHE_TIMEOUT = 0.25
 """Seconds that the response cache may take. Without an answer the request runs as if there were none."""
 TOKENIZER_RETRY_PAUSE = 0.1
 SEQUENCES_AT_ONCE = 128
-"""Of one request for embeddings: the rest waits here and not in the queue of the model, where others wait too."""
+"""Most sequences of one request for embeddings that are placed at once: the rest waits here and not in the queue of the
+model, where others wait too."""
 
 Prompt = str | list[int]
 T = TypeVar("T")
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class Pipeline:
-    """What every API of the gateway runs its requests through."""
+    """Pipeline through which every API of the gateway runs its requests."""
 
     def __init__(
         self,
@@ -152,7 +153,8 @@ class Pipeline:
         deadline: Deadline,
         context_token_count: int | None = None,
     ) -> list[int]:
-        """The same for a conversation."""
+        """Token ids of a conversation, of which there may be more than `context_token_count`; but one that must have
+        more may be refused. Raises HeadraceError."""
         tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
             lambda: self._tokenizer.encode_chat(

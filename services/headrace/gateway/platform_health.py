@@ -1,4 +1,4 @@
-"""Whether the platform can answer: every service, and at least one worker."""
+"""Health of the platform: it can answer with every service and at least one worker."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class PlatformHealth:
         return all(self._serving.values()) and self._fleet.attached_count > 0 and not self.stopping
 
     def report(self) -> dict[str, object]:
-        """What is and what is not there, for people."""
+        """Tells people what is there and what is not."""
         services = {name: "ready" if serving else "not ready" for name, serving in self._serving.items()}
         return {
             "status": "ready" if self.ready else "stopping" if self.stopping else "not ready",
@@ -38,7 +38,7 @@ class PlatformHealth:
         }
 
     async def watch(self) -> None:
-        """Until cancelled."""
+        """Asks every service how it is, again and again, until cancelled."""
         while True:
             answers = await asyncio.gather(*(_is_one_serving(channels) for channels in self._channels.values()))
             self._serving = dict(zip(self._channels, answers, strict=True))
@@ -46,7 +46,7 @@ class PlatformHealth:
 
 
 async def _is_one_serving(channels: Sequence[grpc.aio.Channel]) -> bool:
-    """Does not wait for the others once one has said so."""
+    """Whether one of several processes serves. Does not wait for the others once one has said so."""
     asked = [asyncio.create_task(is_serving(channel, TIMEOUT)) for channel in channels]
     try:
         for answer in asyncio.as_completed(asked):

@@ -12,9 +12,9 @@ from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 
 ABSENCE_SECONDS = 1.0
-"""After so long without any scheduler that answers, the gateway places by itself."""
+"""Seconds without any scheduler that answers after which the gateway places by itself."""
 ANSWER_SECONDS = 0.25
-"""So much later than the deadline, a scheduler has said that it passed."""
+"""Seconds after the deadline by which a scheduler has said that it passed."""
 LOOK_SECONDS = 0.02
 
 

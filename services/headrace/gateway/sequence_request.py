@@ -8,7 +8,7 @@ from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
 
 @dataclass(frozen=True, slots=True)
 class SequenceRequest:
-    """What to generate and how to deliver it."""
+    """Request to generate one sequence, and how to deliver it."""
 
     request_id: str
     """Unique per sequence: the request's id and the index of the choice."""
@@ -17,7 +17,7 @@ class SequenceRequest:
     sampling_params: SamplingParams
     deadline: Deadline
     accepted: float
-    """When the request was accepted, monotonic seconds."""
+    """Time at which the request was accepted, in monotonic seconds."""
     tenant: str
     priority_class: "PriorityClass.ValueType"
     traceparent: str
@@ -34,6 +34,6 @@ class SequenceRequest:
     embeds: bool = False
     """Whether the embedding of the prompt is wanted, and no tokens."""
     fingerprint: str = ""
-    """The model's: see `ModelInfo`."""
+    """Fingerprint of the model: see `ModelInfo`."""
     parent: str = ""
     """The model that `model` is with an adapter. Empty: it is a model of its own."""

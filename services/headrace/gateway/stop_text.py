@@ -36,7 +36,7 @@ class StopTexts:
         return shown, None
 
     def flush(self) -> str:
-        """What was held back, once no more text comes."""
+        """Returns the text that was held back, once no more comes."""
         held, self._held = self._held, ""
         return held
 

@@ -1,4 +1,4 @@
-"""Who may send requests, by the keys of a file."""
+"""Tenants, who may send requests with the keys of a file."""
 
 import hashlib
 import tomllib
@@ -23,7 +23,7 @@ class Tenant:
 
     name: str
     weight: float = 1.0
-    """Share against others."""
+    """Share of the tenant against others."""
     highest_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_REALTIME
 
     def allowed(self, wanted: "PriorityClass.ValueType") -> "PriorityClass.ValueType":

@@ -1,4 +1,4 @@
-"""/tokenize and /detokenize."""
+"""The routes /tokenize and /detokenize."""
 
 from functools import partial
 

@@ -18,10 +18,10 @@ class Piece:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
-    """With the first piece, where asked for."""
+    """Log-probabilities of the prompt's tokens, with the first piece, where asked for."""
     cached_token_count: int = 0
     finish_reason: "FinishReason.ValueType" = FinishReason.FINISH_REASON_UNSPECIFIED
-    """Set on the last piece."""
+    """Reason for the end, set on the last piece."""
     stop_reason: str | int | None = None
     """The stop text, or the stop id other than the model's own, that ended it."""
 

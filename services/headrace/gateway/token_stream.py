@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class Places(Protocol):
-    """Whoever gives out places: see Schedulers."""
+    """Source of places on workers: see Schedulers."""
 
     async def place(self, submission: Submission, deadline: Deadline) -> Place:
         """Waits until a worker has taken a request over. Raises HeadraceError."""
@@ -217,7 +217,7 @@ class TokenStream:
         await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._request.deadline.remaining))
 
     def _queue_timeout(self) -> DeadlineExceeded:
-        """What to say of a deadline that passed without a place: a request that had begun was running."""
+        """Error for a deadline that passed without a place: a request that had begun was running."""
         if self._received:
             return DeadlineExceeded("the deadline passed while a lost worker was replaced", stage="queue")
         return QueueTimeout(stage="queue")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from headrace.errors import Overloaded
 
 FREE_BYTES = 16 * 1024
-"""Of each body, so much does not count: nobody keeps others from sending short requests."""
+"""Bytes of each body that do not count: nobody keeps others from sending short requests."""
 RETRY_SECONDS = 1.0
 
 

@@ -14,7 +14,7 @@ from headrace.gateway.detokenizer import Vocabulary
 MAX_VOCABULARIES = 64
 MAX_MODELS = 1024
 FRESH_SECONDS = 1.0
-"""So long an answer of the tokenizer counts: a tokenizer that is replaced takes longer to start."""
+"""Seconds for which an answer of the tokenizer counts: a tokenizer that is replaced takes longer to start."""
 REFRESH_TIMEOUT = 0.5
 """Seconds to wait for a tokenizer where a vocabulary is known already."""
 RETRY_SECONDS = 5.0
@@ -23,13 +23,13 @@ RETRY_SECONDS = 5.0
 
 @dataclass(slots=True)
 class _Model:
-    """What the tokenizer last said about a model."""
+    """Facts that the tokenizer last told about a model."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     fingerprint: bytes = b""
-    """Of its vocabulary. Empty: it said nothing yet."""
+    """Fingerprint of the model's vocabulary. Empty: the tokenizer said nothing yet."""
     fresh_until: float = 0.0
-    """Monotonic seconds."""
+    """Time until which the fingerprint counts, in monotonic seconds."""
 
 
 class Vocabularies:

@@ -15,7 +15,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def host_name(authority: str) -> str:
-    """`localhost` of `LOCALHOST:8000`, `::1` of `[::1]:8000`."""
+    """Name of the host in an authority: `localhost` of `LOCALHOST:8000`, `::1` of `[::1]:8000`."""
     host = authority.strip().lower()
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.removesuffix(".")

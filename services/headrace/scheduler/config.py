@@ -14,7 +14,7 @@ class SchedulerSettings(ServiceSettings):
     service_id: str = "scheduler"
     """Unique name of this process."""
     cache_address: str = "127.0.0.1:9103"
-    """Where the cache is. While it is away, requests are placed without asking who holds their prefix."""
+    """Address of the cache. While it is away, requests are placed without asking who holds their prefix."""
     workers_file: Path | None = None
     """File that keeps the addresses of workers, by which it finds them when it starts while NATS is away."""
     max_waiting_count: int = Field(default=2048, ge=1)
@@ -28,7 +28,7 @@ class SchedulerSettings(ServiceSettings):
     max_batch_token_count: int = Field(default=16_384, ge=1)
     """Most prompt tokens that wait on one worker, but for a single longer prompt."""
     no_worker_seconds: float = Field(default=15.0, gt=0)
-    """How long requests wait for a worker while their model has none."""
+    """Time for which requests wait for a worker while their model has none."""
     starvation_seconds: float = Field(default=30.0, gt=0)
     """Time after which the oldest request gets every fourth turn, whatever its class."""
     dispatch_seconds: float = Field(default=1.0, gt=0)

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Waiter(Protocol):
-    """Whoever waits for a place."""
+    """Client of the scheduler that waits for a place."""
 
     def placed(self, ticket: Ticket, place: Place) -> None:
         """Tells that a worker took the request over."""
@@ -50,7 +50,7 @@ class _Waiting:
     request: Submission
     waiter: Waiter
     since: float = field(default_factory=time.time)
-    """Unix seconds."""
+    """Time at which the wait began. Unix seconds."""
 
     def record(self) -> None:
         """Records the wait as a span of the trace of the request."""

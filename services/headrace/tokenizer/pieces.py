@@ -21,7 +21,7 @@ class Pieces:
     """A vocabulary as bytes."""
 
     pieces: list[bytes]
-    """Indexed by token id."""
+    """Bytes of each token, by id."""
     special_token_ids: list[int]
     strips_leading_space: bool
 

@@ -30,7 +30,7 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         self._pool = pool
         self._inline_characters = inline_characters
         self._vocabularies: dict[str, pb.GetVocabularyResponse] = {}
-        """One for each of `models` at most."""
+        """Vocabularies that were asked for, by model: one for each of `models` at most."""
         self._vocabulary_lock = asyncio.Lock()
 
     async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802

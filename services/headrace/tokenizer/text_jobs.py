@@ -1,4 +1,4 @@
-"""What a text process does: encodes, renders and decodes with models that it has loaded itself."""
+"""Jobs of a text process: encodes, renders and decodes with models that it has loaded itself."""
 
 import contextlib
 import ctypes

@@ -30,8 +30,8 @@ class TextProcess:
         self.process: BaseProcess | None = None
 
     async def run(self, job: Callable[[*Ts], T], *args: *Ts) -> T:
-        """What the job returns. Raises what it raises, InvalidRequest when it goes on for too long, and Unavailable
-        when the process dies of it twice. Is not to be cancelled: the process would go on."""
+        """Returns what the job returns. Raises what it raises, InvalidRequest when it goes on for too long, and
+        Unavailable when the process dies of it twice. Is not to be cancelled: the process would go on."""
         question = pickle.dumps((job, args))
         for _ in range(2):
             try:

@@ -18,9 +18,9 @@ class BlockLog:
         self._epoch = epoch
         self._model = model
         self._number = 0
-        """Of the latest change that was taken."""
+        """Number of the latest change that was taken."""
         self._held: dict[bytes, None] = {}
-        """Blocks after that change."""
+        """Hashes of the blocks held after the latest change that was taken."""
         self._stored: dict[bytes, None] = {}
         self._removed: dict[bytes, None] = {}
 

@@ -1,4 +1,4 @@
-"""Between the wire and the engine."""
+"""Conversion between the wire and the engine."""
 
 from headrace.engine.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob, Urgency
 from headrace.engine.structured.grammar import Grammar, GrammarKind
@@ -49,7 +49,7 @@ def to_urgency(priority_class: "pb.PriorityClass.ValueType") -> Urgency:
 
 
 def to_sampling_params(message: pb.SamplingParams) -> SamplingParams:
-    """Unset fields take the engine's defaults."""
+    """Sampling parameters of a message. Unset fields take the engine's defaults."""
     given = {field.name: value for field, value in message.ListFields() if field.name in _OPTIONAL_FIELDS}
     return SamplingParams(
         max_tokens=message.max_token_count,

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What the engine did since the last report."""
+    """Work of the engine since the last report."""
 
     deltas: list[Delta]
     refusals: list[tuple[str, HeadraceError]]
@@ -32,7 +32,7 @@ class StepReport:
     taken_token_count: int
     """Tokens that all requests had which the engine took or refused then."""
     start_time: float
-    """When the step began. Unix seconds."""
+    """Time at which the step began. Unix seconds."""
     stats: EngineStats
     pace: StepPace
     block_events: BlockEvents
@@ -66,7 +66,7 @@ class Busy:
     read_count: int
     """Prompt tokens that wait, of which it reads as many as it can."""
     pace: StepPace
-    """As measured until then."""
+    """Pace of steps as measured until the step began."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class EngineThread:
         self._on_report = on_report
         self._on_crash = on_crash
         self.busy: Busy | None = None
-        """None while it sleeps. Another object after every step."""
+        """The step that the engine is in. None while it sleeps; another object after every step."""
         self._stats = engine.stats()
         self._pace = StepPace()
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
@@ -112,8 +112,8 @@ class EngineThread:
         self._commands.put(_Cancel(request_id))
 
     async def prove(self, timeout: float) -> None:
-        """Has the engine, which must have no work, make a token. Raises HeadraceError, or TimeoutError after `timeout`
-        seconds."""
+        """Makes the engine, which must have no work, generate a token. Raises HeadraceError, or TimeoutError after
+        `timeout` seconds."""
         outcome: Future[None] = Future()
         self._commands.put(_Prove(outcome))
         await asyncio.wait_for(asyncio.wrap_future(outcome), timeout)

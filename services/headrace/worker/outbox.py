@@ -1,4 +1,4 @@
-"""What waits to be sent to one gateway. One that reads slowly gets fewer, larger frames, never an endless queue."""
+"""Deltas that wait to be sent to one gateway. A slow reader gets fewer, larger frames, never an endless queue."""
 
 import asyncio
 

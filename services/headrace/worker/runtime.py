@@ -33,7 +33,7 @@ from headrace.worker.sessions import Session, Sessions
 from headrace.worker.step_pace import StepPace
 
 EXIT_ENGINE_CRASHED = 70
-"""sysexits.h EX_SOFTWARE."""
+"""Exit status after a crash of the engine: EX_SOFTWARE of sysexits.h."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,8 +65,8 @@ class Runtime:
         self.thread.start()
 
     async def prove(self, timeout: float) -> None:
-        """Has the model make something before anybody is told of it. Raises HeadraceError, also when it takes longer
-        than `timeout` seconds."""
+        """Makes the model generate something before anybody is told of it. Raises HeadraceError, also when it takes
+        longer than `timeout` seconds."""
         failed = f"model {self._model} does not work, so the worker takes no requests"
         try:
             await self.thread.prove(timeout)

@@ -18,12 +18,12 @@ class Session:
     gateway_id: str
     traceparent: str
     pausable: bool = False
-    """It gives its place to a realtime request if need be."""
+    """Whether it gives its place to a realtime request if need be."""
     expiry: asyncio.TimerHandle | None = None
     accepted_time: float = field(default_factory=time.time)
-    """Unix seconds."""
+    """Time at which the request was accepted. Unix seconds."""
     started_time: float | None = None
-    """When the first step that included it began."""
+    """Time at which the first step that included the request began. Unix seconds."""
     first_token_time: float | None = None
 
     @property
@@ -31,7 +31,7 @@ class Session:
         return f"{self.request_id}#{self.attempt}"
 
     def timings(self, end_time: float) -> WorkerTimings:
-        """How long each stage took. Also recorded as spans of the request's trace."""
+        """Time that each stage took. Also recorded as spans of the request's trace."""
         started = self.started_time or end_time
         first_token = self.first_token_time or end_time
         timings = WorkerTimings()
@@ -57,7 +57,7 @@ class Sessions:
         self._attempts: dict[str, Session] = {}
         self.pausable_count = 0
         self.emptied = asyncio.Event()
-        """Set while there is none."""
+        """Event that is set while there is no session."""
         self.emptied.set()
 
     def __len__(self) -> int:

@@ -43,7 +43,7 @@ class StatusBoard:
         self.on_change()
 
     def listen(self, on_change: Callable[[], None]) -> None:
-        """Has `on_change` called after every change."""
+        """Registers `on_change`, which is called after every change."""
         self._listeners.append(on_change)
 
     def on_change(self) -> None:

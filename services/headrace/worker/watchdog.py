@@ -26,9 +26,9 @@ class Patience:
     """Limits on the time of a step."""
 
     step_seconds: float
-    """At least so long, however short it was expected to be."""
+    """Seconds that a step may take at least, however short it was expected to be."""
     first_seconds: float
-    """So long where nothing like it was measured yet."""
+    """Seconds that a step may take when nothing like it was measured yet."""
 
 
 class Watchdog:

@@ -1,4 +1,4 @@
-"""How much of the memory's read bandwidth decoding one sequence takes, weights in 4 bits.
+"""Share of the memory's read bandwidth that decoding one sequence takes, weights in 4 bits.
 
     python -m tests.benchmarks.micro.decode_bandwidth [--shape tinyllama-1.1b] [--rounds 9] [--folder FOLDER]
 
@@ -32,7 +32,7 @@ SETTLING_SECONDS = 3.0
 
 
 def token_bytes(config: dict[str, Any]) -> float:
-    """Of the layers' matrices, in 4 bits, and of the head, in 8."""
+    """Bytes read per token: the layers' matrices, in 4 bits, and the head, in 8."""
     layer = sum(out_size * in_size for out_size, in_size in projection_sizes(config).values())
     head = config["vocab_size"] * config["hidden_size"]
     scales = SCALE_BYTES / GROUP

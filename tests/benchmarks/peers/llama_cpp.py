@@ -11,7 +11,7 @@ from tests.benchmarks.peers.workload import MEMORY, PREFILL, PREFILL_TOKENS, STA
 
 
 def _bench(tool: Path, model: Path, threads: int, prompt: int, outputs: int, count: int) -> dict[str, float]:
-    """What it says of itself, and the largest memory that it had."""
+    """Figures that llama.cpp reports of itself, and the largest memory that it had."""
     context = str((prompt + outputs) * count + 64)
     command = [str(tool), "-m", str(model), "-c", context, "-b", "2048", "-ub", "512", "-t", str(threads)]
     command += ["-tb", str(threads), "-npp", str(prompt), "-ntg", str(outputs), "-npl", str(count)]

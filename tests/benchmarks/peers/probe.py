@@ -1,4 +1,4 @@
-"""What the machine gives at the moment: it is shared, and its speed drifts."""
+"""Probe of what the machine gives at the moment: it is shared, and its speed drifts."""
 
 import time
 

@@ -41,7 +41,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _is_ready(process: "subprocess.Popen[bytes]", url: str) -> bool:
-    """Once it answers; False when it has ended, or took too long."""
+    """Waits until a server answers; False when it has ended, or took too long."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(httpx2.TransportError):

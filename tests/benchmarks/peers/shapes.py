@@ -93,7 +93,7 @@ def write_checkpoint(folder: Path, config: dict[str, Any]) -> None:
 
 
 def write_awq_checkpoint(folder: Path, config: dict[str, Any]) -> None:
-    """The same with the matrices of the layers in 4 bits, as AutoAWQ writes them."""
+    """Writes a checkpoint with the matrices of the layers in 4 bits, as AutoAWQ writes them."""
     group = next(each for each in AWQ_GROUPS if all(size % each == 0 for _, size in projection_sizes(config).values()))
 
     def codes(*shape: int) -> torch.Tensor:

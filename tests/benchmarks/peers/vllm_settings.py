@@ -1,4 +1,4 @@
-"""What vLLM is told through the environment. Imports nothing, so that its own Python can read this too."""
+"""Environment variables for vLLM. Imports nothing of Headrace, so that vLLM's own Python can read this too."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What every engine is given to do, and under which names it reports how fast it was (tokens per second)."""
+"""Work that every engine is given to do, and names under which it reports how fast it was (tokens per second)."""
 
 import os
 import time
@@ -26,8 +26,8 @@ DECODES = (Decode(1, 16), Decode(4, 16), Decode(16, 16), Decode(1, 1500), Decode
 
 
 class DecodeRate:
-    """How fast sequences go on while all of them do: prompts are read one after the other, and the first ones may have
-    ended before the last one begins."""
+    """Rate at which sequences go on while all of them do: prompts are read one after the other, and the first ones may
+    have ended before the last one begins."""
 
     def __init__(self, count: int) -> None:
         """Begins with the clock."""
@@ -39,7 +39,7 @@ class DecodeRate:
         self._is_over = False
 
     def observe(self, token_counts: Mapping[object, int], any_ended: bool) -> None:
-        """What a step brought: new tokens by sequence, and whether any came to its end."""
+        """Takes in what a step brought: new tokens by sequence, and whether any came to its end."""
         now = time.monotonic()
         if self._all_began and not self._is_over:
             self._token_count += sum(token_counts.values())
@@ -57,25 +57,25 @@ class DecodeRate:
 
 
 def prompt(index: int, token_count: int) -> list[int]:
-    """Different for each sequence, so that nothing can be shared."""
+    """Token ids of a prompt, different for each sequence, so that nothing can be shared."""
     return [(index * 31 + position * 7) % 1000 + 300 for position in range(token_count)]
 
 
 START = "seconds from start to answer"
-"""From the start of the process to the end of one short request."""
+"""Time from the start of the process to the end of one short request."""
 MEMORY = "memory of one request, MiB"
-"""Resident at most, with the model loaded and one short request served."""
+"""Most resident memory, with the model loaded and one short request served."""
 
 
 def decodes(prompt_tokens: str) -> tuple[Decode, ...]:
-    """Those whose prompts have, all together, a number of tokens within a range, such as 0-4000: long ones take minutes
+    """Tasks whose prompts have, all together, a number of tokens within a range, such as 0-4000: long ones take minutes
     on a small machine."""
     least, most = map(int, prompt_tokens.split("-"))
     return tuple(task for task in DECODES if least <= task.count * task.prompt_tokens <= most)
 
 
 def seconds_since_start() -> float:
-    """How long this process has been there."""
+    """Seconds since this process was started."""
     with open("/proc/self/stat", encoding="ascii") as file:
         started = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started

@@ -18,7 +18,7 @@ DEFAULTS: dict[str, object] = {}
 
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where there was no compiler when Headrace was installed."""
+    """Takes the kernels away, as where there was no compiler when Headrace was installed."""
     monkeypatch.setattr(packing, "load_kernels", lambda: None)
     for module in (choose_operators, fused_decoder):
         monkeypatch.setattr(module, "choose_instructions", lambda: None)

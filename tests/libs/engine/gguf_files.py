@@ -21,7 +21,7 @@ ARCHITECTURES = {
     "gemma2": gguf.MODEL_ARCH.GEMMA2,
     "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
 }
-"""By `model_type`."""
+"""Architectures of GGUF, by `model_type`."""
 FP16_OFFSETS = {
     Kind.Q4_0: (0,),
     Kind.Q4_1: (0, 2),
@@ -31,7 +31,7 @@ FP16_OFFSETS = {
     Kind.Q5_K: (0, 2),
     Kind.Q6_K: (208,),
 }
-"""Where a block of each kind has its fp16 scales; everything else in it is integers, and any bytes will do."""
+"""Offsets of the fp16 scales in a block of each kind; everything else in it is integers, and any bytes will do."""
 
 
 def random_blocks(kind: Kind, rows: int, columns: int, seed: int, size: float = 0.02) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What tests of the fused kernels need."""
+"""Mark of tests that need the fused kernels."""
 
 import pytest
 

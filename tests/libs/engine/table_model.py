@@ -25,7 +25,7 @@ def make_table(seed: int) -> NDArray[np.float64]:
 
 
 class TableRunner:
-    """In place of a ModelRunner."""
+    """Stands for a ModelRunner."""
 
     def __init__(self, table: NDArray[np.float64]) -> None:
         self.sampler = TorchSampler()

@@ -150,7 +150,7 @@ def test_books_hold_and_everyone_finishes(seed: int, block_count: int, budget: i
 
 
 class AnyMatcher:
-    """In place of a TokenMatcher: a grammar that forces some tokens and allows all."""
+    """Stands for a TokenMatcher: a grammar that forces some tokens and allows all."""
 
     def follow(self, output_token_ids: list[int]) -> None:
         """Learns nothing."""

@@ -47,7 +47,7 @@ def test_a_mean_of_equal_values_is_that_value(tmp_path: Path, block_size: int) -
 
 @pytest.mark.parametrize("window", [None, 40, 700])
 def test_long_texts_are_scored_alike_in_any_chunks(tmp_path: Path, window: int | None) -> None:
-    """To the bit: parts that are summed in whole numbers do not begin where a chunk or a window does."""
+    """Scores equal to the bit: parts that are summed in whole numbers do not begin where a chunk or a window does."""
     make_family(tmp_path, "mistral", max_position_embeddings=2048, sliding_window=window)
     (prompt,) = make_prompts((LENGTH,))
     whole = scores(tmp_path, prompt)

@@ -82,7 +82,7 @@ def test_where_nothing_is_said_the_mean_is_taken_at_unit_length(tmp_path: Path) 
 
 
 def test_real_weights_equal_transformers(minilm: Path) -> None:
-    """Of all-MiniLM-L6-v2, which reads 256 tokens although it has 512 positions."""
+    """Embeddings of all-MiniLM-L6-v2, which reads 256 tokens although it has 512 positions."""
     engine = load(minilm)
     assert engine.spec.max_model_len == 256
     model = AutoModel.from_pretrained(minilm).eval()

@@ -59,7 +59,7 @@ def q8_0(block: Block) -> list[np.float32]:
 
 
 def scale_and_min(j: int, packed: list[int]) -> tuple[np.float32, np.float32]:
-    """Six bits each: get_scale_min_k4."""
+    """Scale and minimum of a group, six bits each: get_scale_min_k4."""
     if j < 4:
         return F(packed[j] & 63), F(packed[j + 4] & 63)
     scale = (packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4

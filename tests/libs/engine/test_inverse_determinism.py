@@ -38,7 +38,7 @@ FEW_ROWS = 4
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, where: type, name: str) -> None:
-    """Has an operation give the next larger numbers where there are more than a few rows."""
+    """Makes an operation give the next larger numbers where there are more than a few rows."""
     right: Callable[..., Tensor] = getattr(where, name)
 
     def wrong(*arguments: Any, **settings: Any) -> Tensor:
@@ -49,7 +49,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, where: type, name: str) -> None:
 
 
 def logprobs(circumstances: str, kernels: str = "torch") -> list[object]:
-    """Of the first request's output, to the last bit."""
+    """Log-probabilities of the first request's output, to the last bit."""
     settings = {"max_step_token_count": 512} | COMPANY[circumstances]
     engine = TextEngine.load(
         CHECKPOINT,

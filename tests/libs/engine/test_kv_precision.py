@@ -45,8 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def first_layer(folder: Path, precision: str) -> tuple[KvShape, Tensor, int]:
-    """What the first layer keeps of a random text, which does not depend on how it is kept: its shape, bytes [blocks,
-    layer], and the text's length."""
+    """Keys and values that the first layer keeps of a random text, which do not depend on how they are kept: their
+    shape, bytes [blocks, layer], and the text's length."""
     (prompt,) = make_prompts((100,), seed=5)
     config = EngineConfig(kv_precision=precision, block_count=8, block_size=BLOCK_SIZE, thread_count=1)
     engine = TextEngine.load(folder, config)
@@ -105,7 +105,7 @@ def test_the_bundled_model_hardly_notices(precision: str, divergence: float, agr
 
 
 def scores(precision: str) -> list[TokenLogprob]:
-    """Of every token of the text but the first: the 20 strongest."""
+    """Log-probabilities of every token of the text but the first: the 20 strongest."""
     engine = TextEngine.load(CHECKPOINT, EngineConfig(kv_precision=precision, block_count=64, thread_count=1))
     prompt = TextModel("m", CHECKPOINT).encode(TEXT, True)
     engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=20))

@@ -1,4 +1,4 @@
-"""Whatever bytes a checkpoint holds, loading it works or raises one of our errors, within bounded memory.
+"""Loading a checkpoint works or raises one of our errors, within bounded memory, whatever bytes it holds.
 
 HEADRACE_FUZZ_CASES=10000 python -m pytest tests/libs/engine/test_loader_fuzz.py
 """

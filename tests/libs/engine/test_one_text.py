@@ -107,7 +107,7 @@ def load(
 def alone(
     folder: Path, kernels: str, requests: list[EngineRequest], settings: Mapping[str, object] = MappingProxyType({})
 ) -> dict[str, Found]:
-    """What each request gives with the engine to itself and nothing switched on."""
+    """Returns what each request gives with the engine to itself and nothing switched on."""
     found: dict[str, Found] = {}
     for each in requests:
         engine = load(folder, kernels, USUAL, settings)

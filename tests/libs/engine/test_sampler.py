@@ -44,7 +44,7 @@ def sampler(request: pytest.FixtureRequest) -> Sampler:
 
 
 def as_held(sampler: Sampler, logits: torch.Tensor) -> Logits:
-    """As the runner that the sampler belongs to would have them."""
+    """Logits as the runner that the sampler belongs to would have them."""
     return logits if isinstance(sampler, TorchSampler) else logits.contiguous().numpy()
 
 
@@ -215,7 +215,7 @@ def test_more_tokens_are_never_chosen_and_fewer_are_chosen_from(sampler: Sampler
     ],
 )
 def test_kernels_draw_what_torch_draws(sampling: dict[str, float]) -> None:
-    """At the same uniform numbers. Where one lies on a border, rounding decides."""
+    """Draws are compared at the same uniform numbers. Where one lies on a border, rounding decides."""
     logits = make_logits(rows=400, vocab_size=20_001)
     sequences = [make_sequence(**{"temperature": 0.8, "seed": seed, **sampling}) for seed in range(400)]
     expected = TorchSampler().sample(logits, sequences)

@@ -110,7 +110,7 @@ def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sample
 
 
 def test_long_contexts_do_not_depend_on_how_they_are_cut(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one chunk, in many, and where attention goes through torch, with the scores of a chunk computed in parts."""
+    """Texts go in one chunk, in many, and where attention goes through torch, with scores of a chunk in parts."""
     (prompt,) = make_prompts((300,), seed=2)
     each = request("r", prompt, max_tokens=90, temperature=0.0, logprob_count=0, prompt_logprob_count=0)
 
@@ -234,7 +234,7 @@ def test_bad_settings_are_refused(folder: Path, settings: dict[str, object]) -> 
 
 @pytest.fixture(scope="module")
 def broken(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same model, but its embedding of token 13 is not a number."""
+    """Checkpoint whose embedding of token 13 is not a number."""
     copy = tmp_path_factory.mktemp("broken")
     for file in folder.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())

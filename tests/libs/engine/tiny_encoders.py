@@ -86,13 +86,13 @@ def write_sentence_settings(
 
 @torch.inference_mode()
 def hidden_states(model: PreTrainedModel, prompt: tuple[int, ...]) -> torch.Tensor:
-    """What transformers computes: [tokens, hidden]."""
+    """Hidden states by transformers: [tokens, hidden]."""
     ids = torch.tensor([prompt])
     return model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
 
 
 def pooled(hidden: torch.Tensor, pooling: str, *, normalizes: bool = True) -> torch.Tensor:
-    """What sentence-transformers makes of it: [hidden]."""
+    """Embedding that sentence-transformers makes of hidden states: [hidden]."""
     vector = {
         "cls": hidden[0],
         "mean": hidden.sum(dim=0) / len(hidden),

@@ -34,7 +34,7 @@ LONGROPE = {
     "short_factor": [1.0, 1.1, 1.3, 1.6, 2.0, 2.5],
     "long_factor": [1.2, 1.7, 2.5, 4.0, 6.0, 8.0],
 }
-"""For 12 of the 16 elements of a head."""
+"""Rotary scaling for 12 of the 16 elements of a head."""
 
 FAMILIES: dict[str, dict[str, object]] = {
     "llama": {"model_type": "llama"},

@@ -1,4 +1,4 @@
-"""What `run` does around a service."""
+"""Care that `run` takes of a service."""
 
 import subprocess
 import sys

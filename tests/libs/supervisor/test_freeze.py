@@ -144,7 +144,7 @@ async def test_a_process_that_is_not_ready_yet_may_take_its_time(server: Server)
 
 
 async def test_a_supervisor_that_stood_still_blames_nobody(server: Server) -> None:
-    """As when the whole machine was asleep: the answer was due long ago, but nobody could have heard it."""
+    """The whole machine was asleep, as it were: the answer was due long ago, but nobody could have heard it."""
     process = server.process
     process.start()
     try:
@@ -164,7 +164,7 @@ async def test_a_supervisor_that_stood_still_blames_nobody(server: Server) -> No
 
 
 async def test_a_process_that_ends_in_silence_is_not_cut_short(tmp_path: Path) -> None:
-    """It is told to stop, answers no more and takes longer than a frozen one would be given."""
+    """A process is told to stop, answers no more and takes longer than a frozen one would be given."""
     lingering = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: (time.sleep(2.5), sys.exit(0)))\n" + SERVER
     lingering = "import sys, time\n" + lingering
     server = Server(tmp_path)

@@ -1,4 +1,4 @@
-"""Who computes is busy, also who would and gets no core; who sleeps or is stopped is not."""
+"""A process that computes is busy, also one that would and gets no core; one that sleeps or is stopped is not."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ def test_who_is_gone_is_not_busy(processes: "list[subprocess.Popen[str]]") -> No
     sys.platform != "linux", reason="only Linux counts how long a thread waits for a core; to run it: Linux"
 )
 def test_who_gets_no_core_is_busy(processes: "list[subprocess.Popen[str]]") -> None:
-    """Its main thread sleeps, and the other gets next to nothing beside a process of a better class."""
+    """The main thread sleeps, and the other one gets next to nothing beside a process of a better class."""
     starved, greedy = start(processes, COMPUTES_BESIDE), start(processes, COMPUTES)
     core = {min(os.sched_getaffinity(0))}
     for task in os.listdir(f"/proc/{starved}/task"):

@@ -1,4 +1,4 @@
-"""Whatever is lost, late, doubled or out of order: after one quiet period the index is what the workers hold."""
+"""The index is what the workers hold after one quiet period, whatever was lost, late, doubled or out of order."""
 
 from collections.abc import Iterable
 

@@ -62,7 +62,7 @@ class Nats:
 
 
 class Worker:
-    """What a worker tells of its blocks, over NATS and at a real port."""
+    """A worker that tells of its blocks, over NATS and at a real port."""
 
     def __init__(self, url: str) -> None:
         runtime = Runtime(SimEngine(SimConfig()), "m", attach_seconds=30.0)

@@ -63,7 +63,7 @@ def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_failpoints_damage_values_and_fill_the_disk(tmp_path: Path) -> None:
-    """What comes back is damaged, what is kept is not."""
+    """A failpoint damages the value that comes back, not the one that is kept."""
     store = ResponseStore(tmp_path / "store", 4 * MEGABYTE)
     store.put("a", b"key", b"value", 10)
     failpoints.arm(tmp_path)

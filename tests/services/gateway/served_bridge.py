@@ -74,7 +74,7 @@ class Gateway:
             return await reader.read()
 
     async def post_apart(self, body: bytes, path: str) -> tuple[int, dict[str, Any]]:
-        """The same from a thread of its own, so that what the client does costs the gateway's loop nothing."""
+        """Posts from a thread of its own, so that what the client does costs the gateway's loop nothing."""
         return await asyncio.to_thread(lambda: asyncio.run(self.post(body, path)))
 
     async def post(self, body: bytes, path: str = "/v1/completions", headers: str = "") -> tuple[int, dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 from headrace.gateway.embedding_format import encoded, kept
 
 VALUES = struct.unpack("<4f", struct.pack("<4f", 0.1, -1e-38, 3.0, 2**-140))
-"""fp32, subnormal ones included."""
+"""Values in fp32, a subnormal one included."""
 
 
 def test_both_encodings_keep_every_bit() -> None:

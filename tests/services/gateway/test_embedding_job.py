@@ -1,4 +1,4 @@
-"""What a request for embeddings may ask for, and what it becomes."""
+"""Requests for embeddings: what they may ask for, and what they become."""
 
 import time
 from collections.abc import Sequence

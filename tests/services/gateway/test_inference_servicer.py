@@ -1,4 +1,4 @@
-"""What the gRPC API refuses before anything runs."""
+"""Requests that the gRPC API refuses before anything runs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a request body asks for."""
+"""Options that a request body asks for."""
 
 from headrace.gateway.openai_options import chat_options, completion_options
 from headrace.gateway.openai_schema import ChatBody, CompletionBody

@@ -11,6 +11,7 @@ from headrace.gateway.fleet import Fleet
 from headrace.gateway.job import Envelope
 from headrace.gateway.pipeline import Pipeline, _cache_key
 from headrace.gateway.sequence_request import SequenceRequest
+from headrace.gateway.tenants import Tenant
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH, AdapterInfo, ModelInfo, SamplingParams
 from headrace.v1.worker_pb2 import WorkerStatus
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FakeTokenizer:
-    """Is away for a number of calls."""
+    """A tokenizer that is away for a number of calls."""
 
     def __init__(self, absences: int) -> None:
         self._absences = absences
@@ -87,7 +88,7 @@ async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> No
     pipeline = make(0, encoder)
     info = ModelInfo(model="e", max_model_length=64, vocabulary_size=10, embedding_size=4)
     pipeline.fleet._statuses["w"] = WorkerStatus(worker_id="w", model_info=info)
-    envelope = Envelope("r", 0.0, Deadline.after(5), "t", "", False)
+    envelope = Envelope("r", 0.0, Deadline.after(5), Tenant("t"), "", False)
     with pytest.raises(InvalidRequest) as refused:
         await pipeline.prepare_embeddings("e", ["a", "a" * 65], EmbeddingOptions(), envelope)
     assert refused.value.param == "input"

@@ -1,4 +1,4 @@
-"""What workers say of themselves is on /metrics, one line for each."""
+"""Reports of workers are on /metrics, one line for each."""
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest

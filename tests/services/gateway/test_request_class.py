@@ -1,4 +1,4 @@
-"""What clients say of the urgency of their requests, and what they may not say."""
+"""Urgency of requests as clients state it, and what they may not say."""
 
 import pytest
 

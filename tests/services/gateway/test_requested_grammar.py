@@ -1,4 +1,4 @@
-"""Which grammar a body asks for, through whichever field, and what is refused before any worker sees it."""
+"""Grammars that a body asks for, through whichever field, and what is refused before any worker sees it."""
 
 import json
 from typing import Any

@@ -132,7 +132,7 @@ async def test_a_worker_that_lost_the_request_is_the_last_choice() -> None:
 
 
 async def test_a_worker_that_does_not_answer_needs_another_attempt() -> None:
-    """It may have taken the request: to ask the next one under the same attempt would run it twice."""
+    """A worker may have taken the request: to ask the next one under the same attempt would run it twice."""
     workers = PlayedWorkers(silent=["w0"], w0=1)
     with pytest.raises(Unavailable) as failure:
         await SelfPlacement(workers).place(submission(), Deadline.after(5))

@@ -30,7 +30,7 @@ _ENGINE_URGENCIES = {
 
 @dataclass
 class Outcome:
-    """What became of one ticket. Times in virtual seconds."""
+    """Outcome of one ticket. Times in virtual seconds."""
 
     ticket: Ticket
     placed_at: float | None = None

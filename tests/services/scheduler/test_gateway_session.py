@@ -217,7 +217,7 @@ async def test_the_journal_tells_why() -> None:
 
 
 async def test_a_core_that_fails_ends_the_scheduler() -> None:
-    """What it decided and did not do would be waited for for ever."""
+    """Decisions that it made and did not carry out would be waited for for ever."""
     gateway = Gateway(PlayedWorker())
     running = asyncio.create_task(gateway.scheduler.run())
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What the policy promises, with sim engines in virtual time."""
+"""Promises of the policy, with sim engines in virtual time."""
 
 import itertools
 import random

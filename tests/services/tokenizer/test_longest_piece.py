@@ -68,7 +68,7 @@ def changed(**parts: Any) -> Tokenizer:
 
 
 def with_greedy_mark() -> Tokenizer:
-    """Its mark takes all blanks that follow along."""
+    """A tokenizer whose mark takes all blanks that follow along."""
     tokenizer = byte_level()
     tokenizer.add_tokens([AddedToken("<end>", rstrip=True)])
     return tokenizer
@@ -105,7 +105,7 @@ def test_an_encoder_that_drops_blanks_takes_many_of_them(minilm: Path) -> None:
 
 
 class NoPool:
-    """In place of the processes that encode long texts."""
+    """Stands for the processes that encode long texts."""
 
     async def encode(self, *_: object) -> list[int]:
         raise AssertionError("it was to be refused")

@@ -53,7 +53,7 @@ class SilentEngine(SimEngine):
 
 
 class CrashingEngine(SimEngine):
-    """Has something wrong that nobody thought of."""
+    """An engine that fails in a way that nobody thought of."""
 
     def step(self) -> list[Delta]:
         raise ZeroDivisionError("division by zero")

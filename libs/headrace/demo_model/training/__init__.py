@@ -1,1 +1,1 @@
-"""How the bundled model was made: the texts, the tokenizer, the training loop and the evaluation."""
+"""Making of the bundled model: the texts, the tokenizer, the training loop and the evaluation."""

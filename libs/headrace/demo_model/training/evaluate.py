@@ -70,7 +70,7 @@ def after_long_talk(chat: Chat, turns: int) -> tuple[int, int, int]:
 
 
 def greedy_agreement(chat: Chat, draft: Any, width: int = 4) -> tuple[float, float]:
-    """How often the draft's greedy token is the main model's, and tokens per step when `width` are proposed."""
+    """Share of the draft's greedy tokens that are the main model's, and tokens per step when `width` are proposed."""
     agreed = total = produced = steps = 0
     for item in load_held_out():
         prompt = chat.render([{"role": "user", "content": item.question}])

@@ -31,7 +31,7 @@ class Dispatch:
     address: str
     tickets: tuple[Ticket, ...]
     candidates: tuple[tuple[Candidate, ...], ...]
-    """For each ticket, who could have got it and what spoke for each; the chosen one first."""
+    """Workers that could have got each ticket, and what spoke for each; the chosen one first."""
 
 
 @dataclass(frozen=True, slots=True)

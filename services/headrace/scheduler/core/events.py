@@ -27,7 +27,7 @@ class WorkerReported:
 
     report: WorkerReport
     answers: bool = False
-    """It answered a call: the way to it is open too, and not only the way back."""
+    """Whether the worker answered a call: the way to it is open too, and not only the way back."""
 
 
 @dataclass(frozen=True, slots=True)

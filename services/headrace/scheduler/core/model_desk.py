@@ -16,9 +16,9 @@ from headrace.scheduler.core.window import BatchWindow
 from headrace.scheduler.core.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
 
 URGENT_SECONDS = 60.0
-"""So long after a realtime request, room is kept free for the next."""
+"""Seconds after a realtime request for which room is kept free for the next."""
 RETRY_SECONDS = 1.0
-"""After which to try again when nothing can be predicted."""
+"""Seconds after which to try again when nothing can be predicted."""
 
 
 class ModelDesk:
@@ -106,7 +106,7 @@ class ModelDesk:
             self.queue.reorder(tenant)
 
     def serve(self, now: float) -> Iterator[Decision]:
-        """Places whoever can be placed."""
+        """Places every ticket that can be placed."""
         if not len(self.queue):
             return
         ready = self._ready_at(now)

@@ -1,4 +1,4 @@
-"""Which worker gets a ticket: filter, score, pick from a few."""
+"""Chooses the worker that gets a ticket: filter, score, pick from a few."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class Choice:
 
     worker: Worker
     candidates: tuple[Candidate, ...]
-    """The chosen one first."""
+    """Candidates, the chosen one first."""
 
 
 def choose(ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: float) -> Choice | None:

@@ -27,7 +27,7 @@ class Ticket:
     """Share of the tenant against others."""
     adapter: str = ""
     resumes: bool = False
-    """It had a place before: it goes first, is never refused for want of room, and its tenant has paid."""
+    """Whether it had a place before: it goes first, is never refused for want of room, and its tenant has paid."""
     excluded: frozenset[str] = frozenset()
     """Workers that lost it, to be chosen only where there is no other."""
     held: Mapping[str, int] = field(default_factory=dict)

@@ -4,16 +4,16 @@ import enum
 
 
 class Urgency(enum.IntEnum):
-    """A smaller number goes first."""
+    """Urgency of a request. A smaller number goes first."""
 
     RESUMED = 0
-    """Had a place and lost it: somebody is reading it already, whatever its class was."""
+    """The request had a place and lost it: somebody is reading it already, whatever its class was."""
     REALTIME = 1
     """Somebody is waiting in real time, such as a voice agent."""
     INTERACTIVE = 2
     """Somebody is reading along."""
     DEFAULT = 3
-    """Nothing was said."""
+    """The request names no class."""
     BATCH = 4
     """Nobody is waiting."""
 

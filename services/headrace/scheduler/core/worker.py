@@ -24,14 +24,14 @@ class WorkerReport:
 
     worker_id: str
     epoch: int
-    """The incarnation."""
+    """Incarnation of the worker: larger after every start."""
     version: int
     """Grows with every report of an incarnation."""
     model: str
     credit_count: int
     """Sequences that it would accept."""
     open_count: int = 0
-    """Requests that it holds."""
+    """Requests that the worker holds."""
     address: str = ""
     adapters: frozenset[str] = frozenset()
     vocabulary_size: int = 0

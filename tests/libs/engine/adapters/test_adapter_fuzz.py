@@ -1,4 +1,4 @@
-"""Whatever bytes an adapter's files hold, loading it works or raises one of our errors.
+"""Loading an adapter works or raises one of our errors, whatever bytes its files hold.
 
 HEADRACE_FUZZ_CASES=10000 python -m pytest tests/libs/engine/adapters/test_adapter_fuzz.py
 """

@@ -56,7 +56,7 @@ def alone(folder: Path, requests: list[EngineRequest], **settings: object) -> di
 
 
 def staggered(engine: TextEngine, requests: list[EngineRequest], seed: int) -> dict[str, list[Delta]]:
-    """In a random order, each a step after the one before it."""
+    """Adds requests in a random order, each a step after the one before it."""
     streams: dict[str, list[Delta]] = {}
     for each in random.Random(seed).sample(requests, len(requests)):
         engine.add(each)

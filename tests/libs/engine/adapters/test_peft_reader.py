@@ -1,4 +1,4 @@
-"""What is not supported, not whole or not made for the model is refused, by name."""
+"""Adapters that are not supported, not whole or not made for the model are refused, by name."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is foretold of a model's memory is what it takes."""
+"""A model takes the memory that is foretold."""
 
 from pathlib import Path
 

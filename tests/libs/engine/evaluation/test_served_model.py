@@ -1,4 +1,5 @@
-"""What is judged is what serves: the same log-probabilities, the same memory; and what rounding the inputs costs."""
+"""The model that is judged is the one that serves: the same log-probabilities, the same memory; and what rounding the
+inputs costs."""
 
 import math
 

@@ -48,7 +48,7 @@ pytestmark = [
 
 HEADERS = Path(__file__).with_name("emulated_avx512")
 SIMDE_HEADERS = unpacked(SIMDE).parent
-"""Where they are, if not among the system's."""
+"""Folder of SIMDe's headers, if they are not among the system's."""
 FLAGS = ("-D__builtin_cpu_supports(name)=1",)
 EMULATED = (
     *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", f"-I{SIMDE_HEADERS}", "-mavx2", "-mfma", "-mf16c"),
@@ -56,7 +56,7 @@ EMULATED = (
     "-fno-tree-sra",
 )
 KNOWN_COMPILERS = {"12"}
-"""With these it compiles, with SIMDe 0.7.4 and 0.8.2."""
+"""Versions of GCC that compile it, with SIMDe 0.7.4 and 0.8.2."""
 OTHERS = (Instructions.PORTABLE, Instructions.AVX2)
 
 OUT, IN = 83, 256
@@ -103,7 +103,7 @@ def has_simde(compiler: str) -> bool:
 
 
 def compile_emulated(root: Path, path: Path) -> bool:
-    """As an installation does, with other options for AVX-512. Whether it worked."""
+    """Compiles as an installation does, with other options for AVX-512. Returns whether it worked."""
     spec = importlib.util.spec_from_file_location("emulated_build", root / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
@@ -235,7 +235,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load_decoder(folder: Path, bits: int | None, exact: bool) -> FusedDecoder:
-    """Its second layer sees a window."""
+    """Loads a decoder whose second layer sees a window."""
     config = replace(read_model_config(folder), windows=(None, WINDOW, None))
     weights = read_fused_weights(folder, config, bits, exact=exact)
     return FusedDecoder(config, BLOCK_SIZE * BLOCK_COUNT, weights, exact=exact)

@@ -26,7 +26,8 @@ pytestmark = [
 
 SIZE, GROUP = 2048, 128
 LEAST_SHARE = 0.35
-"""Of the rate without the other process. It takes a quarter to a half of two cores; the rest is for noise."""
+"""Least share of the rate without the other process, which takes a quarter to a half of two cores; the rest is for
+noise."""
 ROUNDS = 6
 SPIN = "while True: pass"
 

@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def path(folder: Path, weights: FusedWeights) -> Path:
-    """A file that is in order."""
+    """Path of a file of packed weights that is in order."""
     file = folder / "model-1.packed"
     FusedWeightsCache(folder, LIMIT).save(file, weights)
     return file

@@ -117,7 +117,7 @@ def test_what_was_forgotten_is_read_again(tmp_path: Path) -> None:
 
 
 def test_a_start_with_packed_weights_needs_no_torch(tmp_path: Path) -> None:
-    """Which takes more than a second to import, and 200 MB."""
+    """Torch takes more than a second to import, and 200 MB."""
     expected = generate(tmp_path, precision="int4")
     script = f"""
 import sys

@@ -27,7 +27,7 @@ FAMILIES = {
     "gemma2": {"query_pre_attn_scalar": 24},
     "gemma3": {"query_pre_attn_scalar": 24, "layer_types": None, "sliding_window_pattern": 6, "num_hidden_layers": 7},
 }
-"""With settings that files do not carry put to what all released models have."""
+"""Settings by family. Those that files do not carry are put to what all released models have."""
 
 
 def logits(model: Path, sequence: tuple[int, ...]) -> torch.Tensor:

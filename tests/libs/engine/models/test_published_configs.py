@@ -1,4 +1,4 @@
-"""What published config.json files say, in the spelling that they have on the hub, and what is refused."""
+"""Published config.json files, in the spelling that they have on the hub: what is read, and what is refused."""
 
 import json
 from pathlib import Path

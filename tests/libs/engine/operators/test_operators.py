@@ -19,7 +19,7 @@ PARTS = ((0, 1), (0, 2), (3, 6), (0, 5), (7, 20), (0, 33), (2, 37), (36, 37))
 
 
 def make(instructions: Instructions | None, thread_count: int = 2) -> Operators:
-    """None: those for a machine without kernels."""
+    """Makes operators with the kernels of an instruction set. None: those for a machine without kernels."""
     return SingleRowOperators() if instructions is None else KernelOperators(KernelContext(thread_count, instructions))
 
 

@@ -69,7 +69,7 @@ def ask(engine: Engine, requests: list[EngineRequest]) -> dict[str, object]:
 
 
 def merged(stream: Any) -> Any:
-    """What does not depend on how tokens were grouped into deltas."""
+    """Merges the deltas of a stream into what does not depend on how tokens were grouped into them."""
     if not isinstance(stream, list):
         return stream
     ids = [token_id for token_ids, _, _ in stream for token_id in token_ids]
@@ -77,7 +77,7 @@ def merged(stream: Any) -> Any:
 
 
 def check_company(folder: Path, lengths: tuple[int, ...], **settings: Any) -> str:
-    """Fails where company changes a bit; else the digest of what all give alone."""
+    """Fails where company changes a bit; else returns the digest of what all give alone."""
     names = (*ADAPTERS, "") if folder.name == "adapters" else ("",)
     sampling = SamplingParams(max_tokens=6, temperature=0.0, logprob_count=2, prompt_logprob_count=0, ignore_eos=True)
     requests = [

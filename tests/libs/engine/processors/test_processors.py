@@ -1,5 +1,5 @@
-"""The same bits on processors that are not there: the libraries that torch computes with are told to do without parts
-of this one, each setting in a process of its own. Within each, company must not change a bit, with the compiled kernels
+"""Equal bits on processors that are not there: the libraries that torch computes with are told to do without parts of
+this one, each setting in a process of its own. Within each, company must not change a bit, with the compiled kernels
 and without; and across them, what goes through the kernels has the same bits."""
 
 import json
@@ -29,7 +29,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def probe(checkpoints: Path, **settings: str) -> dict[str, str]:
-    """What the probe finds under these settings alone."""
+    """Returns what the probe finds under these settings alone."""
     others = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     command = [sys.executable, str(PROBE), str(checkpoints)]
     done = subprocess.run(command, env=others | settings, capture_output=True, text=True, timeout=110)

@@ -44,7 +44,7 @@ def quantize(source: Path, target: Path, text: str = "", **settings: object) -> 
 
 @cache
 def held_text() -> list[tuple[int, ...]]:
-    """Not the text of the calibration."""
+    """Token ids of a held-out text, not the text of the calibration."""
     return cut_windows(evaluation_text(), CHECKPOINT, LENGTH, 12)
 
 

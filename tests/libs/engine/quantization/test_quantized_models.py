@@ -163,7 +163,7 @@ def test_the_tokenizer_of_a_gguf_file(tmp_path: Path, original: dict[str, Tensor
 
 
 def answer(folder: Path, grammar: Grammar) -> str:
-    """What the model says within a grammar."""
+    """Returns the text that the model generates within a grammar."""
     engine = TextEngine.load(folder, EngineConfig(block_count=64, max_running_count=4))
     engine.add(EngineRequest("r", PROMPT, SamplingParams(max_tokens=60, temperature=0, grammar=grammar)))
     deltas: list[Delta] = []

@@ -1,4 +1,4 @@
-"""What checkpoints say of their quantisation, in old and new words, and what is refused by name."""
+"""Quantisation as checkpoints state it, in old and new words, and what is refused by name."""
 
 import json
 from pathlib import Path

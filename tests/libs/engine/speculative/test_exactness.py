@@ -24,7 +24,7 @@ from headrace.engine.text_engine import TextEngine
 
 TARGET = make_table(1)
 DRAFT = (TARGET + make_table(2)) / 2
-"""Like the target, but not quite."""
+"""Law of the draft, like the target's, but not quite."""
 
 
 class AlwaysModel(FixedDrafter):
@@ -60,7 +60,7 @@ class AlwaysNgram(FixedDrafter):
 
 @pytest.fixture
 def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All running sequences speculate."""
+    """Lets all running sequences speculate."""
     monkeypatch.setattr(batcher, "MAX_SPECULATING", 1 << 20)
 
 
@@ -76,7 +76,7 @@ def grid() -> list[tuple[float, ...]]:
 
 
 def enumerate_outputs(drafter: FixedDrafter, monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[tuple[int, ...]], int]:
-    """What comes out over all draws, and how many guesses were right."""
+    """Counts the outputs over all draws, and the guesses that were right."""
     draws = grid()
     spec = make_spec(len(draws))
     engine = make_engine(spec, drafter)
@@ -210,7 +210,7 @@ def test_200_000_draws_follow_the_target(drafter: str, name: str) -> None:
 
 
 def test_the_chi_square_would_notice() -> None:
-    """The same statistic over draws from the draft's law is far out."""
+    """Draws from the draft's law put the statistic far out."""
     rng = np.random.default_rng(0)
     expected = TARGET[3] * 20_000
     drawn = rng.multinomial(20_000, DRAFT[3])

@@ -1,4 +1,4 @@
-"""How many guesses are made follows what they gained."""
+"""The number of guesses follows what they gained."""
 
 import random
 
@@ -10,7 +10,7 @@ from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.speculative.step_cost import StepCost
 
 CHEAP = (1.0, 0.05)
-"""A step, and each guess in it."""
+"""Costs of a step, and of each guess in it."""
 
 
 def test_good_guesses_become_longer() -> None:

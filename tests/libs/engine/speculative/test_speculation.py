@@ -36,7 +36,7 @@ MODES: dict[str, dict[str, object]] = {
 
 @pytest.fixture(autouse=True)
 def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many guesses pay is measured. Here it is what is assumed before any measurement."""
+    """Keeps the number of guesses that pay, which is measured, at what is assumed before any measurement."""
     monkeypatch.setattr(StepCost, "observe", lambda *_: None)
     monkeypatch.setattr(ModelDrafter, "_measure", lambda *_: None)
 

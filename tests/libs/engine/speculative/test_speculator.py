@@ -1,4 +1,4 @@
-"""Who is asked for guesses: nobody where there is nothing to guess from, and the draft model where it can pay."""
+"""Choice of drafter: none where there is nothing to guess from, and the draft model where it can pay."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ STEP = 0.01
 
 
 class StubModel:
-    """In place of a ModelDrafter: says what it costs, and is always right or never."""
+    """Stands for a ModelDrafter: says what it costs, and is always right or never."""
 
     def __init__(self, seconds_per_guess: float = 0.0, seconds_to_begin: float = 0.0) -> None:
         self.seconds = seconds_per_guess
@@ -78,7 +78,7 @@ def test_without_a_repetition_nobody_is_asked() -> None:
 
 
 def test_a_text_that_does_not_repeat_itself_is_searched_less_and_less() -> None:
-    """But what it repeats later is found a few tokens after it began."""
+    """A repetition that comes later is found a few tokens after it began."""
     speculator, sequence = make_speculator(), make_sequence("r", max_tokens=900)
     grow(speculator, sequence, 200, right=False)
     looks = []

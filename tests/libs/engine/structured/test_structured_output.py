@@ -104,7 +104,7 @@ def test_every_output_follows_its_random_schema(engine: TextEngine, temperature:
 
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 1.5}])
 def test_every_json_object_is_one(engine: TextEngine, sampling: dict[str, Any]) -> None:
-    """Where a free string is never closed the limit ends it; whatever ends by itself is an object."""
+    """An output that ends by itself is an object; one whose free string is never closed is ended by the limit."""
     requests = [
         ask(str(i), Grammar(GrammarKind.JSON_OBJECT), **({"seed": i, "max_tokens": 200} | sampling)) for i in range(4)
     ]

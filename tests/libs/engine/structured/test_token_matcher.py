@@ -1,4 +1,4 @@
-"""What a matcher allows, against languages small enough to be written down."""
+"""Tokens that a matcher allows, against languages small enough to be written down."""
 
 import json
 
@@ -45,7 +45,7 @@ def allowed(matcher: TokenMatcher) -> set[int]:
 
 
 def legal(language: set[bytes], text: bytes) -> set[int]:
-    """By trying: tokens after which some text of the language can still come, and the end where one is complete."""
+    """Tries tokens: those after which some text of the language can still come, and the end where one is complete."""
     going_on = {
         token
         for token, piece in enumerate(PIECES)
@@ -94,7 +94,7 @@ def test_each_kind_allows_what_trying_finds(grammar: Grammar, language: set[byte
 
 
 def test_a_schema_allows_one_space_between_values_and_no_more() -> None:
-    """So no output can go on with whitespace for ever."""
+    """Whitespace is bounded, so that no output can go on with it for ever."""
     schema = {
         "type": "object",
         "properties": {"a": {"enum": [1]}, "b": {"enum": [2]}},

@@ -64,7 +64,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.now = 100.0
         self.count = 0
         self.state: dict[str, str] = {}
-        """waiting, sent, or over."""
+        """State of each ticket: waiting, sent, or over."""
         self.tickets: dict[str, Ticket] = {}
         self.on_the_way: list[tuple[str, Ticket]] = []
 
