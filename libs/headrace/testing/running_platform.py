@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from headrace.supervisor.state import read_platform
 START_SECONDS = 90.0
 STOP_SECONDS = 10.0
 """Seconds that the contract allows between the signal and the end."""
+GONE_SECONDS = 3.0
+"""Seconds after the end in which the last helper of a killed process may still notice that it is alone."""
 
 
 class RunningPlatform:
@@ -100,7 +103,7 @@ def running_platform(state_dir: Path, arguments: Sequence[str] = ()) -> Iterator
         descendants = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
         code = process.wait(STOP_SECONDS)
-        left = [child for child in descendants if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+        _, left = psutil.wait_procs(descendants, GONE_SECONDS)
         if code != 0 or left:
             raise AssertionError(f"exit code {code}, processes left: {left}")
     finally:
@@ -108,13 +111,18 @@ def running_platform(state_dir: Path, arguments: Sequence[str] = ()) -> Iterator
 
 
 def _wait_ready(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    deadline = time.monotonic() + START_SECONDS
-    for line in process.stdout or ():
-        event = json.loads(line)
-        if event["event"] == "ready":
-            return dict(event)
-        if event["event"] == "error" or time.monotonic() > deadline:
-            break
+    # Killed when it is late, so that reading its lines ends.
+    limit = threading.Timer(START_SECONDS, process.kill)
+    limit.start()
+    try:
+        for line in process.stdout or ():
+            event = json.loads(line)
+            if event["event"] == "ready":
+                return dict(event)
+            if event["event"] == "error":
+                break
+    finally:
+        limit.cancel()
     process.kill()
     raise AssertionError(f"the platform did not start: {process.communicate()[1]}")
 
