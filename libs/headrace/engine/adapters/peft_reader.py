@@ -44,13 +44,14 @@ class _Part:
 
     target: TargetModule
     first: Tensor
-    """A [rank, in]."""
+    """Matrix A [rank, in]."""
     second: Tensor
-    """scale * B [out, rank]."""
+    """Matrix B times the scale: [out, rank]."""
 
 
 def _joined(parts: Sequence[_Part], operators: Operators, device: torch.device) -> LowRankUpdate:
-    """Modules that are computed as one product are adapted by one: A's one below the other, B's along a diagonal.
+    """Joins the updates of modules that are computed as one product: A's one below the other, B's along a diagonal. One
+    more call costs more than the zeros between.
 
     A call more costs more than the zeros between.
     """
