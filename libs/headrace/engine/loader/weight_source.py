@@ -1,4 +1,4 @@
-"""Where a model's parts come from, whatever the files look like."""
+"""Source of a model's parts, whatever the files look like."""
 
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +17,7 @@ class WeightSource(Protocol):
     """Tensors by the names that Hugging Face checkpoints have for them. Raises InvalidCheckpoint naming the tensor."""
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """One tensor, converted."""
+        """Reads one tensor and converts it."""
         ...
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
