@@ -18,12 +18,12 @@ from headrace.engine.sampling.sampler import Logits, Sampler
 
 
 def row_by_row(operation: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """`operation` of [1, size] for each row of `inputs`, one below the other. There is at least one."""
+    """Applies `operation` of [1, size] to each row of `inputs`. There is at least one."""
     return torch.cat([operation(row.clone()[None]) for row in inputs])
 
 
 class SingleRowOperators:
-    """See the Protocol in `operators.py`."""
+    """Implements the Protocol of `operators.py` for one row at a time."""
 
     is_batch_invariant = True
 

@@ -17,7 +17,7 @@ from headrace.engine.sampling.torch_sampler import TorchSampler
 
 
 class TorchOperators:
-    """See the Protocol in `operators.py`."""
+    """Implements the Protocol of `operators.py` with torch."""
 
     is_batch_invariant = False
 
