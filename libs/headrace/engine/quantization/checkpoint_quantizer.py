@@ -22,21 +22,21 @@ from headrace.engine.quantization.writer import awq_config, gptq_config
 from headrace.errors.tree import ConfigError, Unsupported
 
 Report = Callable[[str, float], None]
-"""Told what is being done, and which share of it is done."""
+"""Callback that is told what is being done, and which share of it is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizationSummary:
-    """What was written."""
+    """Summary of a checkpoint that was written."""
 
     module_count: int
-    """Quantised modules."""
+    """Number of quantized modules."""
     calibration_token_count: int
     byte_count: int
-    """Of all tensors."""
+    """Bytes of all tensors."""
     source_byte_count: int
     resumed_layer_count: int
-    """Layers that an earlier run had done."""
+    """Number of layers that an earlier run had done."""
 
 
 def quantize_checkpoint(
@@ -78,7 +78,7 @@ def _finish_layers(
     sequences: list[tuple[int, ...]],
     report: Report,
 ) -> int:
-    """Quantises the layers that are not done. The number of those that are."""
+    """Quantizes the layers that are not done. Returns the number of those that were."""
     left = {name: modules[name] for index, names in by_layer(modules) if not unfinished.has(index) for name in names}
     layer_count, left_count = len(by_layer(modules)), len(by_layer(left))
     resumed = done = layer_count - left_count
@@ -117,7 +117,7 @@ def _check_sizes(modules: Modules, settings: QuantizationSettings) -> None:
 
 
 def _scheme(settings: QuantizationSettings, model: SequenceModel, modules: Modules) -> Mapping[str, Any]:
-    """`quantization_config` for config.json."""
+    """Describes the quantization: `quantization_config` for config.json."""
     if settings.method == "awq":
         routers = (name for name in model.record.modules if name.endswith(".gate") and name not in modules)
         return awq_config(settings.group_size, ["lm_head", *routers])

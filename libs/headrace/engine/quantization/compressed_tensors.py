@@ -44,7 +44,7 @@ def _check_shape(source: TensorSource, name: str, shape: tuple[int, int]) -> Non
 
 
 def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: QuantizationScheme) -> Tensor:
-    """uint8 [out, groups], raised like the codes."""
+    """Reads the zero points uint8 [out, groups], raised like the codes."""
     if scheme.symmetric:
         return torch.full(shape, 1 << (scheme.bits - 1), dtype=torch.uint8)
     out_size, groups = shape

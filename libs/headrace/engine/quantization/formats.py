@@ -1,4 +1,4 @@
-"""Which module is quantised, and which reader reads it."""
+"""Choice of the modules that are quantized, and of the reader for them."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ MARKERS: dict[Method, tuple[str, ...]] = {
 def read_quantized(
     source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme | None
 ) -> QuantizedMatrix | None:
-    """Module `name` in canonical form; None when it is not quantised."""
+    """Reads module `name` in canonical form; None when it is not quantized."""
     if scheme is None or not any(f"{name}.{marker}" in source for marker in MARKERS[scheme.method]):
         return None
     module_scheme = scheme.of_module(name) or scheme

@@ -7,12 +7,13 @@ from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
 MIN_SCALE = 1e-8
 ROWS = 4096
-"""At a time: what comes in between takes several times the memory of the weight, which may have a row for each of a
-hundred thousand tokens."""
+"""Rows that are quantized at a time: what comes in between takes several times the memory of the weight, which may have
+a row for each of a hundred thousand tokens."""
 
 
 def choose_grid(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> tuple[Tensor, Tensor]:
-    """Scales and zero points [out, groups] whose codes cover each group's values.
+    """Chooses scales and zero points [out, groups] whose codes cover each group's values. Scales are rounded to fp16,
+    which the formats store. Symmetric grids have the middle code as their zero.
 
     Scales are rounded to fp16, which the formats store. Symmetric grids have the middle code as their zero.
     """
@@ -42,7 +43,7 @@ def quantize(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> Qua
 
 
 def _quantize_rows(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Codes, scales and zeros, see QuantizedMatrix."""
+    """Quantizes rows to codes, scales and zeros, see QuantizedMatrix."""
     scales, zeros = choose_grid(weight, bits, group_size, symmetric)
     codes = round_to_grid(weight, scales.repeat_interleave(group_size, 1), zeros.repeat_interleave(group_size, 1), bits)
     return codes, scales, zeros.to(torch.uint8)

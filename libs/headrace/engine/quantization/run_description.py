@@ -13,7 +13,8 @@ SOURCE_FILES = ("config.json", "tokenizer.json", "*.safetensors", "*.safetensors
 
 
 def describe_run(source: Path, settings: QuantizationSettings, text: str) -> Mapping[str, object]:
-    """The settings, and the SHA-256 of the text and of all of the source's files that decide on the result."""
+    """Describes a run by its settings, and the SHA-256 of the text and of all of the source's files that decide on the
+    result."""
     return {
         **asdict(settings),
         "source": _digest_folder(source),

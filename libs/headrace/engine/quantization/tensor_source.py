@@ -1,4 +1,4 @@
-"""Where format readers get raw tensors from, with the checks that every format needs."""
+"""Source of raw tensors for format readers, with the checks that every format needs."""
 
 from typing import Protocol
 
@@ -14,7 +14,7 @@ class TensorSource(Protocol):
     def __contains__(self, name: str) -> bool: ...
 
     def raw(self, name: str) -> Tensor:
-        """Raises InvalidCheckpoint if it is missing or cannot be read."""
+        """Reads a tensor as it is. Raises InvalidCheckpoint if it is missing or cannot be read."""
         ...
 
 
