@@ -1,4 +1,4 @@
-"""How far one output has come in its grammar."""
+"""Progress of one output in its grammar."""
 
 from collections.abc import Sequence
 
@@ -40,5 +40,6 @@ class TokenMatcher:
 
     @property
     def error(self) -> str | None:
-        """Why it can follow no further, if so: the output is off the grammar, or the grammar too complex."""
+        """Reason for which the matcher can follow no further, if there is one: the output is off the grammar, or the
+        grammar too complex."""
         return self.matcher.get_error() or None
