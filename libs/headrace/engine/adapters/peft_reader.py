@@ -21,7 +21,7 @@ from headrace.errors.tree import InvalidCheckpoint, Unsupported
 def read_adapter(
     name: str, folder: Path, model: DecoderConfig, operators: Operators, dtype: torch.dtype, device: torch.device
 ) -> Adapter:
-    """An adapter for `model`, whose weights may be quantised: its own are in `dtype`.
+    """An adapter for `model`, whose weights may be quantized: its own are in `dtype`.
 
     Raises InvalidCheckpoint where files are missing, malformed or made for another model, Unsupported where the
     adapter is of a kind that Headrace does not have. Both name the file, and the tensor or field at fault.

@@ -1,4 +1,4 @@
-"""Root mean square layer normalisation (Zhang and Sennrich, 2019)."""
+"""Root mean square layer normalization (Zhang and Sennrich, 2019)."""
 
 import torch
 from torch import Tensor

@@ -1,6 +1,6 @@
 """Reads a GGUF file as if it were a Hugging Face folder: metadata as config.json, tensors under their names there.
 
-Quantised tensors are dequantised by the `gguf` package, whose arithmetic is the format's reference.
+Quantized tensors are dequantized by the `gguf` package, whose arithmetic is the format's reference.
 """
 
 import re

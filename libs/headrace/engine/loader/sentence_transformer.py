@@ -33,7 +33,7 @@ class SentenceSettings:
 def read_sentence_settings(folder: Path) -> SentenceSettings:
     """Reads `modules.json` and the files that it names; the defaults where there is none.
 
-    Raises InvalidCheckpoint where one is malformed, Unsupported for other steps than pooling and normalising.
+    Raises InvalidCheckpoint where one is malformed, Unsupported for other steps than pooling and normalizing.
     """
     if not has_sentence_settings(folder):
         return SentenceSettings()

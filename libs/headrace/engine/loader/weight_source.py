@@ -21,10 +21,10 @@ class WeightSource(Protocol):
         ...
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
-        """The weight [out, in] of module `name`: still quantised where a product can use it so, else converted."""
+        """The weight [out, in] of module `name`: still quantized where a product can use it so, else converted."""
         ...
 
 
 def open_weights(source: Path, scheme: QuantizationScheme | None, round_to_bits: int | None) -> WeightSource:
-    """Opens a model folder or a GGUF file. `round_to_bits` quantises plain matrices while they are loaded."""
+    """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices while they are loaded."""
     return GgufFile(source, round_to_bits) if is_gguf(source) else Weights(source, scheme, round_to_bits)

@@ -38,7 +38,7 @@ class FusedDecoder:
     """Decoder on the fused kernels. Holds no state of any request: that is in the KvArena."""
 
     def __init__(self, config: DecoderConfig, max_len: int, weights: FusedWeights, *, exact: bool) -> None:
-        """`max_len` is the longest context in tokens. Unless `exact`, products with quantised weights quantise their
+        """`max_len` is the longest context in tokens. Unless `exact`, products with quantized weights quantize their
         inputs too."""
         self._config = config
         self._weights = weights

@@ -30,11 +30,11 @@ class Operators(Protocol):
         ...
 
     def rms_norm(self, weight: Tensor, epsilon: float) -> RowNorm:
-        """Root mean square layer normalisation (Zhang and Sennrich, 2019)."""
+        """Root mean square layer normalization (Zhang and Sennrich, 2019)."""
         ...
 
     def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> RowNorm:
-        """Layer normalisation (Ba et al., 2016)."""
+        """Layer normalization (Ba et al., 2016)."""
         ...
 
     def activate(self, inputs: Tensor, activation: Activation) -> Tensor:

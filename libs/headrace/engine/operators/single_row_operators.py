@@ -1,6 +1,6 @@
 """Operations through torch on one row at a time: for a CPU without compiled kernels.
 
-A BLAS chooses its kernel by the shape and the alignment of its operands, and vectorised loops treat the last elements
+A BLAS chooses its kernel by the shape and the alignment of its operands, and vectorized loops treat the last elements
 in another way than the rest. With every row alone in fresh memory, shape, alignment and place are always the same, and
 so are the bits, whatever the company. Slow: each row reads all weights.
 """

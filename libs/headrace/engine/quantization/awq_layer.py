@@ -1,4 +1,4 @@
-"""Quantises one layer of a decoder by AWQ (Lin et al., 2023): scales of inputs are folded into what makes them.
+"""Quantizes one layer of a decoder by AWQ (Lin et al., 2023): scales of inputs are folded into what makes them.
 
 Inputs of the projections after a norm are divided in the norm's weight, those of o_proj in the rows of v_proj, and
 those of down_proj in the rows of up_proj, so that the layer computes what it did and no engine needs to know.
@@ -122,7 +122,7 @@ class AwqLayer:
         return search_scales(weights, moments, self._group_size, share)
 
     def _router(self) -> str | None:
-        """The tensor that has the same input as the experts and is not quantised."""
+        """The tensor that has the same input as the experts and is not quantized."""
         experts = self._config.experts
         name = "" if experts is None else f"{self._prefix}.{experts.module}.gate.weight"
         return name if name in self._source else None

@@ -1,6 +1,6 @@
 """The two searches of AWQ (Lin et al., 2023, section 3.2): scales for the inputs of projections, and limits of weights.
 
-Both minimise the error of the outputs on calibration data, |(Q(W) - W) X|^2, which the second moments H = X X^T of the
+Both minimize the error of the outputs on calibration data, |(Q(W) - W) X|^2, which the second moments H = X X^T of the
 inputs give exactly for any W: the trace of (Q(W) - W) H (Q(W) - W)^T.
 """
 

@@ -1,4 +1,4 @@
-"""The environments of the packages that quantise by other code than ours: each needs versions that nothing else does.
+"""The environments of the packages that quantize by other code than ours: each needs versions that nothing else does.
 
 AutoAWQ and AutoGPTQ are unmaintained. The versions are those that were seen to work together.
 """
@@ -21,7 +21,7 @@ IMPORT_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package that quantises."""
+    """A package that quantizes."""
 
     name: BackendName
     module: str

@@ -1,4 +1,4 @@
-"""Has a checkpoint quantised by another package, in the environment of that package."""
+"""Has a checkpoint quantized by another package, in the environment of that package."""
 
 import json
 import shutil

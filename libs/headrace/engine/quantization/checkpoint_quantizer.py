@@ -1,4 +1,4 @@
-"""Quantises the projections of a checkpoint folder and writes the result as a GPTQ or AWQ checkpoint."""
+"""Quantizes the projections of a checkpoint folder and writes the result as a GPTQ or AWQ checkpoint."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class QuantizationSummary:
 def quantize_checkpoint(
     source: Path, target: Path, settings: QuantizationSettings, text: str, report: Report
 ) -> QuantizationSummary:
-    """Calibrates on `text`. Output head, embeddings, norms, biases and routers stay unquantised.
+    """Calibrates on `text`. Output head, embeddings, norms, biases and routers stay unquantized.
 
     A run that was killed is continued by one with the same arguments, to the same bytes if torch has as many threads.
     Raises ConfigError, Unsupported or InvalidCheckpoint; nothing is at `target` then.
@@ -102,7 +102,7 @@ def _read_plain_config(source: Path) -> DecoderConfig:
 
 
 def _projections(model: SequenceModel) -> Modules:
-    """The modules to quantise."""
+    """The modules to quantize."""
     experts = model.config.experts
     names = ("_proj", *(f".{name}" for name in experts.projections)) if experts else ("_proj",)
     return {name: shape for name, shape in model.record.modules.items() if name.endswith(names)}

@@ -2,7 +2,7 @@
 
 pack-quantized: weight_packed int32 [out, in * bits / 32], packed along inputs, each code raised by 2**(bits-1);
 weight_scale [out, groups]; weight_zero_point int32 [out * bits / 32, groups], packed along outputs, raised likewise.
-int-quantized: weight int8 [out, in], weight_scale [out, 1]. Activations, which such checkpoints expect to be quantised
+int-quantized: weight int8 [out, in], weight_scale [out, 1]. Activations, which such checkpoints expect to be quantized
 per token at run time, stay in the precision of the engine.
 """
 

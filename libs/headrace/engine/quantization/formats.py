@@ -18,7 +18,7 @@ MARKERS: dict[Method, tuple[str, ...]] = {
     "gptq": ("qweight",),
     "compressed-tensors": ("weight_packed", "weight_scale"),
 }
-"""Tensors that only a quantised module has. Those without were left as they are, such as most output heads."""
+"""Tensors that only a quantized module has. Those without were left as they are, such as most output heads."""
 
 
 def read_quantized(

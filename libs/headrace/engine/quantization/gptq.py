@@ -58,7 +58,7 @@ def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: Quan
 
 
 def _input_order(source: TensorSource, name: str, in_size: int, group_size: int) -> Tensor | None:
-    """Columns sorted by group, for files quantised in order of activation size (desc_act). None if they are already."""
+    """Columns sorted by group, for files quantized in order of activation size (desc_act). None if they are already."""
     if f"{name}.g_idx" not in source:
         return None
     groups = take(source, f"{name}.g_idx", (in_size,), torch.int32, torch.int64).to(torch.int64)

@@ -42,7 +42,7 @@ class InputMoments:
 
 
 def quantize(weight: Tensor, moments: InputMoments, bits: int, group_size: int, symmetric: bool) -> QuantizedMatrix:
-    """Quantises `weight` [out, in]. Deterministic. Inputs that never occurred are rounded to nearest."""
+    """Quantizes `weight` [out, in]. Deterministic. Inputs that never occurred are rounded to nearest."""
     remaining = weight.double().clone()
     factor = _inverse_factor(moments.total)
     in_size = weight.shape[1]

@@ -1,4 +1,4 @@
-"""Quantises the projections of a decoder layer by layer, by any of the methods."""
+"""Quantizes the projections of a decoder layer by layer, by any of the methods."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -29,7 +29,7 @@ def quantize_layers(
 ) -> Iterator[tuple[int, dict[str, Tensor]]]:
     """Yields layer after layer its index and the tensors that it is stored as. `report` hears of the calibration.
 
-    All layers see what the unquantised layers before them put out, so no layer depends on which others are done.
+    All layers see what the unquantized layers before them put out, so no layer depends on which others are done.
     """
     if settings.method == "rtn":
         for index, names in by_layer(modules):

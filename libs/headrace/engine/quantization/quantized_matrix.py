@@ -1,4 +1,4 @@
-"""The canonical form of a quantised weight: whatever the file looks like, it is read into this."""
+"""The canonical form of a quantized weight: whatever the file looks like, it is read into this."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class QuantizedMatrix:
 
 
 Weight = Tensor | QuantizedMatrix
-"""The weight [out, in] of a product, plain or quantised."""
+"""The weight [out, in] of a product, plain or quantized."""
 
 
 def stack(weights: Sequence[Weight]) -> Weight:

@@ -1,4 +1,4 @@
-"""Quantises a weight by rounding each value to the nearest code: no data needed."""
+"""Quantizes a weight by rounding each value to the nearest code: no data needed."""
 
 import torch
 from torch import Tensor
@@ -36,7 +36,7 @@ def round_to_grid(weight: Tensor, scales: Tensor, zeros: Tensor, bits: int) -> T
 
 
 def quantize(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> QuantizedMatrix:
-    """Quantises `weight` [out, in], whose input size is a multiple of `group_size`."""
+    """Quantizes `weight` [out, in], whose input size is a multiple of `group_size`."""
     parts = [_quantize_rows(rows.float(), bits, group_size, symmetric) for rows in torch.split(weight, ROWS)]
     codes, scales, zeros = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
     return QuantizedMatrix(codes, scales, zeros, bits, group_size)

@@ -1,4 +1,4 @@
-"""Says what a quantisation is made of, so that two runs are the same exactly when they would write the same bytes."""
+"""Says what a quantization is made of, so that two runs are the same exactly when they would write the same bytes."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Writes quantised modules in the formats of the hub, so that other engines read them too."""
+"""Writes quantized modules in the formats of the hub, so that other engines read them too."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

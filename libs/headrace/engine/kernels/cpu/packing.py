@@ -1,4 +1,4 @@
-"""Packs weights as checkpoints have them: torch's tensors, plain or quantised."""
+"""Packs weights as checkpoints have them: torch's tensors, plain or quantized."""
 
 from collections.abc import Sequence
 from dataclasses import replace
