@@ -38,7 +38,7 @@ class SamplingParams:
     max_tokens: int = 16
     """Most tokens to generate. At least 1, or 0 when only the prompt is to be scored."""
     temperature: float = 1.0
-    """0 picks the most likely token; otherwise logits are divided by it. In [0, 2]."""
+    """Divisor of logits; 0 picks the most likely token. In [0, 2]."""
     top_k: int | None = None
     """Keep only the k most likely tokens. At least 1."""
     top_p: float = 1.0
@@ -48,11 +48,11 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     """Divides positive and multiplies negative logits of tokens seen in prompt or output (Keskar et al., 2019)."""
     presence_penalty: float = 0.0
-    """Subtracted from the logit of every token already generated."""
+    """Number subtracted from the logit of every token already generated."""
     frequency_penalty: float = 0.0
-    """Subtracted from a token's logit once per time it was generated."""
+    """Number subtracted from a token's logit once per time it was generated."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
-    """Added to the logits of the given token ids."""
+    """Numbers added to the logits of the given token ids."""
     seed: int | None = None
     """Makes sampling repeatable: the draw depends on (seed, position) alone. Unset draws a fresh seed."""
     stop_token_ids: frozenset[int] = frozenset()
@@ -60,7 +60,7 @@ class SamplingParams:
     ignore_eos: bool = False
     """Go on after the model's end-of-sequence ids. `stop_token_ids` still stop, and so does the end of a grammar."""
     min_tokens: int = 0
-    """No end-of-sequence or stop id is chosen before this many tokens, unless a grammar allows nothing else."""
+    """Tokens before which no end-of-sequence or stop id is chosen, unless a grammar allows nothing else."""
     logprob_count: int | None = None
     """Report the chosen token's log-probability and this many alternatives (0 to 20). Unset reports none."""
     prompt_logprob_count: int | None = None

@@ -39,7 +39,7 @@ class SimConfig:
     eos_token_id: int = 0
     """Generated only where `output_token_count` says so."""
     output_token_count: int | None = None
-    """Every output ends with the end-of-sequence id after this many tokens. Unset leaves it to `max_tokens`."""
+    """Tokens after which every output ends with the end-of-sequence id. Unset leaves it to `max_tokens`."""
 
 
 class SimEngine:

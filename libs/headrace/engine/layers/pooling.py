@@ -29,6 +29,6 @@ class Pooling(enum.Enum):
 
 
 def normalized(vector: Tensor) -> Tensor:
-    """`vector` [hidden] at unit length."""
+    """Scales `vector` [hidden] to unit length."""
     length: Tensor = torch.linalg.vector_norm(vector)
     return vector / length.clamp_min(SMALLEST_LENGTH)

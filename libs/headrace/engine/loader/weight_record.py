@@ -22,14 +22,14 @@ class WeightRecord:
         self.byte_count = 0
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """One tensor, see WeightSource."""
+        """Reads one tensor, see WeightSource."""
         tensor = self._source.read(name, shape, dtype, device)
         self.tensors.append(name)
         self.byte_count += _byte_count(tensor)
         return tensor
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
-        """The weight of one module, see WeightSource."""
+        """Reads the weight of one module, see WeightSource."""
         weight = self._source.matrix(name, shape, dtype, device)
         self.modules[name] = shape
         self.byte_count += _byte_count(weight)

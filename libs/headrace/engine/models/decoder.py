@@ -32,8 +32,8 @@ class Decoder:
         *,
         has_head: bool = True,
     ) -> None:
-        """Without its head it gives hidden states instead of logits. Raises InvalidCheckpoint where `weights` do not
-        suit."""
+        """Reads a decoder. Without its head it gives hidden states instead of logits. Raises InvalidCheckpoint where
+        `weights` do not suit."""
         self._config = config
         self._operators = operators
         self._reader = DecoderReader(config, weights, operators, dtype, device)

@@ -42,7 +42,7 @@ class InputObserver:
         return found
 
     def watch(self, index: int, layer: DecoderLayer) -> DecoderLayer:
-        """The same layer, watched."""
+        """Returns the same layer, watched."""
         if not isinstance(layer, PreNormLayer | SandwichNormLayer):
             raise TypeError(f"cannot watch a {type(layer).__name__}")
         name = f"model.layers.{index}"

@@ -19,7 +19,7 @@ class TensorSource(Protocol):
 
 
 def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: torch.dtype) -> Tensor:
-    """One tensor of the given shape and one of the given types. Raises InvalidCheckpoint naming it."""
+    """Reads one tensor of the given shape and one of the given types. Raises InvalidCheckpoint naming it."""
     tensor = source.raw(name)
     if tuple(tensor.shape) != shape:
         raise InvalidCheckpoint(
@@ -45,7 +45,7 @@ def check_divisible(name: str, what: str, size: int, divisor: int) -> None:
 
 
 def take_finite(source: TensorSource, name: str) -> Tensor:
-    """One tensor of floating-point numbers, as it is. Raises InvalidCheckpoint naming it."""
+    """Reads one tensor of floating-point numbers, as it is. Raises InvalidCheckpoint naming it."""
     tensor = source.raw(name)
     if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
         raise InvalidCheckpoint(f"Tensor {name} holds values that are not finite floating-point numbers.")

@@ -24,7 +24,7 @@ class TokenMatcher:
         return other
 
     def forced(self, limit: int) -> tuple[int, ...]:
-        """At most `limit` tokens that the grammar leaves no choice about, after what was followed."""
+        """Returns at most `limit` tokens that the grammar leaves no choice about, after what was followed."""
         return tuple(self.matcher.compute_ff_tokens()[:limit])
 
     def allowed(self, token_ids: Sequence[int]) -> tuple[int, ...]:
