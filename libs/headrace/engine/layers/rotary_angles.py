@@ -9,7 +9,8 @@ SECTION = 4096
 
 
 def rotary_angles(rotary_size: int, theta: float, scaling: RopeScaling | None, max_len: int) -> tuple[Floats, Floats]:
-    """Computes cosines and sines, fp32 [max_len, rotary/2] each."""
+    """Computes cosines and sines, fp32 [max_len, rotary/2] each. The angles are products in fp32, as models were
+    trained with; their cosines and sines are rounded from fp64, so that they are the same on every machine."""
     if scaling is None:
         frequencies, factor = plain_frequencies(rotary_size, theta), 1.0
     else:

@@ -55,8 +55,8 @@ class EncoderConfig:
     """Longest input, in tokens, special ones included."""
     names: EncoderNames = field(default_factory=EncoderNames)
     padding_id: int | None = None
-    """Id of the padding token. Where it is set, positions are counted from the one after it, and this token has it as
-    its own."""
+    """Id of the padding token. Where it is set, positions are counted from the one after it, and this token's own
+    position is it."""
     bucket_count: int = 0
     """Relative distances that are told apart, as in T5 (Raffel et al., 2019). 0: attention has no such bias."""
 
