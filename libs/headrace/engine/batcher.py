@@ -42,7 +42,7 @@ class Batcher:
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
         self._blocks = SequenceBlocks(spec, self.pool)
         self._forgets = spec.window is not None or spec.long_context == "evict"
-        """There are tokens that the model sees no more, though their sequence runs."""
+        """Whether there are tokens that the model sees no more, though their sequence runs."""
         self._drafter = drafter
         self._queues = SequenceQueues()
         self._step_count = 0
@@ -95,7 +95,7 @@ class Batcher:
 
     @property
     def only_holds(self) -> bool:
-        """Nothing can be done before a held sequence is released."""
+        """Whether nothing can be done before a held sequence is released."""
         return len(self._queues.held) == len(self._queues)
 
     def plan(self) -> StepPlan:
@@ -174,8 +174,8 @@ class Batcher:
                 raise AssertionError(f"{sequence.request_id} waits, but holds blocks")
 
     def _stop_token_ids(self, sampling: SamplingParams) -> frozenset[int]:
-        """The request's own, and the model's end-of-sequence ids if they are to end it. After the end of a grammar
-        nothing can follow."""
+        """Returns the request's own stop ids, and the model's end-of-sequence ids if they are to end it. After the end
+        of a grammar nothing can follow."""
         ignored = sampling.ignore_eos and sampling.grammar is None
         return sampling.stop_token_ids if ignored else sampling.stop_token_ids | self._spec.eos_token_ids
 
@@ -292,7 +292,7 @@ class Batcher:
             sequence.cached_token_count = min(sequence.computed_count, sequence.prompt_count)
 
     def _record_chunk(self, chunk: Chunk, sample: Sample) -> Delta | None:
-        """What the sequence gained, if anything."""
+        """Books what a step computed of one chunk. Returns what the sequence gained, if anything."""
         sequence = chunk.sequence
         if chunk.start < sequence.prompt_count:
             self._prompt_token_count += min(chunk.end, sequence.prompt_count) - chunk.start
@@ -319,7 +319,8 @@ class Batcher:
         return self._accept_guesses(chunk, sample.token_id, sample.further_ids)
 
     def _accept_guesses(self, chunk: Chunk, first_id: int, further_ids: tuple[int, ...]) -> tuple[int, ...]:
-        """The same for those after `first_id`: guesses that were right, and the one that follows them."""
+        """Appends the guesses that were right after `first_id`, and the token that follows them. Returns all new
+        tokens."""
         sequence, accepted = chunk.sequence, [first_id]
         for token_id in further_ids:
             if sequence.finish_reason is not None:

@@ -1,4 +1,5 @@
-"""How many KV blocks a sequence needs at one time: all of its own, or the last ones where every layer has a window."""
+"""Number of KV blocks that a sequence needs at one time: all of its own, or the last ones where every layer has a
+window."""
 
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ class BlockNeed:
 
     block_size: int
     window: int | None
-    """See `EngineSpec.window`."""
+    """Tokens that a query sees at most, see `EngineSpec.window`."""
     longest_chunk: int
     """Most tokens of one sequence in one step."""
 

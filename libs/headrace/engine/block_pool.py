@@ -16,11 +16,11 @@ class BlockPool:
     def __init__(self, block_count: int, *, prefix_cache: bool = True) -> None:
         self.block_count = block_count
         self.no_block = block_count
-        """In place of a block that is not needed. A cache may have a block of zeros under this number."""
+        """Number that stands in a table for a block that is not needed. A cache may have a block of zeros under it."""
         self.prefix_cache = prefix_cache
         self._reference_counts = [0] * block_count
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(block_count))
-        """In the order of reuse."""
+        """Free blocks in the order of reuse."""
         self._hashes: dict[int, bytes] = {}
         self._blocks: dict[bytes, int] = {}
         self._stored: dict[bytes, None] = {}
@@ -55,8 +55,8 @@ class BlockPool:
         return blocks
 
     def find_seen(self, hashes: Sequence[bytes], first_seen: Callable[[int], int]) -> list[int]:
-        """The same where only a prefix's last blocks are needed: those from `first_seen(n)` on for n blocks. `no_block`
-        stands for the others."""
+        """Finds the longest cached prefix where only its last blocks are needed: those from `first_seen(n)` on for n
+        blocks. `no_block` stands for the others."""
         count, last_missing = 0, -1
         for index, block_hash in enumerate(hashes):
             if block_hash not in self._blocks:
@@ -67,7 +67,7 @@ class BlockPool:
         return [self.no_block] * first + [self._blocks[block_hash] for block_hash in hashes[first:count]]
 
     def count_free(self, blocks: Iterable[int]) -> int:
-        """How many of `blocks` nobody refers to."""
+        """Counts those of `blocks` that nobody refers to."""
         return sum(self._reference_counts[block] == 0 for block in blocks)
 
     def share(self, blocks: Iterable[int]) -> None:
@@ -113,7 +113,8 @@ class BlockPool:
         self.forget(list(self._hashes))
 
     def drain_events(self) -> BlockEvents:
-        """What changed in the prefix cache since the last call. What came and went in between is not reported."""
+        """Returns what changed in the prefix cache since the last call. Blocks that came and went in between are not
+        reported."""
         events = BlockEvents(stored=tuple(self._stored), removed=tuple(self._removed))
         self._stored.clear()
         self._removed.clear()

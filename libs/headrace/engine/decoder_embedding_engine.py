@@ -120,7 +120,7 @@ class DecoderEmbeddingEngine:
 
     @torch.inference_mode()
     def _compute(self, plan: StepPlan) -> None:
-        """Runs the plan. Whoever's last token was in it has ended."""
+        """Runs the plan and ends the requests whose last token was in it."""
         states = self._runner.run(plan)
         for chunk, state in zip(states.sampling, states.values, strict=True):
             sequence = chunk.sequence

@@ -1,4 +1,4 @@
-"""What an engine that makes embeddings has to report, requests that went wrong included."""
+"""Outcomes that an engine for embeddings has to report, requests that went wrong included."""
 
 from collections import deque
 
@@ -10,7 +10,8 @@ from headrace.errors.tree import HeadraceError, InternalError
 
 
 class EmbeddingOutcomes:
-    """One for each request that ended. An error that names its request is raised; the others' deltas wait for it."""
+    """Outcomes of the requests that ended, one for each. An error that names its request is raised; the others' deltas
+    wait for it."""
 
     def __init__(self) -> None:
         self._deltas: list[Delta] = []

@@ -38,7 +38,7 @@ class EncoderEngine:
         self._pooling = settings.pooling or Pooling.MEAN
         self._normalizes = settings.normalizes
         self._requests: dict[str, EngineRequest] = {}
-        """In the order in which they came."""
+        """Requests by id, in the order in which they came."""
         self._outcomes = EmbeddingOutcomes()
         self._step_count = 0
         self._prompt_token_count = 0
@@ -101,7 +101,7 @@ class EncoderEngine:
         return self._outcomes.take()
 
     def stats(self) -> EngineStats:
-        """Every request that it holds counts as running: it has room for as many as it grants."""
+        """Counts every request that it holds as running: it has room for as many as it grants."""
         return EngineStats(
             running_count=len(self._requests),
             waiting_count=0,
@@ -119,7 +119,7 @@ class EncoderEngine:
         return BlockEvents()
 
     def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
-        """None: nothing of an input is kept."""
+        """Returns no hashes: nothing of an input is kept."""
         return []
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class EncoderEngine:
 
     @torch.inference_mode()
     def _compute(self, batch: list[EngineRequest]) -> None:
-        """Inputs are pooled one by one: a reduction over several would sum in another order."""
+        """Computes the inputs and pools them one by one: a reduction over several would sum in another order."""
         states = self._encoder([request.prompt_token_ids for request in batch])
         for request, hidden in zip(batch, states, strict=True):
             pooled = self._pooling(hidden)
@@ -151,5 +151,5 @@ class EncoderEngine:
 
 
 def _within(config: EncoderConfig, max_len: int | None) -> EncoderConfig:
-    """Inputs are no longer than the model was trained for, which can be less than it has positions for."""
+    """Limits inputs to the length that the model was trained for, which can be less than it has positions for."""
     return config if max_len is None else replace(config, max_model_len=min(max_len, config.max_model_len))

@@ -30,16 +30,16 @@ class EngineSpec:
     embedding_size: int | None = None
     """Elements of an embedding, where the model makes embeddings instead of text."""
     fingerprint: str = ""
-    """Of what it makes: another one where the weights, or anything else that decides the result, differ. Empty: not
-    known."""
+    """Digest of what the model makes: another one where the weights, or anything else that decides the result, differ.
+    Empty: not known."""
     window: int | None = None
     """Tokens that a query sees at most, itself included, where every layer has a window. None: some layer sees all."""
     long_context: Literal["stop", "evict"] = "stop"
-    """What happens when a request reaches `max_model_len`: it ends, or goes on with part of its text."""
+    """Behavior when a request reaches `max_model_len`: it ends, or goes on with part of its text."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """Names of the adapters that a request may choose, each with a digest of its files."""
     memory: HeldMemory = field(default_factory=HeldMemory)
-    """Of the model, and of the draft model if there is one."""
+    """Memory of the model, and of the draft model if there is one."""
 
 
 class Engine(Protocol):

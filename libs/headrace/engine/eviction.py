@@ -1,4 +1,4 @@
-"""What a stream that goes on past the context's end forgets (StreamingLLM: Xiao et al., 2023).
+"""Eviction from a stream that goes on past the context's end (StreamingLLM: Xiao et al., 2023).
 
 It keeps its first tokens, which attention needs as sinks, and the last ones. What is kept is computed anew at positions
 without a gap, for half a context of tokens at a time: so what the model reads is a function of the text alone, whatever
@@ -12,9 +12,10 @@ LEAST_CONTEXT = 4 * SINK_COUNT
 
 
 def dropped_count(token_count: int, max_model_len: int) -> int:
-    """How many of a text's tokens the model no longer reads. They follow the sinks.
+    """Counts the tokens of a text that the model no longer reads. They follow the sinks.
 
-    The first time when the text fills the context, and again each time that what is kept and what came since fill it.
+    Tokens are dropped for the first time when the text fills the context, and again each time that what is kept and
+    what came since fill it.
     """
     if token_count < max_model_len:
         return 0

@@ -11,7 +11,7 @@ from headrace.engine.step_plan import Chunk, StepPlan
 
 PROBE_LENGTH = 64
 PROBE_STRIDE = 7919
-"""A prime, so that the probe's tokens come from all over the vocabulary."""
+"""Distance of the probe's token ids: a prime, so that they come from all over the vocabulary."""
 
 
 TEXT_PROBE_LENGTH = 8

@@ -55,7 +55,8 @@ class FusedRunner:
         self._decoder.bind(self._arena)
 
     def _logits(self, row_count: int) -> Floats:
-        """[rows, vocabulary], the same memory every time: fresh pages would cost more than the step's own work."""
+        """Returns the logits [rows, vocabulary], in the same memory every time: fresh pages would cost more than the
+        step's own work."""
         if row_count > len(self._buffer):
             self._buffer = np.empty((row_count, self._decoder.vocab_size), np.float32)
         return self._buffer[:row_count]

@@ -1,15 +1,15 @@
-"""How much memory a model holds."""
+"""Memory that a model holds."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class HeldMemory:
-    """In bytes, of whatever device it is on."""
+    """Bytes that a model holds, on whatever device it is on."""
 
     weight_bytes: int = 0
     kv_bytes: int = 0
-    """The whole KV cache, most of which the system gives out only when it is written."""
+    """Bytes of the whole KV cache, most of which the system gives out only when it is written."""
 
     def __add__(self, other: "HeldMemory") -> "HeldMemory":
         return HeldMemory(self.weight_bytes + other.weight_bytes, self.kv_bytes + other.kv_bytes)

@@ -16,10 +16,10 @@ class _Group:
     limit: str
     usage: str
     cache: str
-    """In `memory.stat`: what is given up when somebody needs it."""
+    """Name of the line in `memory.stat` that counts what is given up when somebody needs it."""
 
     def room(self) -> int | None:
-        """Bytes below its limit. None where it has none."""
+        """Returns the bytes below the group's limit. None where it has none."""
         limit, usage = (_first_word(self.folder / name) for name in (self.limit, self.usage))
         if not limit.isdigit() or not usage.isdigit():
             return None
@@ -36,7 +36,7 @@ def available_bytes(root: Path = Path("/")) -> int | None:
 
 
 def resident_bytes(root: Path = Path("/")) -> int:
-    """Memory that this process holds, in bytes. 0 on a system that does not say."""
+    """Returns the bytes of memory that this process holds. 0 on a system that does not say."""
     pages = _read(root / "proc/self/statm").split()
     return int(pages[1]) * mmap.PAGESIZE if pages else 0
 
@@ -61,7 +61,7 @@ def _up(top: Path, name: str) -> Iterator[Path]:
 
 
 def _table(path: Path) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """Reads lines of a name and a number."""
     rows = [line.split() for line in _read(path).splitlines()]
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
@@ -71,7 +71,7 @@ def _first_word(path: Path) -> str:
 
 
 def _read(path: Path) -> str:
-    """Nothing where there is no such file, or it may not be read."""
+    """Reads a file. Returns nothing where there is no such file, or it may not be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError:

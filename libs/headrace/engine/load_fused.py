@@ -43,7 +43,7 @@ def can_run_fused(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str
 
 
 def load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
-    """Raises InvalidCheckpoint or Unsupported."""
+    """Loads a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
     weights = _load_weights(source, model, config)
     decoder = FusedDecoder(model, max_len, weights, exact=config.exact)
     storage = choose_kv_storage(config, coded=weights.is_coded)
@@ -59,7 +59,7 @@ def load_fused(source: Path, model: DecoderConfig, config: EngineConfig, max_len
 
 
 def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> FusedWeights:
-    """From the file that an earlier start left, if there is one, else from the checkpoint."""
+    """Loads the weights from the file that an earlier start left, if there is one, else from the checkpoint."""
     bits = ROUNDED_BITS.get(config.precision or "")
     if config.packed_cache is None:
         return _read_weights(source, model, bits, exact=config.exact)

@@ -20,7 +20,8 @@ from headrace.errors.tree import ConfigError
 
 
 def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int, reason: str) -> LoadedModel:
-    """`reason` says why the fused kernels cannot run it. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    """Loads a decoder for torch. `reason` says why the fused kernels cannot run it. Raises InvalidCheckpoint,
+    Unsupported or ConfigError."""
     device = choose_device(config)
     dtype = choose_precision(config, model, device)
     computed = str(dtype).removeprefix("torch.")

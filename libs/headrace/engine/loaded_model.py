@@ -15,5 +15,5 @@ class LoadedModel:
     parameter_count: int
     device: str
     precision: str
-    """How the weights are held, for people."""
+    """Name of the weights' precision, for people."""
     memory: HeldMemory

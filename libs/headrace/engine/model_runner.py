@@ -22,7 +22,7 @@ class ModelRunner:
         device: torch.device,
         adapters: AdapterSet | None = None,
     ) -> None:
-        """Without `adapters`, what requests choose is passed over."""
+        """Makes a runner of one model. Without `adapters`, what requests choose is passed over."""
         self.sampler = operators.sampler()
         self._model = model
         self._attention = attention

@@ -11,13 +11,14 @@ from headrace.errors.tree import ConfigError
 ROUNDED_BITS = {"int8": 8, "int4": 4}
 """Precisions to which plain weights are rounded while they are loaded."""
 CPU_KV_SHARE = 0.25
-"""Of the memory that is free once the weights are loaded. On the CPU other workers want some too."""
+"""Share of the memory that is free once the weights are loaded, for the KV cache on a CPU. Other workers want some
+too."""
 UNKNOWN_KV_BYTES = 1 << 30
-"""On a system that does not say what is free."""
+"""Bytes for the KV cache on a system that does not say what is free."""
 
 
 class CheckpointFacts(Protocol):
-    """What the settings are weighed against, for encoders and decoders alike."""
+    """Facts that the settings are weighed against, for encoders and decoders alike."""
 
     @property
     def precision(self) -> str: ...
@@ -33,7 +34,8 @@ class CheckpointFacts(Protocol):
 
 
 def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: object) -> str:
-    """How the weights are held, for people. `dtype` is the type of activations, by its name or as torch has it."""
+    """Names the precision of the weights, for people. `dtype` is the type of activations, by its name or as torch has
+    it."""
     if model.quantization is not None:
         return f"int{model.quantization.bits} ({model.quantization.method})"
     if config.precision in ROUNDED_BITS:
@@ -42,7 +44,7 @@ def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: obje
 
 
 def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
-    """Longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for.
+    """Chooses the longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for.
 
     Contexts beyond `usual_len` change how a longrope model computes shorter ones too, so they must be asked for.
     """
@@ -52,13 +54,13 @@ def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
 
 
 def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, kv_bytes: int) -> int:
-    """As many as the settings want and fit `kv_bytes`."""
+    """Chooses as many KV blocks as the settings want and fit `kv_bytes`."""
     wanted = config.max_running_count * -(-max_len // config.block_size)
     return config.block_count or min(wanted, max(1, kv_bytes // block_bytes))
 
 
 def host_kv_bytes(config: EngineConfig) -> int:
-    """What a KV cache in the memory of the CPU may take."""
+    """Returns the most bytes that a KV cache in the memory of the CPU may take."""
     if config.kv_cache_bytes is not None:
         return config.kv_cache_bytes
     free = available_bytes()
@@ -66,8 +68,8 @@ def host_kv_bytes(config: EngineConfig) -> int:
 
 
 def choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
-    """How the fused kernels hold keys and values. Where nothing is asked for: 8 bits if the weights are `coded` in no
-    more and nothing need be exact, else fp32, which loses nothing."""
+    """Chooses the form in which the fused kernels hold keys and values. Where nothing is asked for: 8 bits if the
+    weights are `coded` in no more and nothing need be exact, else fp32, which loses nothing."""
     if config.kv_precision == "auto":
         return Storage.S8 if coded and not config.exact else Storage.F32
     return {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}.get(config.kv_precision, Storage.F32)

@@ -1,4 +1,4 @@
-"""What goes into the engine and what comes out of it: plain data, no tensors, no protobuf."""
+"""Inputs and outputs of the engine: plain data, no tensors, no protobuf."""
 
 import enum
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Urgency(enum.IntEnum):
 
 
 class FinishReason(enum.Enum):
-    """Why a request ended."""
+    """Reasons for which a request ends."""
 
     STOP = "stop"
     """An end-of-sequence token or one of the request's stop ids was generated. It is the last id delivered."""
@@ -32,12 +32,13 @@ class FinishReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How to choose each token. The defaults mean: greedy-free sampling from the model's own distribution."""
+    """Settings by which each token is chosen. The defaults mean: greedy-free sampling from the model's own
+    distribution."""
 
     max_tokens: int = 16
     """Most tokens to generate. At least 1, or 0 when only the prompt is to be scored."""
     temperature: float = 1.0
-    """0 picks the most likely token; otherwise logits are divided by it. In [0, 2]."""
+    """Divisor of logits; 0 picks the most likely token. In [0, 2]."""
     top_k: int | None = None
     """Keep only the k most likely tokens. At least 1."""
     top_p: float = 1.0
@@ -47,11 +48,11 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     """Divides positive and multiplies negative logits of tokens seen in prompt or output (Keskar et al., 2019)."""
     presence_penalty: float = 0.0
-    """Subtracted from the logit of every token already generated."""
+    """Number subtracted from the logit of every token already generated."""
     frequency_penalty: float = 0.0
-    """Subtracted from a token's logit once per time it was generated."""
+    """Number subtracted from a token's logit once per time it was generated."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
-    """Added to the logits of the given token ids."""
+    """Numbers added to the logits of the given token ids."""
     seed: int | None = None
     """Makes sampling repeatable: the draw depends on (seed, position) alone. Unset draws a fresh seed."""
     stop_token_ids: frozenset[int] = frozenset()
@@ -59,13 +60,13 @@ class SamplingParams:
     ignore_eos: bool = False
     """Go on after the model's end-of-sequence ids. `stop_token_ids` still stop, and so does the end of a grammar."""
     min_tokens: int = 0
-    """No end-of-sequence or stop id is chosen before this many tokens, unless a grammar allows nothing else."""
+    """Tokens before which no end-of-sequence or stop id is chosen, unless a grammar allows nothing else."""
     logprob_count: int | None = None
     """Report the chosen token's log-probability and this many alternatives (0 to 20). Unset reports none."""
     prompt_logprob_count: int | None = None
-    """The same for every prompt token but the first. Unset reports none."""
+    """Report the log-probability of every prompt token but the first and this many alternatives. Unset reports none."""
     grammar: Grammar | None = None
-    """What the output must look like. It may end only where the grammar does. Unset leaves it free."""
+    """Grammar that the output must follow. It may end only where the grammar does. Unset leaves it free."""
 
     @property
     def is_greedy(self) -> bool:
@@ -73,7 +74,7 @@ class SamplingParams:
 
     @property
     def takes_likeliest(self) -> bool:
-        """Each token is the most likely one by the model's own logits, and nothing more is asked."""
+        """Whether each token is the most likely one by the model's own logits, and nothing more is asked."""
         penalties = (self.repetition_penalty - 1, self.presence_penalty, self.frequency_penalty)
         changes = any(penalties) or self.logit_bias or self.min_tokens or self.grammar is not None
         return self.is_greedy and not changes and self.logprob_count is None
@@ -86,7 +87,7 @@ class EngineRequest:
     request_id: str
     """Unique among the requests that the engine holds."""
     prompt_token_ids: tuple[int, ...]
-    """The prompt. At least one id."""
+    """Token ids of the prompt, at least one."""
     sampling: SamplingParams
     output_token_ids: tuple[int, ...] = ()
     """Tokens that another engine already generated for this request: they count as output for penalties,
@@ -112,28 +113,29 @@ class TokenLogprob:
     token_id: int
     logprob: float
     top: tuple[tuple[int, float], ...] = ()
-    """(token id, log-probability), most likely first."""
+    """Pairs of (token id, log-probability), most likely first."""
 
 
 # Not frozen: one is made for each token, which would take three times as long.
 @dataclass(slots=True)
 class Delta:
-    """What one step added to one request. Never changed."""
+    """Result of one step for one request. Never changed."""
 
     request_id: str
     first_index: int
     """Index in the request's output of the first of `token_ids`; counts `EngineRequest.output_token_ids`."""
     token_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...] = ()
-    """One for each of `token_ids` where asked for, else empty."""
+    """Log-probabilities of each of `token_ids` where asked for, else empty."""
     prompt_logprobs: tuple[TokenLogprob | None, ...] | None = None
-    """Once, with the first delta, where asked for: one per prompt token; the first is None."""
+    """Log-probabilities of the prompt, once, with the first delta, where asked for: one per prompt token; the first is
+    None."""
     finish_reason: FinishReason | None = None
-    """Set on the request's last delta."""
+    """Reason for which the request ended. Set on its last delta."""
     cached_token_count: int = 0
     """Prompt tokens whose KV was found in the prefix cache. Set with the first delta."""
     embedding: tuple[float, ...] = ()
-    """fp32 values of the prompt's embedding, where the model makes those. Set on the request's one delta."""
+    """Values fp32 of the prompt's embedding, where the model makes those. Set on the request's one delta."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ class EngineStats:
     draft_token_count: int = 0
     """Tokens guessed since the start."""
     accepted_token_count: int = 0
-    """Guesses that were right: divided by the above, the acceptance rate."""
+    """Guesses that were right: divided by `draft_token_count`, the acceptance rate."""
     waiting_token_count: int = 0
     """Tokens that are still to be read before their requests decode."""
     pausable_count: int = 0

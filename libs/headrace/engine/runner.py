@@ -8,7 +8,7 @@ from headrace.engine.step_plan import StepPlan
 
 
 class Runner(Protocol):
-    """Computes logits, and says what chooses tokens from them."""
+    """Model that computes logits, and says what chooses tokens from them."""
 
     @property
     def sampler(self) -> Sampler: ...

@@ -12,7 +12,7 @@ from headrace.engine.structured.token_matcher import TokenMatcher
 
 
 def make_block_table(blocks: Iterable[int] = ()) -> "array[int]":
-    """As the kernels read it, so that a step only has to copy it: int64."""
+    """Makes a table of block numbers as the kernels read it, so that a step only has to copy it: int64."""
     return array("q", blocks)
 
 
@@ -26,10 +26,10 @@ class Sequence:
     seed: int
     """The request's seed, or a fresh one."""
     stop_token_ids: frozenset[int]
-    """The ids that end it: its own, and the model's unless they are ignored."""
+    """Token ids that end the sequence: its own, and the model's unless they are ignored."""
     max_model_len: int
     token_ids: list[int] = field(default_factory=list)
-    """Prompt, then output."""
+    """Token ids of the prompt, then of the output."""
     computed_count: int = 0
     """Tokens whose KV is in the cache."""
     block_table: "array[int]" = field(default_factory=make_block_table)
@@ -38,31 +38,31 @@ class Sequence:
     """Blocks at the beginning of the table that were given back, because no layer sees them any more. The pool's
     `no_block` stands for them."""
     block_hashes: list[bytes] = field(default_factory=list)
-    """Of the full blocks of `token_ids`, as far as they were needed."""
+    """Hashes of the full blocks of `token_ids`, as far as they were needed."""
     prompt_logprobs: list[TokenLogprob | None] = field(default_factory=list)
-    """For the prompt's first tokens, as far as computed."""
+    """Log-probabilities of the prompt's first tokens, as far as computed."""
     cached_token_count: int = 0
     """Prompt tokens that the prefix cache supplied at the first admission."""
     admitted: bool = False
-    """It has run before."""
+    """Whether the sequence has run before."""
     forgotten: bool = False
-    """It has ended, or was cancelled."""
+    """Whether the sequence has ended, or was cancelled."""
     delivered: bool = False
-    """A delta of it was delivered before."""
+    """Whether a delta of the sequence was delivered before."""
     evicts: bool = False
-    """At the context's end it goes on with part of its text: see `context_window`."""
+    """Whether the sequence goes on with part of its text at the context's end: see `eviction`."""
     dropped_count: int = 0
-    """Tokens that are no longer in its context. They follow the sinks."""
+    """Tokens that are no longer in the sequence's context. They follow the sinks."""
     matcher: TokenMatcher | None = None
-    """Follows its grammar, as soon as that is compiled."""
+    """Matcher that follows the sequence's grammar, as soon as that is compiled."""
     request_id: str = field(init=False)
     prompt_count: int = field(init=False)
     takes_likeliest: bool = field(init=False)
-    """See `SamplingParams.takes_likeliest`."""
+    """Whether each token is the most likely one, see `SamplingParams.takes_likeliest`."""
     scores_only: bool = field(init=False)
-    """It is there for its prompt's log-probabilities; no token is to be generated."""
+    """Whether the sequence is there for its prompt's log-probabilities; no token is to be generated."""
     longest_count: int = field(init=False)
-    """Tokens at which it ends at the latest."""
+    """Tokens at which the sequence ends at the latest."""
 
     def __post_init__(self) -> None:
         self.request_id = self.request.request_id
@@ -79,7 +79,7 @@ class Sequence:
 
     @property
     def order(self) -> tuple[Urgency, int]:
-        """The lowest runs first."""
+        """Key that sorts sequences. The lowest runs first."""
         return self.request.urgency, self.arrival
 
     @property
@@ -92,7 +92,7 @@ class Sequence:
         return len(self.token_ids) - self.dropped_count
 
     def context_ids(self, start: int, end: int) -> list[int]:
-        """Tokens `start` to `end` of the context."""
+        """Returns tokens `start` to `end` of the context."""
         dropped = self.dropped_count
         if not dropped:
             return self.token_ids[start:end]
@@ -108,11 +108,12 @@ class Sequence:
 
     @property
     def must_evict(self) -> bool:
-        """Its context is full, so that the next token follows from less of the text."""
+        """Whether the context is full, so that the next token follows from less of the text."""
         return self.evicts and self._due_drop_count > self.dropped_count
 
     def evict(self) -> None:
-        """Drops what is due. Nothing of the new context is computed: all positions but those of the sinks change."""
+        """Drops the tokens that are due. Nothing of the new context is computed: all positions but those of the sinks
+        change."""
         self.dropped_count = self._due_drop_count
         self.block_hashes = []
 
@@ -130,7 +131,7 @@ class Sequence:
 
     @property
     def held_blocks(self) -> list[int]:
-        """The blocks that it refers to."""
+        """Numbers of the blocks that the sequence refers to."""
         return self.block_table[self.first_block :].tolist()
 
     @property
@@ -144,14 +145,14 @@ class Sequence:
 
     @property
     def wants_prompt_logprobs(self) -> bool:
-        """Log-probabilities of prompt tokens are asked for and not all there yet."""
+        """Whether log-probabilities of prompt tokens are asked for and not all there yet."""
         if self.request.sampling.prompt_logprob_count is None or self.dropped_count:
             return False
         return len(self.prompt_logprobs) < self.prompt_count
 
     @property
     def awaits_grammar(self) -> bool:
-        """It has a grammar that is not compiled yet, so no token can be chosen."""
+        """Whether the sequence has a grammar that is not compiled yet, so no token can be chosen."""
         return self.request.sampling.grammar is not None and self.matcher is None and not self.scores_only
 
     @property
@@ -160,7 +161,7 @@ class Sequence:
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Why no further token is to be generated, if so."""
+        """Reason for which no further token is to be generated, if there is one."""
         if self.scores_only:
             done = self.remaining_count == 0 and not self.wants_prompt_logprobs
             return FinishReason.LENGTH if done else None
@@ -170,7 +171,8 @@ class Sequence:
         return FinishReason.LENGTH if token_count >= self.longest_count else None
 
     def continued(self, token_ids: tuple[int, ...]) -> "Sequence":
-        """As it would be with `token_ids` at its end, for choosing what follows them. Books of its own are not kept."""
+        """Returns the sequence as it would be with `token_ids` at its end, for choosing what follows them. Books of its
+        own are not kept."""
         other = copy.copy(self)
         other.token_ids = [*self.token_ids, *token_ids]
         other.matcher = self.matcher and self.matcher.fork(self.output_token_ids)
@@ -179,7 +181,7 @@ class Sequence:
     def deliver(
         self, token_ids: tuple[int, ...], logprobs: tuple[TokenLogprob, ...], finish_reason: FinishReason | None
     ) -> Delta:
-        """The delta for `token_ids`, which are already the last of the output."""
+        """Makes the delta for `token_ids`, which are already the last of the output."""
         first_index = len(self.token_ids) - self.prompt_count - len(token_ids)
         delta = Delta(self.request_id, first_index, token_ids, logprobs, None, finish_reason)
         if not self.delivered:

@@ -27,7 +27,8 @@ class SequenceBlocks:
         return self._need.longest_chunk
 
     def capacity(self, sequence: Sequence) -> int:
-        """Tokens that it could have in the blocks that it holds and in those that nobody is to keep free."""
+        """Counts the tokens that a sequence could have in the blocks that it holds and in those that nobody is to keep
+        free."""
         return (len(sequence.block_table) + max(0, self._pool.free_count - self._watermark)) * self._size
 
     def grow(self, sequence: Sequence, token_count: int) -> bool:
@@ -41,7 +42,7 @@ class SequenceBlocks:
         return True
 
     def free(self, sequence: Sequence) -> None:
-        """Takes all blocks back: nothing of it is computed any more."""
+        """Takes all blocks of a sequence back: nothing of it is computed any more."""
         self._pool.release(sequence.held_blocks)
         sequence.block_table = make_block_table()
         sequence.first_block = 0
@@ -56,12 +57,13 @@ class SequenceBlocks:
             sequence.first_block = end
 
     def lacking(self, sequence: Sequence) -> int:
-        """Blocks that a running sequence's tokens will need besides those that it has."""
+        """Counts the blocks that a running sequence's tokens will need besides those that it has."""
         most = self._need.most(sequence.context_count, sequence.computed_count)
         return max(0, most - sequence.held_count)
 
     def shortage(self, sequence: Sequence, cached: Iterable[int], promised_count: int) -> int:
-        """Blocks that are missing for all tokens of a new sequence, whose first ones are `cached`. Zero or less: none.
+        """Counts the blocks that are missing for all tokens of a new sequence, whose first ones are `cached`. Zero or
+        less: none. `promised_count` blocks are for sequences that run.
 
         `promised_count` blocks are for sequences that run.
         """
@@ -70,8 +72,8 @@ class SequenceBlocks:
         return missing + self._watermark + promised_count + self._pool.count_free(found) - self._pool.free_count
 
     def find_cached(self, sequence: Sequence) -> list[int]:
-        """Cached blocks of the sequence's beginning, as far as what follows sees them. At least one token is left over:
-        its logits are needed."""
+        """Finds the cached blocks of the sequence's beginning, as far as what follows sees them. At least one token is
+        left over: its logits are needed."""
         if not self._pool.prefix_cache or sequence.wants_prompt_logprobs:
             return []
         sequence.hash_blocks(sequence.context_count, self._size)

@@ -1,4 +1,4 @@
-"""Which requests run, which wait, and in which order: by urgency, then by arrival."""
+"""Queues of the requests that run or wait, each in order: by urgency, then by arrival."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
@@ -15,11 +15,11 @@ class SequenceQueues:
 
     def __init__(self) -> None:
         self.running: list[Sequence] = []
-        """In order. The last one is the first to go when there is no room."""
+        """Running sequences in order. The last one is the first to go when there is no room."""
         self.waiting: list[Sequence] = []
-        """In order."""
+        """Waiting sequences in order."""
         self.held: list[Sequence] = []
-        """Those whose grammar is not compiled yet."""
+        """Sequences whose grammar is not compiled yet."""
         self._ended: list[Sequence] = []
         """Resumed sequences that turned out to be complete already."""
         self._by_id: dict[str, Sequence] = {}
@@ -50,7 +50,7 @@ class SequenceQueues:
         return self.running[bisect_left(self.running, (Urgency.BATCH, 0), key=_ORDER) :]
 
     def add(self, sequence: Sequence) -> None:
-        """Takes a new one in: to wait, unless its grammar is not there yet or it is complete."""
+        """Takes a new sequence in: to wait, unless its grammar is not there yet or it is complete."""
         self._arrive(sequence)
         self._by_id[sequence.request_id] = sequence
         if sequence.finish_reason is not None:
@@ -61,25 +61,26 @@ class SequenceQueues:
             insort(self.waiting, sequence, key=_ORDER)
 
     def release(self, sequence: Sequence) -> None:
-        """Lets a held one wait to run, as if it had arrived now."""
+        """Lets a held sequence wait to run, as if it had arrived now."""
         self.held.remove(sequence)
         self._arrive(sequence)
         insort(self.waiting, sequence, key=_ORDER)
 
     def start_first(self) -> Sequence:
-        """Lets the first that waits run."""
+        """Lets the first waiting sequence run."""
         sequence = self.waiting.pop(0)
         insort(self.running, sequence, key=_ORDER)
         return sequence
 
     def stop_last(self) -> Sequence:
-        """Lets the last that runs wait."""
+        """Lets the last running sequence wait."""
         sequence = self.running.pop()
         insort(self.waiting, sequence, key=_ORDER)
         return sequence
 
     def take_ended(self) -> list[Sequence]:
-        """Those that are to be ended without a step. They are held until removed, but not returned again."""
+        """Returns the sequences that are to be ended without a step. They are held until removed, but not returned
+        again."""
         ended, self._ended = self._ended, []
         return ended
 

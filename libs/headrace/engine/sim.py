@@ -23,7 +23,7 @@ class SimConfig:
     max_model_len: int = 4096
     """Longest prompt plus output, in tokens."""
     long_context: Literal["stop", "evict"] = "stop"
-    """What happens when a request reaches that length."""
+    """Behavior when a request reaches `max_model_len`."""
     block_size: int = 16
     """Tokens per KV block."""
     block_count: int = 4096
@@ -33,13 +33,13 @@ class SimConfig:
     adapters: tuple[str, ...] = ()
     """Adapters that requests may choose. They change nothing."""
     base_seconds: float = 0.0
-    """Time of any step."""
+    """Seconds that any step takes."""
     prefill_seconds_per_token: float = 0.0
     decode_seconds_per_sequence: float = 0.0
     eos_token_id: int = 0
     """Generated only where `output_token_count` says so."""
     output_token_count: int | None = None
-    """Every output ends with the end-of-sequence id after this many tokens. Unset leaves it to `max_tokens`."""
+    """Tokens after which every output ends with the end-of-sequence id. Unset leaves it to `max_tokens`."""
 
 
 class SimEngine:
@@ -107,7 +107,7 @@ class SimEngine:
         self._batcher.check_invariants()
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Releases nothing: there is nothing to release."""
 
     def _seconds(self, plan: StepPlan) -> float:
         if not plan.chunks:

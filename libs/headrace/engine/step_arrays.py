@@ -13,12 +13,12 @@ class StepArrays:
     """The tokens of a step, one chunk after the other, all int64."""
 
     token_ids: "array[int]"
-    """[tokens]."""
+    """Ids of the tokens [tokens]."""
     tables: "array[int]"
-    """The block numbers of all sequences."""
+    """Block numbers of all sequences."""
     spans: "array[int]"
-    """[chunks, 4]: first token in the step, token count, first position in its sequence, and where the block numbers of
-    that sequence begin in `tables`."""
+    """Spans of the chunks [chunks, 4]: first token in the step, token count, first position in its sequence, and where
+    the block numbers of that sequence begin in `tables`."""
 
     @classmethod
     def of(cls, chunks: Iterable[Chunk]) -> "StepArrays":

@@ -1,4 +1,4 @@
-"""What a model hands back for a step."""
+"""Logits that a model hands back for a step."""
 
 from collections.abc import Sequence as Chunks
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class StepLogits:
     """Logits of a step's rows, and which chunk each row belongs to."""
 
     values: Logits
-    """fp32 [rows, vocabulary]: one row for each token that is sampled from, then the scored prompt rows."""
+    """Logits fp32 [rows, vocabulary]: one row for each token that is sampled from, then the scored prompt rows."""
     sampling: tuple[Chunk, ...]
     """Chunks with tokens that are sampled from, whose rows come first: one, and one for each guess."""
     scoring: tuple[Chunk, ...]
@@ -49,7 +49,7 @@ class LogitRows:
     """Indices among the tokens of all chunks, one chunk after the other."""
     sampling: tuple[Chunk, ...]
     scoring: tuple[Chunk, ...]
-    """See StepLogits."""
+    """Chunks with scored prompt tokens, see StepLogits."""
 
     @classmethod
     def of(cls, chunks: Chunks[Chunk]) -> "LogitRows":

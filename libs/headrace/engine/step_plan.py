@@ -1,4 +1,4 @@
-"""What one step computes, and what came of it: the messages between batcher and model."""
+"""Plan of one step, and its outcome: the messages between batcher and model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,17 +20,17 @@ class Chunk:
         self.start = start
         """Index of the first token in the sequence's context."""
         self.end = end
-        """One past the last."""
+        """Index one past the last token of the sequence in this chunk."""
         self.draft = draft
         """Guesses of what follows, computed along. Only where the chunk samples."""
         self.token_count = end + len(draft) - start
         """Tokens that are computed, guesses included."""
         self.samples = end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
-        """A new token follows from the last one of the chunk."""
+        """Whether a new token follows from the last one of the chunk."""
 
     @property
     def computed_end(self) -> int:
-        """One past the last token that is computed, guesses included."""
+        """Index one past the last token that is computed, guesses included."""
         return self.end + len(self.draft)
 
     @property
@@ -66,7 +66,7 @@ class StepPlan:
     chunks: tuple[Chunk, ...]
     token_count: int = field(init=False)
     only_decodes: bool = field(init=False)
-    """No prompt is read, but guesses may be checked."""
+    """Whether no prompt is read. Guesses may be checked."""
 
     def __post_init__(self) -> None:
         self.token_count = sum(map(_TOKEN_COUNT, self.chunks))
@@ -80,7 +80,7 @@ class StepPlan:
 
 @dataclass(slots=True)
 class PlanDraft:
-    """A plan in the making."""
+    """Plan in the making."""
 
     budget_left: int
     """Tokens that still fit the step."""
@@ -112,17 +112,17 @@ class PlanDraft:
 
 @dataclass(slots=True)
 class Sample:
-    """What the model made of one chunk."""
+    """Outcome of one chunk."""
 
     token_id: int | None = None
     """The new token, where the chunk samples."""
     further_ids: tuple[int, ...] = ()
-    """The tokens after it, as far as the chunk's guesses were right."""
+    """Tokens after `token_id`, as far as the chunk's guesses were right."""
     logprobs: tuple[TokenLogprob, ...] = ()
-    """Of all these tokens, where asked for."""
+    """Log-probabilities of `token_id` and `further_ids`, where asked for."""
     prompt_logprobs: Iterable[TokenLogprob] = ()
-    """For the chunk's `scored_prompt_range`."""
+    """Log-probabilities of the chunk's `scored_prompt_range`."""
 
 
 NOTHING = Sample()
-"""Of a chunk that neither samples nor scores."""
+"""Outcome of a chunk that neither samples nor scores."""

@@ -58,7 +58,7 @@ class TextEngine:
         self._speculator = speculator
         self._batcher = Batcher(spec, prefix_cache=prefix_cache, drafter=speculator)
         self._deltas: list[Delta] = []
-        """Ready, but held back by a failure."""
+        """Deltas that are ready, but held back by a failure."""
         self._failures: deque[HeadraceError] = deque()
         self._grammars = GrammarQueue(compiler)
         self._is_asleep = False
@@ -192,7 +192,7 @@ class TextEngine:
         return samples
 
     def _sample(self, logits: StepLogits, best: list[int], samples: dict[Chunk, Sample]) -> None:
-        """`best` has the most likely token of each row."""
+        """Chooses the tokens of the sampled rows. `best` has the most likely token of each row."""
         sequences = logits.sampled_sequences
         rows = logits.values[: len(sequences)]
         token_ids = self._runner.sampler.sample(rows, sequences, best[: len(sequences)])
@@ -208,7 +208,7 @@ class TextEngine:
     def _add_logprobs(
         self, logits: StepLogits, sequences: list[Sequence], token_ids: list[int], samples: dict[Chunk, Sample]
     ) -> None:
-        """For every sampled token of the requests that want them."""
+        """Adds log-probabilities to the samples, for every sampled token of the requests that want them."""
         wanted = [
             (row, count)
             for row, sequence in enumerate(sequences)
@@ -271,13 +271,14 @@ def _long_context(config: EngineConfig, max_len: int) -> Literal["stop", "evict"
 
 
 def _window(model: DecoderConfig, config: EngineConfig, max_len: int) -> int | None:
-    """See `EngineSpec.window`. A draft model reads the same blocks, and may see further."""
+    """Tokens that a query sees at most, see `EngineSpec.window`. A draft model reads the same blocks, and may see
+    further."""
     window = model.widest_window
     return None if window is None or window >= max_len or config.draft_folder is not None else window
 
 
 def _confirmed(draft: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, ...]:
-    """The tokens after the first of `chosen` that hold: each was chosen after guesses that were all right."""
+    """Returns the tokens after the first of `chosen` that hold: each was chosen after guesses that were all right."""
     right = 0
     for guess, token_id in zip(draft, chosen, strict=False):
         if guess != token_id:

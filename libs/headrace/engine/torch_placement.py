@@ -24,11 +24,11 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 KV_STORAGE = {torch.float32: Storage.F32, torch.bfloat16: Storage.BF16, torch.float16: Storage.F16}
 LANES = 16
 GPU_KV_SHARE = 0.8
-"""Of the memory that is free once the weights are loaded."""
+"""Share of the memory that is free once the weights are loaded, for the KV cache on a GPU."""
 
 
 def choose_device(config: EngineConfig) -> torch.device:
-    """Raises ConfigError for a device that is not there."""
+    """Chooses the device that the settings name. Raises ConfigError for one that is not there."""
     try:
         device = torch.device(config.device)
     except RuntimeError as error:
@@ -39,7 +39,7 @@ def choose_device(config: EngineConfig) -> torch.device:
 
 
 def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch.device) -> torch.dtype:
-    """The type that activations and KV have. Raises ConfigError for an unknown precision."""
+    """Chooses the type of activations and KV. Raises ConfigError for an unknown precision."""
     usual = "float32" if device.type == "cpu" else model.precision
     name = usual if config.precision in (None, *ROUNDED_BITS) else config.precision
     if name not in PRECISIONS:
@@ -64,8 +64,8 @@ def build_attention(
     dtype: torch.dtype,
     device: torch.device,
 ) -> PagedAttention:
-    """Attention over a KV cache of as many blocks as are wanted and fit, for contexts of up to `max_len` tokens. Raises
-    ConfigError for a block size that does not suit."""
+    """Builds attention over a KV cache of as many blocks as are wanted and fit, for contexts of up to `max_len` tokens.
+    Raises ConfigError for a block size that does not suit."""
     block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
     block_count = choose_block_count(config, max_len, block_bytes, _kv_bytes(config, device))
     heads, layers = decoder.heads, decoder.attentions(max_len)

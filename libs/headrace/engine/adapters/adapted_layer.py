@@ -12,7 +12,7 @@ from headrace.engine.models.self_attention import SelfAttention
 
 
 def adapted(layers: Sequence[DecoderLayer], step: StepAdapters) -> list[DecoderLayer]:
-    """The same layers around the same weights, for this step."""
+    """Returns `layers` with what the adapters of `step` add, around the same weights."""
     return [_adapt_layer(layer, index, step) for index, layer in enumerate(layers)]
 
 

@@ -9,13 +9,13 @@ Product = Literal["qkv", "output", "gate_up", "down"]
 """The products of a decoder's layer."""
 
 LayerUpdates = dict[Product, LowRankUpdate]
-"""What an adapter adds to each product of one layer."""
+"""Updates that an adapter makes to the products of one layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """Holds no state of any request."""
+    """Low-rank updates of all layers. Holds no state of any request."""
 
     name: str
     layers: tuple[LayerUpdates, ...]
-    """One for each layer of the base model."""
+    """Updates of each layer of the base model, in order."""

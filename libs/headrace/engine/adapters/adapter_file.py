@@ -44,7 +44,7 @@ class AdapterFile:
         return sorted({module for module, _ in self._names})
 
     def read(self, module: str, side: str, shape: tuple[int, int]) -> Tensor:
-        """One matrix in fp32. Raises InvalidCheckpoint naming the tensor that is not of this shape or not finite,
+        """Reads one matrix in fp32. Raises InvalidCheckpoint naming the tensor that is not of this shape or not finite,
         Unsupported for another data type."""
         name = self._names[module, side]
         header = self._handle.get_slice(name)

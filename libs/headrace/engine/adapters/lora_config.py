@@ -52,7 +52,7 @@ _PLAIN_STARTS = (None, True, False, "gaussian", "eva", "orthogonal")
 
 
 Names = re.Pattern[str] | tuple[str, ...]
-"""A regular expression for whole names, or the last parts of names."""
+"""Names of modules: a regular expression for whole names, or the last parts of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ class LoraConfig:
     rank: int
     alpha: float
     ranks: tuple[tuple[re.Pattern[str], int], ...]
-    """Of modules whose name matches. The first match counts."""
+    """Ranks that replace `rank` in modules whose name matches. The first match counts."""
     alphas: tuple[tuple[re.Pattern[str], float], ...]
-    """The same."""
+    """Alphas that replace `alpha` in modules whose name matches. The first match counts."""
     stabilizes_rank: bool
-    """The product is scaled by alpha / sqrt(rank) (rsLoRA; Kalajdzievski, 2023) instead of alpha / rank."""
+    """Whether the product is scaled by alpha / sqrt(rank) (rsLoRA; Kalajdzievski, 2023) instead of alpha / rank."""
     targets: Names
     excluded: Names
     layers: tuple[int, ...] | None
-    """Only these. None: all."""
+    """Indices of the layers that are adapted. None: all."""
     layer_patterns: tuple[re.Pattern[str], ...]
-    """Find a module's layer, as the group `layer`."""
+    """Patterns that find a module's layer, as the group `layer`."""
 
     def rank_of(self, module: str) -> int:
         return _first_match(self.ranks, module, self.rank)
@@ -94,7 +94,8 @@ class LoraConfig:
 
 
 def read_lora_config(path: Path) -> LoraConfig:
-    """Raises InvalidCheckpoint where the file is malformed, Unsupported naming a field that Headrace does not have."""
+    """Reads the settings of an adapter. Raises InvalidCheckpoint where the file is malformed, Unsupported naming a
+    field that Headrace does not have."""
     raw = read_json(path)
     try:
         _refuse_unsupported(path, raw)
@@ -171,7 +172,7 @@ def _layer_patterns(value: object) -> tuple[re.Pattern[str], ...]:
 
 
 def _ending(pattern: str) -> re.Pattern[str]:
-    """As PEFT looks modules up in its patterns."""
+    """Compiles a pattern that matches the end of a module's name, as PEFT looks modules up."""
     return _compile(rf"(.*\.)?({pattern})$")
 
 

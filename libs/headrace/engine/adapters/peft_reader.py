@@ -21,7 +21,7 @@ from headrace.errors.tree import InvalidCheckpoint, Unsupported
 def read_adapter(
     name: str, folder: Path, model: DecoderConfig, operators: Operators, dtype: torch.dtype, device: torch.device
 ) -> Adapter:
-    """An adapter for `model`, whose weights may be quantised: its own are in `dtype`.
+    """An adapter for `model`, whose weights may be quantized: its own are in `dtype`.
 
     Raises InvalidCheckpoint where files are missing, malformed or made for another model, Unsupported where the
     adapter is of a kind that Headrace does not have. Both name the file, and the tensor or field at fault.
@@ -44,13 +44,14 @@ class _Part:
 
     target: TargetModule
     first: Tensor
-    """A [rank, in]."""
+    """Matrix A [rank, in]."""
     second: Tensor
-    """scale * B [out, rank]."""
+    """Matrix B times the scale: [out, rank]."""
 
 
 def _joined(parts: Sequence[_Part], operators: Operators, device: torch.device) -> LowRankUpdate:
-    """Modules that are computed as one product are adapted by one: A's one below the other, B's along a diagonal.
+    """Joins the updates of modules that are computed as one product: A's one below the other, B's along a diagonal. One
+    more call costs more than the zeros between.
 
     A call more costs more than the zeros between.
     """

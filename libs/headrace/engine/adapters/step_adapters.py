@@ -14,7 +14,7 @@ class AdapterRows:
 
     adapter: Adapter
     rows: Tensor
-    """int64, ascending."""
+    """Indices of the tokens in the step, int64, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class StepAdapters:
     """The tokens of a step, told apart by adapter. There is at least one that has an adapter."""
 
     groups: tuple[AdapterRows, ...]
-    """By the index of each token in the step."""
+    """Tokens of each adapter, by their index in the step."""
 
     def updates(self, layer: int, product: Product) -> tuple[RowUpdate, ...]:
         """Collects the updates to one product of a layer."""

@@ -15,7 +15,7 @@ class TargetModule:
     product: Product
     columns: slice
     product_size: int
-    """All columns of the product, of which some are this module's."""
+    """Columns of the whole product, of which some are this module's."""
     in_size: int
 
     @property
@@ -24,7 +24,8 @@ class TargetModule:
 
 
 def target_modules(config: DecoderConfig) -> dict[str, TargetModule]:
-    """By name, such as model.layers.0.self_attn.q_proj. Experts and their routers are not among them."""
+    """Returns the modules by name, such as model.layers.0.self_attn.q_proj. Experts and their routers are not among
+    them."""
     return {name: target for layer in range(config.layer_count) for name, target in _of_layer(config, layer)}
 
 

@@ -14,13 +14,13 @@ class AttentionGroup:
     """Sequences that attend in one call, each with the same number of queries."""
 
     rows: slice
-    """Their tokens among those of the step."""
+    """Rows of the sequences' tokens among those of the step."""
     sequence_count: int
     block_rows: Tensor
-    """See `KvCache.block_rows`. Each sequence has the same number of blocks. They begin with the one in which the first
-    key lies that any of its queries sees."""
+    """Cache rows of the sequences' blocks, see `KvCache.block_rows`. Each sequence has the same number of blocks. They
+    begin with the one in which the first key lies that any of its queries sees."""
     mask: Tensor
-    """0 or -inf, to be added to the scores: [sequences x kv heads or 1, query rows or 1, keys]."""
+    """Mask of 0 or -inf, to be added to the scores: [sequences x kv heads or 1, query rows or 1, keys]."""
 
 
 def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup], scoring: Scoring) -> Tensor:
@@ -34,7 +34,7 @@ def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup], scorin
 
 
 def _attend_group(queries: Tensor, layer: KvLayer, group: AttentionGroup, scoring: Scoring) -> Tensor:
-    """[tokens, heads, head] to [tokens, heads x head]. Queries that share a KV head become rows of one product."""
+    """Maps [tokens, heads, head] to [tokens, heads x head]. Queries that share a KV head become rows of one product."""
     token_count, head_count, head_size = queries.shape
     share = head_count // layer.kv_head_count
     keys, values = layer.gather(group.block_rows, group.sequence_count)

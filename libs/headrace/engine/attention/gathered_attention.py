@@ -17,13 +17,13 @@ from headrace.engine.layers.rotary import RotaryTable, Rotation, rotate
 from headrace.engine.step_plan import Chunk
 
 KEY_TILE = 128
-"""Key counts are padded to a multiple of it, so that decodes of about the same length attend together."""
+"""Number to whose multiples key counts are padded, so that decodes of about the same length attend together."""
 MAX_SCORE_COUNT = 1 << 24
-"""Attention scores held at once. Longer chunks attend in several calls."""
+"""Most attention scores held at once. Longer chunks attend in several calls."""
 
 
 class GatheredAttention:
-    """See the Protocol in `paged_attention.py`."""
+    """Implements the Protocol of `paged_attention.py` with gathered keys and values."""
 
     def __init__(
         self, heads: HeadShape, layers: Sequence[LayerAttention], cache: KvCache, device: torch.device
@@ -85,7 +85,7 @@ class _Span:
     start: int
     end: int
     window: int | None
-    """Tokens that each of them sees, itself included."""
+    """Tokens that each token of the span sees, itself included."""
 
     @property
     def first_key(self) -> int:
@@ -108,7 +108,8 @@ class StepLayout:
         self._device = device
 
     def groups(self, chunks: Sequence[Chunk], window: int | None) -> list[AttentionGroup]:
-        """Decodes with the same key tiles attend together, prefill spans one by one."""
+        """Groups the tokens that attend in one call: decodes with the same key tiles together, prefill spans one by
+        one."""
         groups: list[AttentionGroup] = []
         first = 0
         spans = [span for chunk in chunks for span in self._split(chunk, window)]
@@ -120,12 +121,12 @@ class StepLayout:
         return groups
 
     def _group_key(self, index: int, span: _Span) -> tuple[int, int, int]:
-        """Spans with the same key attend together: decodes by the keys they see, others alone."""
+        """Returns a key that spans share if they attend together: decodes by the keys they see, others alone."""
         is_decode = span.chunk.token_count == 1
         return (span.first_key, span.key_end, 0) if is_decode else (0, 0, index + 1)
 
     def _split(self, chunk: Chunk, window: int | None) -> list[_Span]:
-        """Parts of a chunk whose scores fit `MAX_SCORE_COUNT`."""
+        """Splits a chunk into parts whose scores fit `MAX_SCORE_COUNT`."""
         width = math.ceil(chunk.computed_end / KEY_TILE) * KEY_TILE * self._heads.head_count
         length = max(1, MAX_SCORE_COUNT // width)
         starts = range(chunk.start, chunk.computed_end, length)
@@ -145,19 +146,19 @@ class StepLayout:
         )
 
     def _decode_mask(self, spans: list[_Span]) -> Tensor:
-        """[sequences x kv heads, 1, keys]: each sequence sees its own length."""
+        """Returns the mask [sequences x kv heads, 1, keys] of decodes: each sequence sees its own length."""
         ends = torch.tensor([span.end for span in spans]).repeat_interleave(self._heads.kv_head_count)
         return _mask(spans[0], ends[:, None, None])
 
     def _prefill_mask(self, span: _Span) -> Tensor:
-        """[1, query rows, keys]: each token sees itself and those before it. The queries that share a KV head are
-        neighbours."""
+        """Returns the mask [1, query rows, keys] of a prefill: each token sees itself and those before it. The queries
+        that share a KV head are neighbors."""
         ends = torch.arange(span.start + 1, span.end + 1)
         return _mask(span, ends.repeat_interleave(self._heads.head_count // self._heads.kv_head_count)[None, :, None])
 
 
 def _mask(span: _Span, ends: Tensor) -> Tensor:
-    """0 for the keys of `span` before `ends` that its window lets through, -inf for the others."""
+    """Returns a mask: 0 for the keys of `span` before `ends` that its window lets through, -inf for the others."""
     keys = torch.arange(span.first_key, span.key_end)
     seen = keys < ends
     if span.window is not None:

@@ -17,7 +17,8 @@ from headrace.engine.step_plan import Chunk
 
 
 class KernelPagedAttention:
-    """See the Protocol in `paged_attention.py`. A token's result depends on nothing but its sequence."""
+    """Implements the Protocol of `paged_attention.py` with the CPU kernels. A token's result depends on nothing but its
+    sequence."""
 
     def __init__(
         self, context: KernelContext, heads: HeadShape, layers: Sequence[LayerAttention], arena: KvArena

@@ -24,8 +24,8 @@ LANES = 16
 
 
 class KernelWholeAttention:
-    """See the Protocol in `whole_attention.py`. Keys and values of a step lie in one layer's KV blocks, which the next
-    layer overwrites."""
+    """Implements the Protocol of `whole_attention.py` with the CPU kernels. Keys and values of a step lie in one
+    layer's KV blocks, which the next layer overwrites."""
 
     def __init__(
         self, context: KernelContext, head_count: int, head_size: int, bias: RelativeBias | None, max_len: int

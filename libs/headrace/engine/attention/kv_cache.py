@@ -1,4 +1,4 @@
-"""Where the keys and values of all blocks live."""
+"""Keys and values of all blocks, and the memory that they live in."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from headrace.engine.kernels.cpu.memory import allocate
 
 SPARE_BLOCK_COUNT = 1
-"""A block of zeros beyond those of the pool, which fills up short block tables."""
+"""Number of blocks of zeros beyond those of the pool, which fill up short block tables."""
 
 
 class GatherBuffer:
@@ -18,7 +18,7 @@ class GatherBuffer:
         self._rows = torch.empty((0, row_size), dtype=dtype, device=device)
 
     def take(self, row_count: int) -> Tensor:
-        """[row_count, row size], until the next call."""
+        """Returns memory for [row_count, row size] numbers, until the next call."""
         if row_count > len(self._rows):
             self._rows = self._rows.new_empty((row_count, self._rows.shape[1]))
         return self._rows[:row_count]
@@ -75,7 +75,7 @@ class KvCache:
 
     @property
     def byte_count(self) -> int:
-        """Memory of all layers."""
+        """Bytes of the keys and values of all layers."""
         return self._layer_count * math.prod(self._shape) * self.dtype.itemsize
 
     def allocate(self) -> None:
@@ -90,11 +90,13 @@ class KvCache:
             torch.cuda.empty_cache()
 
     def block_rows(self, tables: Tensor) -> Tensor:
-        """Where to gather block tables [sequences, blocks] from: int64 [2 x sequences x kv heads x blocks]."""
+        """Returns the cache rows to gather block tables [sequences, blocks] from: int64 [2 x sequences x kv heads x
+        blocks]."""
         return (tables[:, None, :] + self._first_blocks).flatten()
 
     def token_rows(self, slots: Tensor) -> Tensor:
-        """Where to write tokens at `slots` [tokens] (block x block size + offset): int64 [tokens x 2 x kv heads]."""
+        """Returns the cache rows to write tokens to at `slots` [tokens] (block x block size + offset): int64 [tokens x
+        2 x kv heads]."""
         return (slots[:, None] + self._first_tokens).flatten()
 
     def clear(self, blocks: list[int]) -> None:
@@ -103,7 +105,7 @@ class KvCache:
             layer.states[:, :, blocks] = 0
 
     def _zeros(self) -> Tensor:
-        """On a CPU not from the heap, which would keep what `release` frees."""
+        """Allocates zeros, on a CPU not from the heap, which would keep what `release` frees."""
         if self._device.type != "cpu":
             return torch.zeros(self._shape, dtype=self.dtype, device=self._device)
         memory = allocate(math.prod(self._shape) * self.dtype.itemsize)

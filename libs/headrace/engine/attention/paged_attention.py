@@ -16,14 +16,14 @@ class HeadShape:
 
     head_count: int
     kv_head_count: int
-    """Each is shared by as many query heads (Ainslie et al., 2023)."""
+    """Key and value heads of a layer. Each is shared by as many query heads (Ainslie et al., 2023)."""
     head_size: int
     rotary_size: int
     """Leading elements of a head that turn with the position."""
     scale: float
     """Factor applied to the products of queries and keys."""
     soft_cap: float | None
-    """Scores s become cap * tanh(s / cap), as in Gemma 2."""
+    """Bound of the scores: s becomes cap * tanh(s / cap), as in Gemma 2."""
     norm_epsilon: float
 
 
@@ -36,7 +36,7 @@ class LayerAttention:
     angles: tuple[Floats, Floats]
     """Cosines and sines [positions, rotary/2] each."""
     query_norm: Tensor | None = None
-    """[head]: query heads are normalised before they turn (Henry et al., 2020)."""
+    """Weight [head] by which query heads are normalized before they turn (Henry et al., 2020)."""
     key_norm: Tensor | None = None
 
 
@@ -47,7 +47,7 @@ class PagedAttention(Protocol):
 
     @property
     def byte_count(self) -> int:
-        """Memory of all layers."""
+        """Bytes of the keys and values of all layers."""
         ...
 
     def begin(self, chunks: Sequence[Chunk]) -> None:

@@ -23,15 +23,16 @@ KEY_TILE = 128
 @dataclass(frozen=True, slots=True)
 class _Token:
     position: Tensor
-    """int64 [1]."""
+    """Position of the token in its sequence, int64 [1]."""
     write_rows: Tensor
-    """See `KvCache.token_rows`."""
+    """Cache rows to write the token to, see `KvCache.token_rows`."""
     block_rows: Tensor
-    """See `KvCache.block_rows`: all blocks of its sequence up to itself, and what fills up the last tile."""
+    """Cache rows to read, see `KvCache.block_rows`: all blocks of the token's sequence up to itself, and what fills up
+    the last tile."""
 
 
 class TokenAttention:
-    """See the Protocol in `paged_attention.py`."""
+    """Implements the Protocol of `paged_attention.py` for one token at a time."""
 
     def __init__(self, heads: HeadShape, layers: Sequence[LayerAttention], cache: KvCache) -> None:
         self.block_count = cache.zero_block
@@ -51,7 +52,7 @@ class TokenAttention:
         ]
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """A token is stored before the next one attends: it sees none after itself anyway."""
+        """Stores each token before the next one attends: it sees none after itself anyway."""
         settings, kv_layer = self._layers[layer], self._cache.layers[layer]
         rows = [
             self._attend(settings, kv_layer, token, row.clone()[None])
@@ -81,7 +82,7 @@ class TokenAttention:
         )
 
     def _attend(self, layer: TorchLayer, kv_layer: KvLayer, token: _Token, projected: Tensor) -> Tensor:
-        """[1, heads x head] to [1, query heads x head]."""
+        """Maps [1, heads x head] to [1, query heads x head]."""
         rotated = rotate(layer.split(projected), layer.rotary.at(token.position))
         kv_layer.write(token.write_rows, rotated[:, self._heads.head_count :])
         share = self._heads.head_count // self._heads.kv_head_count
@@ -100,12 +101,12 @@ class TokenAttention:
         return (outputs / total).reshape(1, -1).to(projected.dtype)
 
     def _score(self, queries: Tensor, keys: Tensor, tile: int, first: int, last: int) -> Tensor:
-        """[kv heads, share, KEY_TILE]."""
+        """Returns the scores [kv heads, share, KEY_TILE] of one tile of keys."""
         places = torch.arange(tile * KEY_TILE, (tile + 1) * KEY_TILE)
         mask = torch.zeros(1).where((places >= first) & (places <= last), -torch.inf)
         return self._scoring(queries, keys, mask[None, None])
 
 
 def _copy(numbers: Tensor) -> Tensor:
-    """In fp32 and in memory of its own."""
+    """Copies numbers to fp32, in memory of their own."""
     return numbers.to(torch.float32, copy=True, memory_format=torch.contiguous_format)

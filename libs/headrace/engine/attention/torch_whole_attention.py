@@ -16,15 +16,15 @@ class EqualInputs:
     """Inputs of the same length, which attend in one call, each to itself, without padding."""
 
     rows: slice
-    """Their tokens among those of the step."""
+    """Rows of the inputs' tokens among those of the step."""
     length: int
-    """Tokens of each."""
+    """Tokens of each input."""
     bias: Tensor | None
-    """Added to the scores: [1, heads, length, length]."""
+    """Bias added to the scores: [1, heads, length, length]."""
 
 
 class TorchWholeAttention:
-    """See the Protocol in `whole_attention.py`."""
+    """Implements the Protocol of `whole_attention.py` with torch."""
 
     def __init__(self, head_count: int, head_size: int, bias: RelativeBias | None) -> None:
         self._head_count = head_count
@@ -44,14 +44,14 @@ class TorchWholeAttention:
         return torch.cat([self._attend(projected[group.rows], group) for group in self._groups])
 
     def _attend(self, projected: Tensor, group: EqualInputs) -> Tensor:
-        """[tokens, 3 x hidden] to [tokens, hidden]."""
+        """Maps [tokens, 3 x hidden] to [tokens, hidden]."""
         split = projected.view(-1, group.length, 3, self._head_count, self._head_size).permute(2, 0, 3, 1, 4)
         queries, keys, values = split.unbind()
         outputs = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=group.bias)
         return outputs.transpose(1, 2).reshape(len(projected), -1)
 
     def _bias_of(self, length: int) -> Tensor | None:
-        """[1, heads, queries, keys]."""
+        """Returns the bias [1, heads, queries, keys] of inputs of `length` tokens, if there is one."""
         if self._bias is None:
             return None
         places = torch.arange(length)

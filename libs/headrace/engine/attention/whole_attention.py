@@ -7,12 +7,12 @@ from torch import Tensor
 
 
 class WholeAttention(Protocol):
-    """Nothing is kept between steps."""
+    """Attention of every token of an input to every other. Nothing is kept between steps."""
 
     def begin(self, lengths: Sequence[int]) -> None:
         """Lays a step out: inputs of so many tokens, one after the other, in ascending order."""
         ...
 
     def attend(self, projected: Tensor) -> Tensor:
-        """`projected` [tokens, (queries, keys and values) x heads x head] to [tokens, heads x head]."""
+        """Maps `projected` [tokens, (queries, keys and values) x heads x head] to [tokens, heads x head]."""
         ...

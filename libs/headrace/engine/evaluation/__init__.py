@@ -1,1 +1,1 @@
-"""How good a model is: perplexity, and how far it is from a reference."""
+"""Quality of a model: perplexity, and distance from a reference."""

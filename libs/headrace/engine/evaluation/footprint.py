@@ -1,4 +1,4 @@
-"""How much memory a model takes in each precision, from its config.json alone: no weight is read."""
+"""Memory that a model takes in each precision, from its config.json alone: no weight is read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Footprint:
 
 
 def list_footprints(source: Path, device: str) -> list[Footprint]:
-    """One for each way to hold a model on a "cpu" or "cuda" device, the most exact first.
+    """Lists a footprint for each way to hold a model on a "cpu" or "cuda" device, the most exact first.
 
     GPUs have no kernels for packed weights yet: there, files with packed weights take as much as plain ones. Raises
     InvalidCheckpoint or Unsupported.
@@ -62,14 +62,14 @@ class _Shapes:
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """How the codes of a module are held."""
+    """Form in which the codes of a module are held."""
 
     bits: int
     group_size: int
 
 
 def _read_shapes(config: DecoderConfig) -> WeightRecord:
-    """What the decoder would read, in fp32."""
+    """Records what the decoder would read, in fp32."""
     record = WeightRecord(_Shapes())
     reader = DecoderReader(config, record, TorchOperators(), torch.float32, META)
     embedding = reader.embedding()

@@ -17,8 +17,8 @@ SEQUENCE_LENGTH, SEQUENCE_COUNT = 256, 16
 def measure_precisions(
     source: Path, precisions: Sequence[str], report: Callable[[float], None]
 ) -> Mapping[str, RecordedQuality]:
-    """On the text that comes with Headrace. Calls `report` with the share that is done. Raises InvalidCheckpoint,
-    Unsupported, or ConfigError."""
+    """Measures each precision on the text that comes with Headrace. Calls `report` with the share that is done. Raises
+    InvalidCheckpoint, Unsupported, or ConfigError."""
     windows = cut_windows(evaluation_text(), source, SEQUENCE_LENGTH, SEQUENCE_COUNT)
     length = len(windows[0])
     reference = ServedModel.load(source, length, REFERENCE)

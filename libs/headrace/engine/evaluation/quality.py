@@ -13,10 +13,10 @@ from headrace.errors.tree import ConfigError
 
 
 class LanguageModel(Protocol):
-    """What can be measured."""
+    """Model whose predictions can be measured."""
 
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
-        """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
+        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after each token but the last."""
         ...
 
 
@@ -26,13 +26,13 @@ class Quality:
 
     perplexity: float
     kl_divergence: float | None
-    """Of the model from the reference, in nats per token. None without a reference."""
+    """Kullback-Leibler divergence of the model from the reference, in nats per token. None without a reference."""
     top1_agreement: float | None
-    """Share of the tokens at which both would choose the same. None without a reference."""
+    """Share of the tokens at which model and reference would choose the same. None without a reference."""
     token_count: int
     """Tokens that were predicted."""
     tokens_per_second: float
-    """Of the model alone, computing whole sequences."""
+    """Tokens per second of the model alone, computing whole sequences."""
 
 
 def measure(
@@ -41,7 +41,8 @@ def measure(
     reference: LanguageModel | None = None,
     report: Callable[[], None] = lambda: None,
 ) -> Quality:
-    """Runs both over all sequences. Calls `report` after each. Raises ConfigError where vocabularies differ."""
+    """Runs model and reference over all sequences. Calls `report` after each. Raises ConfigError where vocabularies
+    differ."""
     loss = divergence = seconds = 0.0
     agreeing = token_count = 0
     for sequence in sequences:

@@ -1,4 +1,4 @@
-"""What a model's precisions lose, kept in a file beside its weights, so that planning need not measure it again."""
+"""Losses of a model's precisions, kept in a file beside its weights, so that planning need not measure them again."""
 
 import hashlib
 import json
@@ -18,10 +18,10 @@ WEIGHT_FILES = ("*.safetensors", "*.gguf")
 
 @dataclass(frozen=True, slots=True)
 class RecordedQuality:
-    """What `headrace eval` found for one precision, against a reference."""
+    """Result of `headrace eval` for one precision, against a reference."""
 
     precision: str
-    """As it is told to people: float32, int8, int4 (gptq)."""
+    """Name of the precision, for people: float32, int8, int4 (gptq)."""
     perplexity: float
     top1_agreement: float
     """Share of the tokens at which the reference would choose the same."""
@@ -36,7 +36,8 @@ class RecordedQuality:
 
 
 def read_record(source: Path) -> Mapping[str, RecordedQuality]:
-    """By precision; nothing where no file is, or where it is about other weights. Raises ConfigError for a bad file."""
+    """Reads the results by precision; none where no file is, or where it is about other weights. Raises ConfigError for
+    a bad file."""
     path = _record_path(source)
     if not path.is_file():
         return {}
@@ -50,7 +51,7 @@ def read_record(source: Path) -> Mapping[str, RecordedQuality]:
 
 
 def write_record(source: Path, rows: Mapping[str, RecordedQuality]) -> Path:
-    """Adds to what is recorded of the same weights. Where it was written. Raises ConfigError."""
+    """Adds to what is recorded of the same weights. Returns the file's path. Raises ConfigError."""
     path = _record_path(source)
     merged = {**read_record(source), **rows}
     content = {"weights": _identify(source), "rows": [asdict(row) for row in merged.values()]}

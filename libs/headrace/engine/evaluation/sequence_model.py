@@ -26,12 +26,13 @@ class SequenceModel:
         self.decoder = decoder
         self.record = record
         self.precision = ""
-        """How the weights are held, for people."""
+        """Name of the weights' precision, for people."""
         self._runner = runner
 
     @classmethod
     def load(cls, source: Path, sequence_length: int, precision: str | None, device: str = "cpu") -> "SequenceModel":
-        """For sequences up to `sequence_length` tokens. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+        """Loads a model for sequences up to `sequence_length` tokens. Raises InvalidCheckpoint, Unsupported or
+        ConfigError."""
         model_config = read_model_config(source)
         settings = EngineConfig(
             device=device,
@@ -56,5 +57,5 @@ class SequenceModel:
 
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
-        """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
+        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after each token but the last."""
         return torch.as_tensor(run_whole(self._runner, token_ids))

@@ -18,14 +18,15 @@ class ServedModel:
 
     def __init__(self, model: LoadedModel) -> None:
         self.precision = model.precision
-        """How the weights are held, for people."""
+        """Name of the weights' precision, for people."""
         self.weight_bytes = model.memory.weight_bytes
-        """Memory that they take."""
+        """Bytes of memory that the weights take."""
         self._runner = model.runner
 
     @classmethod
     def load(cls, source: Path, sequence_length: int, precision: str | None, *, exact: bool = False) -> "ServedModel":
-        """For sequences up to `sequence_length` tokens. `precision` and `exact` are those of `EngineConfig`.
+        """Loads a model for sequences up to `sequence_length` tokens. `precision` and `exact` are those of
+        `EngineConfig`. Raises InvalidCheckpoint, Unsupported or ConfigError.
 
         Raises InvalidCheckpoint, Unsupported or ConfigError.
         """
@@ -41,6 +42,6 @@ class ServedModel:
 
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
-        """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
+        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after each token but the last."""
         logits = run_whole(self._runner, token_ids)
         return torch.from_numpy(self._runner.sampler.in_host_memory(logits).copy())

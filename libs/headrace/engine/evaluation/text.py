@@ -25,7 +25,7 @@ def evaluation_text() -> str:
 
 
 def _questions_and_answers(name: str) -> str:
-    """In the markup that the bundled model and many others have for conversations."""
+    """Reads a bundled file as conversations, in the markup that the bundled model and many others have for them."""
     return "".join(
         f"<|im_start|>user\n{topic.questions[0]}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
         for topic in load_topics(name)

@@ -10,8 +10,9 @@ from headrace.text.gguf_tokenizer import GgufText
 
 
 def cut_windows(text: str, source: Path, length: int, limit: int | None = None) -> list[tuple[int, ...]]:
-    """At most `limit` sequences of `length` tokens, each starting as the tokenizer starts a text. Of a text that is
-    shorter than one sequence, all of it. Raises InvalidCheckpoint, or ConfigError where there is nothing to score."""
+    """Cuts at most `limit` sequences of `length` tokens, each starting as the tokenizer starts a text. A text that is
+    shorter than one sequence is taken whole. Raises InvalidCheckpoint, or ConfigError where there is nothing to
+    score."""
     tokenizer = _read_tokenizer(source)
     start = tokenizer.encode("").ids
     token_ids = tokenizer.encode(text, add_special_tokens=False).ids
@@ -24,7 +25,7 @@ def cut_windows(text: str, source: Path, length: int, limit: int | None = None) 
 
 
 def _read_tokenizer(source: Path) -> Tokenizer:
-    """Of a model folder or a GGUF file."""
+    """Reads the tokenizer of a model folder or a GGUF file."""
     tokenizer = GgufText(source).tokenizer() if is_gguf(source) else _read_tokenizer_json(source / "tokenizer.json")
     tokenizer.no_truncation()
     tokenizer.no_padding()

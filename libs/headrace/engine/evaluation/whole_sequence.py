@@ -12,13 +12,13 @@ BLOCK_SIZE = 16
 
 
 class PlanRunner(Protocol):
-    """What has a KV cache with blocks of `BLOCK_SIZE` tokens, numbered from 0."""
+    """Runner with a KV cache whose blocks have `BLOCK_SIZE` tokens and are numbered from 0."""
 
     def run(self, plan: StepPlan) -> StepLogits: ...
 
 
 def run_whole(runner: PlanRunner, token_ids: tuple[int, ...]) -> Logits:
-    """fp32 [tokens - 1, vocabulary]: what the model expects after each token but the last."""
+    """Returns fp32 [tokens - 1, vocabulary]: the model's logits after each token but the last."""
     sampling = SamplingParams(max_tokens=0, prompt_logprob_count=0)
     sequence = Sequence(EngineRequest("sequence", token_ids, sampling), 0, 0, frozenset(), len(token_ids))
     sequence.block_table = make_block_table(range(-(-len(token_ids) // BLOCK_SIZE)))

@@ -10,10 +10,10 @@ from headrace.engine.layers.low_rank import LowRankUpdate
 
 @dataclass(frozen=True, slots=True)
 class RowUpdate:
-    """What is added to some rows."""
+    """Update that is added to some rows."""
 
     rows: Tensor
-    """int64 [rows of one adapter], each once."""
+    """Indices of the rows of one adapter, int64 [rows], each once."""
     update: LowRankUpdate
 
 

@@ -19,14 +19,14 @@ class ExpertMlp:
     """
 
     router: Linear
-    """hidden to one score per expert."""
+    """Product from hidden to one score per expert."""
     experts: list[GatedMlp]
     chosen_count: int
     route: Callable[[Tensor], tuple[Tensor, Tensor]]
-    """The router's scores to the shares and the indices of the chosen experts, both [rows, chosen]."""
+    """Maps the router's scores to the shares and the indices of the chosen experts, both [rows, chosen]."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, hidden] to the same shape."""
+        """Maps [rows, hidden] to the same shape."""
         weights, chosen = self.route(self.router(inputs))
         outputs = torch.zeros_like(inputs)
         for expert, places in self._group_by_expert(chosen):
@@ -39,7 +39,7 @@ class ExpertMlp:
         return self(inputs).add_(residual)
 
     def _group_by_expert(self, chosen: Tensor) -> list[tuple[GatedMlp, Tensor]]:
-        """The experts that any row chose, in order, each with its places in the flattened `chosen`, in order."""
+        """Finds the experts that any row chose, in order, each with its places in the flattened `chosen`, in order."""
         flat = chosen.flatten()
         counts = torch.bincount(flat, minlength=len(self.experts)).tolist()
         places = torch.split(torch.argsort(flat, stable=True), counts)

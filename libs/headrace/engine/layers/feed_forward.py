@@ -15,5 +15,5 @@ class FeedForward:
     activate: Callable[[Tensor], Tensor]
 
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        """The block's output plus `residual`, both [rows, hidden]."""
+        """Computes the block's output plus `residual`, both [rows, hidden]."""
         return self.down.add(self.activate(self.up(inputs)), residual)

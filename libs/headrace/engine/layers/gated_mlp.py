@@ -13,11 +13,11 @@ class Mlp(Protocol):
     """A feed-forward block."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, hidden] to the same shape."""
+        """Maps [rows, hidden] to the same shape."""
         ...
 
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        """The block's output plus `residual` [rows, hidden]."""
+        """Computes the block's output plus `residual` [rows, hidden]."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Normalisation of queries and keys (Henry et al., 2020), as in Qwen3 and Gemma 3."""
+"""Normalization of queries and keys (Henry et al., 2020), as in Qwen3 and Gemma 3."""
 
 from torch import Tensor
 

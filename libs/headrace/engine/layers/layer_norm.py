@@ -1,4 +1,4 @@
-"""Layer normalisation (Ba et al., 2016)."""
+"""Layer normalization (Ba et al., 2016)."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from torch.nn import functional
 
 @dataclass(frozen=True, slots=True)
 class LayerNorm:
-    """(x - mean) / sqrt(variance + epsilon) * weight + bias, for each row."""
+    """Computes (x - mean) / sqrt(variance + epsilon) * weight + bias, for each row."""
 
     weight: Tensor
     bias: Tensor
     epsilon: float
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, hidden] to the same shape."""
+        """Maps [rows, hidden] to the same shape."""
         return functional.layer_norm(inputs, self.weight.shape, self.weight, self.bias, self.epsilon)

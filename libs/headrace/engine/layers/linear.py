@@ -7,9 +7,9 @@ from torch import Tensor
 
 class Linear(Protocol):
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, in] to [rows, out]."""
+        """Maps [rows, in] to [rows, out]."""
         ...
 
     def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        """The product plus `residual` [rows, out]."""
+        """Computes the product plus `residual` [rows, out]."""
         ...

@@ -1,4 +1,4 @@
-"""What an adapter adds to a product with a weight (Hu et al., 2021)."""
+"""Update that an adapter adds to a product with a weight (Hu et al., 2021)."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ from headrace.engine.layers.linear import Linear
 
 @dataclass(frozen=True, slots=True)
 class LowRankUpdate:
-    """scale * (x A^T) B^T. A row's result does not depend on the other rows."""
+    """Computes scale * (x A^T) B^T. A row's result does not depend on the other rows."""
 
     shrink: Linear
-    """in to rank."""
+    """Product from in to rank."""
     expand: Linear
-    """rank to out, scaled."""
+    """Product from rank to out, scaled."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, in] to [rows, out]."""
+        """Maps [rows, in] to [rows, out]."""
         return self.expand(self.shrink(inputs))

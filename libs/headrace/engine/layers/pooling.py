@@ -1,4 +1,4 @@
-"""From the hidden states of an input to its embedding."""
+"""Pools the hidden states of an input into its embedding."""
 
 import enum
 
@@ -6,21 +6,21 @@ import torch
 from torch import Tensor
 
 SMALLEST_LENGTH = 1e-12
-"""What shorter vectors are divided by instead of their length."""
+"""Length that shorter vectors are divided by instead of their own."""
 
 
 class Pooling(enum.Enum):
-    """Which hidden states count. The values are sentence-transformers' own."""
+    """Choice of the hidden states that count. The values are sentence-transformers' own."""
 
     CLS = "cls"
-    """The first token's."""
+    """Hidden state of the first token."""
     MEAN = "mean"
     MAX = "max"
-    """Element by element."""
+    """Largest value of each element."""
     LAST = "lasttoken"
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """[tokens, hidden] of one input to fp32 [hidden]."""
+        """Maps hidden states [tokens, hidden] of one input to fp32 [hidden]."""
         if self is Pooling.CLS:
             return hidden[0].float()
         if self is Pooling.LAST:
@@ -29,6 +29,6 @@ class Pooling(enum.Enum):
 
 
 def normalized(vector: Tensor) -> Tensor:
-    """`vector` [hidden] at unit length."""
+    """Scales `vector` [hidden] to unit length."""
     length: Tensor = torch.linalg.vector_norm(vector)
     return vector / length.clamp_min(SMALLEST_LENGTH)

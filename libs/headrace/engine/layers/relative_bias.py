@@ -17,11 +17,12 @@ class RelativeBias:
         self._table = table
 
     def at_distances(self, distances: Tensor) -> Tensor:
-        """What is added to scores of keys so far behind their queries, int64 [distances]: [heads, distances]."""
+        """Maps distances of keys behind their queries, int64 [distances], to the bias added to scores: [heads,
+        distances]."""
         return self._table[self._buckets(distances.to(self._table.device))].T.contiguous()
 
     def _buckets(self, distances: Tensor) -> Tensor:
-        """Of key place minus query place."""
+        """Buckets of distances, each key place minus query place."""
         half = len(self._table) // 2
         exact = half // 2
         far = distances.abs()

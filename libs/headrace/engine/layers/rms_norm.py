@@ -1,18 +1,19 @@
-"""Root mean square layer normalisation (Zhang and Sennrich, 2019)."""
+"""Root mean square layer normalization (Zhang and Sennrich, 2019)."""
 
 import torch
 from torch import Tensor
 
 
 class RmsNorm:
-    """x / sqrt(mean(x²) + epsilon) * weight, for each row."""
+    """Computes x / sqrt(mean(x²) + epsilon) * weight, for each row."""
 
     def __init__(self, weight: Tensor, epsilon: float) -> None:
         self._weight = weight
         self._epsilon = torch.tensor(epsilon, dtype=torch.float32, device=weight.device)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, hidden] to the same shape, or [rows, heads, head] with a weight for each head.
+        """Maps [rows, hidden] to the same shape, or [rows, heads, head] with a weight for each head. The result has the
+        dtype of `inputs`.
 
         The result has the dtype of `inputs`. With a weight in fp32, rounding to it comes last, as in Gemma.
         `torch.rms_norm` on the CPU is a chain of twice as many operations, in torch 2.13.

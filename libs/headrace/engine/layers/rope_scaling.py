@@ -1,4 +1,4 @@
-"""How rotary frequencies are stretched so that a model reads further than it was first trained to."""
+"""Stretching of rotary frequencies, so that a model reads further than it was first trained to."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Floats = NDArray[np.float32]
 class RopeScaling(Protocol):
     @property
     def attention_factor(self) -> float:
-        """What cosines and sines are multiplied by."""
+        """Factor that cosines and sines are multiplied by."""
         ...
 
     def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
@@ -22,14 +22,14 @@ class RopeScaling(Protocol):
 
 
 def plain_frequencies(rotary_size: int, theta: float) -> Floats:
-    """theta^(-2i / rotary_size) for pair i (RoFormer, Su et al., 2021)."""
+    """Returns theta^(-2i / rotary_size) for pair i (RoFormer, Su et al., 2021)."""
     exponents = np.arange(0, rotary_size, 2, dtype=np.float32) / np.float32(rotary_size)
     return _fp32(1.0 / np.float32(theta) ** exponents)
 
 
 @dataclass(frozen=True, slots=True)
 class LinearScaling:
-    """Positions lie `factor` times closer together (Chen et al., 2023)."""
+    """Places positions `factor` times closer together (Chen et al., 2023)."""
 
     factor: float
 
@@ -55,7 +55,7 @@ class Llama3Scaling:
         return 1.0
 
     def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
-        """Slow frequencies are divided by the factor, fast ones kept, those between interpolated."""
+        """Divides slow frequencies by the factor, keeps fast ones, and interpolates those between."""
         frequencies = plain_frequencies(rotary_size, theta)
         wavelengths = 2 * math.pi / frequencies
         low_wavelength = self.original_max_len / self.low_frequency_factor
@@ -76,11 +76,11 @@ class YarnScaling:
     original_max_len: int
     attention_factor: float
     fast_turn_count: float
-    """Pairs that turn more often than this are kept."""
+    """Number of turns within the trained length above which a pair is kept."""
     slow_turn_count: float
-    """Pairs that turn less often than this are interpolated."""
+    """Number of turns within the trained length below which a pair is interpolated."""
     truncates: bool
-    """Borders between the three are rounded to whole pairs."""
+    """Whether borders between pairs kept, mixed and interpolated are rounded to whole pairs."""
 
     def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
         kept = plain_frequencies(rotary_size, theta)

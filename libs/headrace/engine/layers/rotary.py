@@ -10,12 +10,12 @@ from headrace.engine.layers.rope_scaling import Floats
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """How far the tokens of a step turn."""
+    """Rotation of the heads of a step's tokens."""
 
     cosine: Tensor
-    """[tokens, heads, 2, rotary/2]."""
+    """Cosines [tokens, heads, 2, rotary/2]."""
     sine: Tensor
-    """The same shape, negative for the first half."""
+    """Sines [tokens, heads, 2, rotary/2], negative for the first half."""
 
 
 class RotaryTable:

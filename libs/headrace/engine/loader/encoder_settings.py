@@ -12,7 +12,7 @@ from headrace.engine.quantization.scheme import read_scheme
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 SMALLEST_BUCKET_COUNT = 4
-"""For each side one distance that is exact, and one bucket for all others."""
+"""Smallest number of buckets: for each side one distance that is exact, and one bucket for all others."""
 _ACTIVATIONS: dict[str, EncoderActivation] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -47,7 +47,7 @@ def read_encoder_config(folder: Path) -> EncoderConfig:
 
 
 def _read_as_bert(folder: Path, raw: Mapping[str, Any]) -> EncoderConfig:
-    """What BERT with this config.json would be."""
+    """Reads config.json as that of a BERT."""
     family = find_encoder_family(raw["architectures"][0])
     return EncoderConfig(
         architecture=raw["architectures"][0],

@@ -40,28 +40,28 @@ EXPERT_NAMES = {
     "w3": "ffn_up_exps",
     "w2": "ffn_down_exps",
 }
-"""One tensor holds a projection of all experts."""
+"""Names of the experts' projections in GGUF, where one tensor holds a projection of all experts."""
 GEMMA2_27B_LAYERS, GEMMA3_27B_LAYERS = 46, 62
 
 
 @dataclass(frozen=True, slots=True)
 class GgufArchitecture:
-    """What sets one architecture apart."""
+    """Facts that set one architecture apart."""
 
     class_name: str
-    """Hugging Face's."""
+    """Name of the class at Hugging Face."""
     layer_names: Mapping[str, str] = field(default_factory=lambda: LAYER_NAMES)
-    """Modules of a layer, and what GGUF calls them."""
+    """Names of a layer's modules at Hugging Face, and those in GGUF."""
     norm_offset: float = 0.0
-    """What the converter added to the weights of all norms."""
+    """Number that the converter added to the weights of all norms."""
     interleaves_heads: bool = False
-    """Rows of queries and keys have the two halves of each head interleaved."""
+    """Whether rows of queries and keys have the two halves of each head interleaved."""
     describe: Callable[[GgufMetadata], Mapping[str, Any]] = lambda _metadata: {}
-    """Further keys of config.json."""
+    """Returns further keys of config.json."""
 
 
 def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
-    """Raises Unsupported naming those that there are."""
+    """Finds the architecture of a file. Raises Unsupported naming those that there are."""
     name = metadata.architecture
     if name not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
@@ -139,4 +139,4 @@ ARCHITECTURES = {
     "gemma2": GgufArchitecture("Gemma2ForCausalLM", _GEMMA_NAMES, norm_offset=1.0, describe=_gemma2),
     "gemma3": GgufArchitecture("Gemma3ForCausalLM", _GEMMA_NAMES, norm_offset=1.0, describe=_gemma3),
 }
-"""By GGUF's names. Mixtral's files say that they are Llama's."""
+"""Architectures by GGUF's names. Mixtral's files say that they are Llama's."""

@@ -1,6 +1,6 @@
 """Reads a GGUF file as if it were a Hugging Face folder: metadata as config.json, tensors under their names there.
 
-Quantised tensors are dequantised by the `gguf` package, whose arithmetic is the format's reference.
+Quantized tensors are dequantized by the `gguf` package, whose arithmetic is the format's reference.
 """
 
 import re
@@ -24,7 +24,7 @@ EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
 ROPE_FACTORS = "rope_freqs.weight"
 LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowError, NotImplementedError)
-"""What the package raises for files that are not whole, or that hold what it does not know."""
+"""Errors that the `gguf` package raises for files that are not whole, or that hold what it does not know."""
 
 
 class GgufFile:
@@ -43,7 +43,8 @@ class GgufFile:
         self._architecture = find_architecture(self._metadata)
 
     def config(self) -> dict[str, Any]:
-        """What config.json would say. Raises InvalidCheckpoint naming a key that is missing."""
+        """Returns the config.json that the metadata stand for. Raises InvalidCheckpoint naming a key that is
+        missing."""
         metadata = self._metadata
         head_count = metadata.integer("attention.head_count")
         config = {
@@ -95,7 +96,8 @@ class GgufFile:
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
 
     def _dequantize(self, gguf_name: str, expert: int | None = None) -> Tensor:
-        """fp32, of one expert where there are several. Raises Unsupported or InvalidCheckpoint naming the tensor."""
+        """Dequantizes a tensor to fp32, of one expert where there are several. Raises Unsupported or InvalidCheckpoint
+        naming the tensor."""
         tensor = self._tensors[gguf_name]
         data = tensor.data if expert is None else tensor.data[expert]
         try:
@@ -110,7 +112,7 @@ class GgufFile:
         return torch.from_numpy(values)
 
     def _shape(self, gguf_name: str) -> tuple[int, ...]:
-        """Outermost dimension first; the file has it last."""
+        """Returns the shape of a tensor, outermost dimension first; the file has it last."""
         if gguf_name not in self._tensors:
             raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name}.")
         return tuple(int(size) for size in reversed(self._tensors[gguf_name].shape))
@@ -128,7 +130,7 @@ class GgufFile:
         return f"blk.{index}.{self._architecture.layer_names.get(part, part)}.{kind}", None
 
     def _in_order(self, gguf_name: str, values: Tensor) -> Tensor:
-        """The rows of queries and keys with the first half of each head before the second."""
+        """Puts the rows of queries and keys in order, with the first half of each head before the second."""
         part = gguf_name.split(".")[-2]
         if not self._architecture.interleaves_heads or part not in ("attn_q", "attn_k"):
             return values
@@ -165,7 +167,7 @@ class GgufFile:
         }
 
     def _long_rope_scaling(self) -> Mapping[str, Any]:
-        """Phi-3's, with a factor per frequency for short contexts and one for long ones."""
+        """Reads Phi-3's scaling, with a factor per frequency for short contexts and one for long ones."""
         self._shape(SHORT_FACTORS)
         original = self._metadata.integer("rope.scaling.original_context_length")
         scaling = {

@@ -32,11 +32,11 @@ class GgufMetadata:
         return str(self.get(f"{self.architecture}.{key}", default))
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """Of the architecture: llama.block_count for block_count."""
+        """Reads an integer of the architecture: llama.block_count for block_count."""
         return int(self.number(key, default))
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Of the architecture, as a number."""
+        """Reads a number of the architecture, named as for `integer`."""
         name = f"{self.architecture}.{key}"
         value = self.get(name, default)
         if value is None:

@@ -45,7 +45,7 @@ def _read_gguf(path: Path) -> dict[str, Any]:
 
 
 def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
-    """What a Llama with this config.json would be."""
+    """Reads config.json as that of a Llama."""
     head_count = int(raw["num_attention_heads"])
     head_size = int(raw.get("head_dim") or raw["hidden_size"] // head_count)
     rope = find_rope_parameters(raw)
@@ -78,7 +78,8 @@ def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
 
 
 def _stretched_len(max_len: int, scaling: RopeScaling | None) -> int:
-    """Where yarn is switched on by editing config.json, `max_position_embeddings` is often left as it was."""
+    """Stretches `max_len` for yarn. Where it is switched on by editing config.json, `max_position_embeddings` is often
+    left as it was."""
     if isinstance(scaling, YarnScaling):
         return max(max_len, int(scaling.original_max_len * scaling.factor))
     return max_len
@@ -91,7 +92,7 @@ def _refuse_other_activations(family: Family, raw: Mapping[str, Any]) -> None:
 
 
 def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
-    """All ids that either file names: chat models often list more in `generation_config.json`."""
+    """Collects the ids that either file names: chat models often list more in `generation_config.json`."""
     generation = folder / "generation_config.json"
     found: set[int] = set()
     for source in (raw, read_json(generation) if generation.is_file() else {}):
@@ -141,7 +142,7 @@ def _check_rotary(config: DecoderConfig) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """One file of a model folder. Raises InvalidCheckpoint where it does not hold a JSON object."""
+    """Reads one file of a model folder. Raises InvalidCheckpoint where it does not hold a JSON object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -6,5 +6,5 @@ MODULES_FILE = "modules.json"
 
 
 def has_sentence_settings(folder: Path) -> bool:
-    """Whether there are any."""
+    """Whether the folder has files of sentence-transformers."""
     return (folder / MODULES_FILE).is_file()

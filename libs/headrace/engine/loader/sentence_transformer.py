@@ -1,4 +1,4 @@
-"""What sentence-transformers' files beside a checkpoint say about making embeddings with it (Reimers, 2019)."""
+"""Settings for making embeddings, from sentence-transformers' files beside a checkpoint (Reimers, 2019)."""
 
 import json
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ _POOLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class SentenceSettings:
-    """How hidden states become an embedding."""
+    """Settings by which hidden states become an embedding."""
 
     pooling: Pooling | None = None
-    """None: nothing is said about it."""
+    """Pooling of the hidden states. None: nothing is said about it."""
     normalizes: bool = True
     """Whether embeddings are scaled to unit length. Where nothing is said they are, as OpenAI's."""
     max_len: int | None = None
@@ -33,7 +33,7 @@ class SentenceSettings:
 def read_sentence_settings(folder: Path) -> SentenceSettings:
     """Reads `modules.json` and the files that it names; the defaults where there is none.
 
-    Raises InvalidCheckpoint where one is malformed, Unsupported for other steps than pooling and normalising.
+    Raises InvalidCheckpoint where one is malformed, Unsupported for other steps than pooling and normalizing.
     """
     if not has_sentence_settings(folder):
         return SentenceSettings()
@@ -49,7 +49,7 @@ def read_sentence_settings(folder: Path) -> SentenceSettings:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:
-    """(type, folder) of each module. Folder names come from outside, so only plain names are let through."""
+    """Reads (type, folder) of each module. Folder names come from outside, so only plain names are let through."""
     path = folder / MODULES_FILE
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def _flag_of(mode: str) -> str:
 
 
 def _read_max_len(folder: Path) -> int | None:
-    """From `sentence_bert_config.json`, which older versions named after other families too."""
+    """Reads the longest input from `sentence_bert_config.json`, which older versions named after other families too."""
     for path in sorted(folder.glob("sentence_*_config.json")):
         value: Any = read_json(path).get("max_seq_length")
         if value is None:

@@ -7,7 +7,7 @@ from headrace.engine.loader.weight_source import WeightSource
 from headrace.engine.quantization.quantized_matrix import QuantizedMatrix, Weight
 
 GRID_BYTES = 8
-"""A scale and a zero point, as the kernels hold them."""
+"""Bytes of a scale and a zero point, as the kernels hold them."""
 
 
 class WeightRecord:
@@ -18,18 +18,18 @@ class WeightRecord:
         self.tensors: list[str] = []
         """The names of the tensors that are not matrices of modules."""
         self.modules: dict[str, tuple[int, int]] = {}
-        """Module name to the shape [out, in] of its matrix."""
+        """Shape [out, in] of each module's matrix, by the module's name."""
         self.byte_count = 0
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """One tensor, see WeightSource."""
+        """Reads one tensor, see WeightSource."""
         tensor = self._source.read(name, shape, dtype, device)
         self.tensors.append(name)
         self.byte_count += _byte_count(tensor)
         return tensor
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
-        """The weight of one module, see WeightSource."""
+        """Reads the weight of one module, see WeightSource."""
         weight = self._source.matrix(name, shape, dtype, device)
         self.modules[name] = shape
         self.byte_count += _byte_count(weight)

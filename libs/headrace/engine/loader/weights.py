@@ -28,7 +28,7 @@ class Weights:
         self._scheme = scheme
         self._round_to_bits = round_to_bits
         self._files: dict[str, tuple[Path, Any]] = {}
-        """Tensor name to the file that holds it, and its open handle."""
+        """File that holds each tensor, and its open handle, by the tensor's name."""
         for path in _list_files(folder):
             handle = _open(path)
             self._files.update((name, (path, handle)) for name in handle.keys())  # noqa: SIM118 -- not a dict
@@ -38,7 +38,7 @@ class Weights:
         return name in self._files
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """One tensor, converted. Raises InvalidCheckpoint if it is missing or has another shape."""
+        """Reads one tensor and converts it. Raises InvalidCheckpoint if it is missing or has another shape."""
         path, handle = self._find(name)
         found = tuple(handle.get_slice(name).get_shape())
         if found != shape:
@@ -57,7 +57,7 @@ class Weights:
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
 
     def raw(self, name: str) -> Tensor:
-        """One tensor as it is in its file. Raises InvalidCheckpoint if it is missing or cannot be read."""
+        """Reads one tensor as it is in its file. Raises InvalidCheckpoint if it is missing or cannot be read."""
         path, handle = self._find(name)
         try:
             tensor: Tensor = handle.get_tensor(name)
@@ -90,7 +90,7 @@ def _list_files(folder: Path) -> list[Path]:
 
 
 def _read_index(folder: Path) -> dict[str, str]:
-    """Tensor name to file name. File names come from outside, so only plain names are let through."""
+    """Reads tensor names to file names. File names come from outside, so only plain names are let through."""
     path = folder / INDEX_FILE
     try:
         weight_map = json.loads(path.read_text(encoding="utf-8"))["weight_map"]

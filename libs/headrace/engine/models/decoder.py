@@ -32,8 +32,8 @@ class Decoder:
         *,
         has_head: bool = True,
     ) -> None:
-        """Without its head it gives hidden states instead of logits. Raises InvalidCheckpoint where `weights` do not
-        suit."""
+        """Reads a decoder. Without its head it gives hidden states instead of logits. Raises InvalidCheckpoint where
+        `weights` do not suit."""
         self._config = config
         self._operators = operators
         self._reader = DecoderReader(config, weights, operators, dtype, device)
@@ -49,7 +49,7 @@ class Decoder:
 
     @property
     def heads(self) -> HeadShape:
-        """What its layers have in common when they attend."""
+        """Attention settings that all layers share."""
         config = self._config
         return HeadShape(
             config.head_count,
@@ -62,7 +62,7 @@ class Decoder:
         )
 
     def attentions(self, max_len: int) -> list[LayerAttention]:
-        """What each layer has of its own when it attends, for contexts of up to `max_len` tokens."""
+        """Returns the attention settings of each layer, for contexts of up to `max_len` tokens."""
         angles = layer_angles(self._config, max_len)
         return [self._attention(index, angles[index]) for index in range(self._config.layer_count)]
 
@@ -75,8 +75,8 @@ class Decoder:
         self._layers = list(layers)
 
     def __call__(self, step: StepTensors, attention: PagedAttention) -> Tensor:
-        """Logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalised hidden states
-        [rows, hidden]. `attention` has been told of the step, and its cache is filled for all of its tokens."""
+        """Computes logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalized hidden
+        states [rows, hidden]. `attention` has been told of the step, and its cache is filled for all of its tokens."""
         hidden = self._embed(step.token_ids)
         for layer in self._layers if step.adapters is None else adapted(self._layers, step.adapters):
             hidden = layer(hidden, attention)

@@ -16,13 +16,13 @@ class ExpertConfig:
     """Experts that each token is computed by."""
     intermediate_size: int
     normalizes_weights: bool
-    """The chosen experts' weights are scaled to sum to one."""
+    """Whether the chosen experts' weights are scaled to sum to one."""
     dense_layers: frozenset[int]
     """Layers with a single feed-forward block after all."""
     module: str
-    """What checkpoints call the block."""
+    """Name of the block in checkpoints."""
     projections: tuple[str, str, str]
-    """What checkpoints call an expert's gate, up and down projections."""
+    """Names of an expert's gate, up and down projections in checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +49,26 @@ class DecoderConfig:
     mlp_bias: bool
     eos_token_ids: frozenset[int]
     precision: str
-    """The checkpoint's own: float32, bfloat16 or float16."""
+    """Precision of the checkpoint: float32, bfloat16 or float16."""
     quantization: QuantizationScheme | None
     windows: tuple[int | None, ...]
-    """For each layer, how many tokens a query sees, itself included. None: all before it."""
+    """Tokens that a query sees in each layer, itself included. None: all before it."""
     attention_scale: float
     local_rope_theta: float | None = None
     """Base of the rotary frequencies in layers with a window, where it is another one. They are never stretched."""
     attention_soft_cap: float | None = None
-    """Scores s become cap * tanh(s / cap)."""
+    """Bound of the attention scores: s becomes cap * tanh(s / cap)."""
     logit_soft_cap: float | None = None
     embedding_scale: float = 1.0
     activation: Activation = "silu"
     query_key_norm: bool = False
-    """Each query and key head is normalised before it turns."""
+    """Whether each query and key head is normalized before it turns."""
     fused_projections: bool = False
-    """Checkpoints have query, key and value, and gate and up, as one matrix each."""
+    """Whether checkpoints have query, key and value, and gate and up, as one matrix each."""
     norm_offset: float = 0.0
-    """Added to the weights of all norms."""
+    """Number added to the weights of all norms."""
     post_norms: bool = False
-    """Outputs of attention and feed-forward block are normalised before they join the residual."""
+    """Whether outputs of attention and feed-forward block are normalized before they join the residual."""
     experts: ExpertConfig | None = None
 
     @property

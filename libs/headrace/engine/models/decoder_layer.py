@@ -13,13 +13,13 @@ from headrace.engine.operators.operators import RowNorm
 
 class DecoderLayer(Protocol):
     def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
-        """[tokens, hidden] to the same shape. Writes the tokens' keys and values to the cache of `attention`."""
+        """Maps [tokens, hidden] to the same shape. Writes the tokens' keys and values to the cache of `attention`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PreNormLayer:
-    """Inputs are normalised (Xiong et al., 2020)."""
+    """Layer whose inputs are normalized (Xiong et al., 2020)."""
 
     attention_norm: RowNorm
     attention: SelfAttention
@@ -33,7 +33,8 @@ class PreNormLayer:
 
 @dataclass(frozen=True, slots=True)
 class SandwichNormLayer:
-    """Inputs are normalised, and outputs before they join the residual (Ding et al., 2021), as in Gemma 2."""
+    """Layer whose inputs are normalized, and outputs before they join the residual (Ding et al., 2021), as in Gemma
+    2."""
 
     attention_norm: RowNorm
     attention: SelfAttention

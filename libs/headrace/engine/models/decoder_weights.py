@@ -35,11 +35,12 @@ class DecoderWeights:
         return self._read("model.embed_tokens.weight", self._config.vocab_size, self._config.hidden_size)
 
     def head(self) -> Projection:
-        """Tied models have no tensor of their own for it."""
+        """Reads the output head. Tied models have no tensor of their own for it."""
         return Projection(self._matrix("lm_head", self._config.vocab_size, self._config.hidden_size))
 
     def norm(self, name: str, size: int) -> Tensor:
-        """In fp32 where an offset is added, which the checkpoint's precision would swallow."""
+        """Reads the weight of a norm, in fp32 where an offset is added, which the checkpoint's precision would
+        swallow."""
         weight = self._read(f"{name}.weight", size)
         return weight if self._config.norm_offset == 0 else weight.float() + self._config.norm_offset
 
@@ -66,7 +67,7 @@ class DecoderWeights:
         return self.down_of(f"model.layers.{index}.mlp", "down_proj", self._config.intermediate_size)
 
     def gate_up_of(self, prefix: str, names: tuple[str, ...], inner: int) -> Projection:
-        """`names` are the two projections, or both as one."""
+        """Reads gate and up projection as one matrix. `names` are the two projections, or both as one."""
         sizes = {f"{prefix}.{name}": 2 * inner // len(names) for name in names}
         return self.projection(sizes, self._config.hidden_size, has_bias=self._config.mlp_bias)
 
@@ -75,14 +76,14 @@ class DecoderWeights:
         return self.projection(sizes, inner, has_bias=self._config.mlp_bias)
 
     def projection(self, out_sizes: dict[str, int], in_size: int, *, has_bias: bool) -> Projection:
-        """Several modules with the same input, in the order given."""
+        """Reads several modules with the same input as one matrix, in the order given."""
         weight = stack([self._matrix(name, size, in_size) for name, size in out_sizes.items()])
         if not has_bias:
             return Projection(weight)
         return Projection(weight, torch.cat([self._read(f"{name}.bias", size) for name, size in out_sizes.items()]))
 
     def _matrix(self, name: str, out_size: int, in_size: int) -> Weight:
-        """In whatever form the checkpoint has it."""
+        """Reads a matrix in whatever form the checkpoint has it."""
         self.parameter_count += out_size * in_size
         return self._source.matrix(name, (out_size, in_size), self._dtype, self._device)
 

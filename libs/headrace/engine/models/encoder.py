@@ -41,7 +41,7 @@ class Encoder:
         self.byte_count = reader.byte_count
 
     def __call__(self, inputs: Sequence[tuple[int, ...]]) -> list[Tensor]:
-        """The final hidden states [tokens, hidden] of each input, which has at least one token.
+        """Computes the final hidden states [tokens, hidden] of each input, which has at least one token.
 
         There is no padding: an input is computed with its own tokens alone. On a CPU its bits do not depend on its
         company, by the operators or, where those cannot promise it, because it is computed by itself.

@@ -10,16 +10,16 @@ EncoderActivation = Literal["gelu", "gelu_tanh", "relu"]
 
 @dataclass(frozen=True, slots=True)
 class EncoderNames:
-    """What the checkpoints of one family call their tensors. The defaults are BERT's."""
+    """Names of the tensors in the checkpoints of one family. The defaults are BERT's."""
 
     root: str = "bert"
-    """What precedes all names where the checkpoint was saved with a head."""
+    """Prefix of all names where the checkpoint was saved with a head."""
     word_embeddings: str = "embeddings.word_embeddings"
     position_embeddings: str = "embeddings.position_embeddings"
     type_embeddings: str = "embeddings.token_type_embeddings"
     embedding_norm: str = "embeddings.LayerNorm"
     layer: str = "encoder.layer"
-    """Followed by the number of the layer and one of those below."""
+    """Prefix of a layer's names, followed by the number of the layer and one of those below."""
     query: str = "attention.self.query"
     key: str = "attention.self.key"
     value: str = "attention.self.value"
@@ -29,7 +29,7 @@ class EncoderNames:
     down: str = "output.dense"
     output_norm: str = "output.LayerNorm"
     relative_bias: str = "encoder.relative_attention_bias"
-    """For all layers, in families that have it."""
+    """Name of the bias that all layers share, in families that have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,14 @@ class EncoderConfig:
     norm_epsilon: float
     activation: EncoderActivation
     precision: str
-    """The checkpoint's own: float32, bfloat16 or float16."""
+    """Precision of the checkpoint: float32, bfloat16 or float16."""
     quantization: QuantizationScheme | None
     max_model_len: int
     """Longest input, in tokens, special ones included."""
     names: EncoderNames = field(default_factory=EncoderNames)
     padding_id: int | None = None
-    """Where it is set, positions are counted from the one after it, and this token has it as its own."""
+    """Id of the padding token. Where it is set, positions are counted from the one after it, and this token's own
+    position is it."""
     bucket_count: int = 0
     """Relative distances that are told apart, as in T5 (Raffel et al., 2019). 0: attention has no such bias."""
 

@@ -19,13 +19,13 @@ class EncoderAttention:
     output: Linear
 
     def add(self, inputs: Tensor, residual: Tensor, attention: WholeAttention) -> Tensor:
-        """The block's output plus `residual`, both [tokens, hidden]."""
+        """Computes the block's output plus `residual`, both [tokens, hidden]."""
         return self.output.add(attention.attend(self.qkv(inputs)), residual)
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderLayer:
-    """Outputs are normalised with the residual (Devlin et al., 2018)."""
+    """Layer whose outputs are normalized with the residual (Devlin et al., 2018)."""
 
     attention: EncoderAttention
     attention_norm: RowNorm
@@ -33,6 +33,6 @@ class EncoderLayer:
     mlp_norm: RowNorm
 
     def __call__(self, hidden: Tensor, attention: WholeAttention) -> Tensor:
-        """[tokens, hidden] to the same shape. `attention` has been told of the step."""
+        """Maps [tokens, hidden] to the same shape. `attention` has been told of the step."""
         hidden = self.attention_norm(self.attention.add(hidden, hidden, attention))
         return self.mlp_norm(self.mlp.add(hidden, hidden))

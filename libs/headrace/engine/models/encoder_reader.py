@@ -40,14 +40,15 @@ class EncoderReader:
 
     @property
     def byte_count(self) -> int:
-        """Memory of what was read."""
+        """Bytes of memory that the weights read so far take."""
         return self._weights.byte_count
 
     def word_embeddings(self) -> Tensor:
         return self._read(f"{self._names.word_embeddings}.weight", self._config.vocab_size, self._config.hidden_size)
 
     def position_embeddings(self) -> Tensor:
-        """[positions, hidden], with the embedding of the first segment, which all tokens have, already added."""
+        """Reads the position embeddings [positions, hidden], with the embedding of the first segment, which all tokens
+        have, already added."""
         config = self._config
         table = self._read(f"{self._names.position_embeddings}.weight", config.position_count, config.hidden_size)
         if not config.type_count:
@@ -81,7 +82,7 @@ class EncoderReader:
         )
 
     def _linear(self, modules: list[str], out_size: int, in_size: int) -> Linear:
-        """One product for several modules with the same input, in the order given."""
+        """Reads several modules with the same input as one product, in the order given."""
         self.parameter_count += len(modules) * out_size * in_size
         shape = (out_size, in_size)
         matrices = [self._weights.matrix(self._prefix + name, shape, self._dtype, self._device) for name in modules]
@@ -89,7 +90,7 @@ class EncoderReader:
         return self._operators.linear(stack(matrices), bias)
 
     def _norm(self, name: str) -> RowNorm:
-        """The first checkpoints of BERT have TensorFlow's names."""
+        """Reads a norm. The first checkpoints of BERT have TensorFlow's names for it."""
         gain, shift = ("gamma", "beta") if f"{self._prefix}{name}.gamma" in self._files else ("weight", "bias")
         size = self._config.hidden_size
         weight, bias = self._read(f"{name}.{gain}", size), self._read(f"{name}.{shift}", size)

@@ -1,4 +1,4 @@
-"""What sets one architecture apart from Llama."""
+"""Differences of one architecture from Llama."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,16 @@ from headrace.engine.models.decoder_config import DecoderConfig
 
 
 def as_llama(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
-    """Nothing differs."""
+    """Returns `config` as it is: nothing differs from Llama."""
     return config
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How to read the config.json of one architecture."""
+    """Rules for reading the config.json of one architecture."""
 
     architecture: str
-    """As `architectures` has it."""
+    """Name of the architecture in `architectures` of config.json."""
     adapt: Callable[[DecoderConfig, Mapping[str, Any]], DecoderConfig] = as_llama
     """Turns what Llama would be with this config.json into what this architecture is."""
     defaults: Mapping[str, Any] = field(default_factory=dict)

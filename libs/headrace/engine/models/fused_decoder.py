@@ -35,10 +35,10 @@ def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
 
 
 class FusedDecoder:
-    """Holds no state of any request: that is in the KvArena."""
+    """Decoder on the fused kernels. Holds no state of any request: that is in the KvArena."""
 
     def __init__(self, config: DecoderConfig, max_len: int, weights: FusedWeights, *, exact: bool) -> None:
-        """`max_len` is the longest context in tokens. Unless `exact`, products with quantised weights quantise their
+        """`max_len` is the longest context in tokens. Unless `exact`, products with quantized weights quantize their
         inputs too."""
         self._config = config
         self._weights = weights
@@ -83,7 +83,7 @@ class FusedDecoder:
         context.step(self._model, step, instructions)
 
     def move_to_huge_pages(self) -> HugePageCopy | None:
-        """Begins to, where the weights are mapped from a file. See HugePageCopy."""
+        """Begins to move the weights to huge pages, where they are mapped from a file. See HugePageCopy."""
         file, matrices = self._weights.file, self._weights.matrices
         if file is None:
             return None

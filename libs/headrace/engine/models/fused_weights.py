@@ -16,7 +16,7 @@ class Table:
     """Rows that are looked up."""
 
     numbers: NDArray[np.generic]
-    """[vocabulary, hidden]."""
+    """Rows of the table [vocabulary, hidden]."""
     storage: Storage
 
 
@@ -26,19 +26,19 @@ class FusedWeights:
     vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     """Weights of norms, by the name of the norm."""
     matrices: dict[str, PackedWeight] = field(default_factory=dict)
-    """`qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`."""
+    """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`."""
     parameter_count: int = 0
     file: MappedFile | None = None
-    """What the arrays are views of, where they are not in memory of their own."""
+    """File that the arrays are views of, where they are not in memory of their own."""
 
     @property
     def is_coded(self) -> bool:
-        """The matrices of the layers are held in 8 bits or fewer."""
+        """Whether the matrices of the layers are held in 8 bits or fewer."""
         return any(matrix.is_coded for name, matrix in self.matrices.items() if name != "head")
 
     @property
     def byte_count(self) -> int:
-        """Memory held, in bytes."""
+        """Bytes of memory that the weights take."""
         packed = sum(matrix.byte_count for matrix in self.matrices.values())
         return packed + sum(array.nbytes for array in (self.embedding.numbers, *self.vectors.values()))
 

@@ -18,7 +18,7 @@ from headrace.engine.models.fused_weights import FusedWeights
 from headrace.engine.models.fused_weights_file import read_packed, write_packed
 
 MIN_BYTES = 4 << 20
-"""Smaller models are made for tests."""
+"""Fewest bytes of weights that are kept. Smaller models are made for tests."""
 UNFINISHED = ".new"
 """End of the names of files that are being written."""
 WRITABLE_BY_OTHERS = 0o022
@@ -109,7 +109,7 @@ def _check_owner(file: BinaryIO) -> None:
 
 
 def _lock(file: BinaryIO, kind: int) -> None:
-    """Raises BlockingIOError where another process has it. A file system without locks goes without."""
+    """Locks a file. Raises BlockingIOError where another process has it. A file system without locks goes without."""
     try:
         fcntl.flock(file.fileno(), kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -119,7 +119,7 @@ def _lock(file: BinaryIO, kind: int) -> None:
 
 
 def _remove_unused(path: Path) -> bool:
-    """Whether a file was in nobody's use and is gone."""
+    """Removes a file that nobody uses. Returns whether it is gone."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()

@@ -135,7 +135,7 @@ def _pieces(array: NDArray[Any]) -> Iterator[bytes | memoryview]:
 
 
 def _arrays(weights: FusedWeights) -> dict[str, NDArray[Any]]:
-    """The table of embeddings last: of all others, a step reads everything."""
+    """Lists the arrays, the table of embeddings last: of all others, a step reads everything."""
     arrays: dict[str, NDArray[Any]] = {f"vectors.{name}": vector for name, vector in weights.vectors.items()}
     for name, matrix in weights.matrices.items():
         parts = {"panels": matrix.panels, "bias": matrix.bias, "order": matrix.order}

@@ -17,18 +17,18 @@ from headrace.engine.kernels.cpu.library import VERSION
 from headrace.engine.models.decoder_config import DecoderConfig
 
 WHOLE_BYTES = 1 << 20
-"""Smaller files are hashed whole."""
+"""Bytes of the largest file that is hashed whole."""
 SAMPLE_BYTES = 4096
 EVEN_SAMPLES = 1024
-"""Of files whose tensors are not known, spread evenly."""
+"""Number of samples of a file whose tensors are not known, spread evenly."""
 MAX_HEADER_BYTES = 100 << 20
-"""The limit of the safetensors library."""
+"""Most bytes of a header: the limit of the safetensors library."""
 _HEADER_SIZE = struct.Struct("<Q")
 
 
 def packed_path(folder: Path, source: Path, config: DecoderConfig, **settings: object) -> Path:
-    """Where the packed weights of a checkpoint belong: a name that other contents, shapes, settings and versions of the
-    packed layout do not have. Raises OSError where the checkpoint cannot be read."""
+    """Returns the path of a checkpoint's packed weights: a name that other contents, shapes, settings and versions of
+    the packed layout do not have. Raises OSError where the checkpoint cannot be read."""
     files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
     found = [(file.name, file.stat().st_mtime_ns, file_fingerprint(file)) for file in files]
     facts = repr((VERSION, str(source.resolve()), found, config, sorted(settings.items())))
@@ -47,7 +47,7 @@ def file_fingerprint(path: Path) -> str:
 
 
 def _samples(file: BinaryIO, suffix: str, size: int) -> Iterator[tuple[int, int]]:
-    """Where to read: begins and ends."""
+    """Yields the begin and end of each part of a file to read."""
     if size <= WHOLE_BYTES:
         yield 0, size
         return
@@ -65,7 +65,8 @@ def _samples(file: BinaryIO, suffix: str, size: int) -> Iterator[tuple[int, int]
 
 
 def _tensors(file: BinaryIO, size: int) -> list[tuple[int, int]] | None:
-    """Where the tensors of a safetensors file lie, in order. None where it does not say: its reader will complain."""
+    """Finds the begins and ends of the tensors of a safetensors file, in order. None where it does not say: its reader
+    will complain."""
     try:
         (header_size,) = _HEADER_SIZE.unpack(file.read(_HEADER_SIZE.size))
         if header_size > min(size, MAX_HEADER_BYTES):

@@ -19,8 +19,8 @@ CPU = torch.device("cpu")
 
 @torch.inference_mode()
 def read_fused_weights(source: Path, config: DecoderConfig, bits: int | None, *, exact: bool) -> FusedWeights:
-    """Plain weights are rounded to `bits`, if set. Unless `exact`, the head is held in 8 bits where the layers have no
-    more. Raises InvalidCheckpoint or Unsupported."""
+    """Packs the weights of a checkpoint. Plain ones are rounded to `bits`, if set. Unless `exact`, the head is held in
+    8 bits where the layers have no more. Raises InvalidCheckpoint or Unsupported."""
     reader = DecoderWeights(config, open_weights(source, config.quantization, bits), torch.float32, CPU)
     embedding = reader.embedding()
     weights = FusedWeights(Table(*stored(embedding)))
@@ -46,7 +46,7 @@ def _pack(projection: Projection) -> PackedWeight:
 
 
 def _pack_gate_up(projection: Projection, inner: int) -> PackedWeight:
-    """Panels of gate and up take turns, so that both halves of an output are there at the same time."""
+    """Packs gate and up so that their panels take turns, and both halves of an output are there at the same time."""
     rows = torch.arange(-(-inner // PANEL) * PANEL)
     rows[inner:] = -1
     panels = rows.view(-1, 1, PANEL)

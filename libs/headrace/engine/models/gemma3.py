@@ -1,4 +1,4 @@
-"""The text models of Gemma 3 (Kamath et al., 2025): Gemma 2 with normalised queries and keys instead of soft caps,
+"""The text models of Gemma 3 (Kamath et al., 2025): Gemma 2 with normalized queries and keys instead of soft caps,
 and slower rotary frequencies where there is no window."""
 
 from collections.abc import Mapping

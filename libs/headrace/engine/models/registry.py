@@ -31,7 +31,7 @@ HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral"
 
 
 def find_family(architecture: str) -> Family:
-    """Raises Unsupported, naming those that are supported."""
+    """Finds the family of decoders. Raises Unsupported, naming those that are supported."""
     if architecture in ENCODER_FAMILIES:
         raise Unsupported(f"Architecture {architecture} makes embeddings and no text: it can be served, no more.")
     family = FAMILIES.get(HEADLESS.get(architecture, architecture))
@@ -41,7 +41,7 @@ def find_family(architecture: str) -> Family:
 
 
 def find_encoder_family(architecture: str) -> EncoderFamily:
-    """Raises Unsupported, naming those that are supported."""
+    """Finds the family of encoders. Raises Unsupported, naming those that are supported."""
     if architecture not in ENCODER_FAMILIES:
         raise _unsupported(architecture)
     return ENCODER_FAMILIES[architecture]

@@ -9,7 +9,8 @@ from headrace.engine.models.encoder_family import EncoderFamily
 
 
 def count_from_padding(config: EncoderConfig, raw: Mapping[str, Any]) -> EncoderConfig:
-    """The first rows of the table of positions, up to the one numbered as the padding id, stand for no position."""
+    """Counts positions from the padding id. The first rows of the table of positions, up to the one numbered as the
+    padding id, stand for no position."""
     padding_id = int(raw["pad_token_id"])
     return replace(config, padding_id=padding_id, max_model_len=config.position_count - padding_id - 1)
 

@@ -15,8 +15,8 @@ from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 
 def find_rope_parameters(raw: dict[str, Any]) -> dict[str, Any]:
-    """Newer files keep everything in `rope_parameters`, maybe one for each kind of layer; older ones have
-    `rope_theta` and others beside `rope_scaling`."""
+    """Finds the settings of rotary positions. Newer files keep everything in `rope_parameters`, maybe one for each kind
+    of layer; older ones have `rope_theta` and others beside `rope_scaling`."""
     parameters = raw.get("rope_scaling") or raw.get("rope_parameters") or {}
     parameters = parameters.get("full_attention") or parameters
     names = ("rope_theta", "partial_rotary_factor", "max_position_embeddings")
@@ -26,7 +26,7 @@ def find_rope_parameters(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_rope_scaling(parameters: dict[str, Any]) -> RopeScaling | None:
-    """Raises Unsupported for a kind that is not known.
+    """Reads the scaling of rotary frequencies. Raises Unsupported for a kind that is not known.
 
     Dynamic scaling is none at all within `max_position_embeddings`, where the engine's contexts end. Beyond it, a
     key's rotation would depend on how long its prompt is, so that neither chunks nor prefixes could be shared.

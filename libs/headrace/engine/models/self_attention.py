@@ -11,15 +11,15 @@ from headrace.engine.layers.linear import Linear
 @dataclass(frozen=True, slots=True)
 class SelfAttention:
     index: int
-    """Of the layer."""
+    """Index of the layer."""
     qkv: Linear
     """Query, key and value projections as one product."""
     output: Linear
 
     def __call__(self, inputs: Tensor, attention: PagedAttention) -> Tensor:
-        """[tokens, hidden] to the same shape. Writes the tokens' keys and values first."""
+        """Maps [tokens, hidden] to the same shape. Writes the tokens' keys and values first."""
         return self.output(attention.attend(self.index, self.qkv(inputs)))
 
     def add(self, inputs: Tensor, residual: Tensor, attention: PagedAttention) -> Tensor:
-        """The same plus `residual` [tokens, hidden]."""
+        """Computes the block's output plus `residual` [tokens, hidden]. Writes the tokens' keys and values first."""
         return self.output.add(attention.attend(self.index, self.qkv(inputs)), residual)

@@ -9,12 +9,13 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 def same_window(raw: Mapping[str, Any], layer_count: int) -> tuple[int | None, ...]:
-    """`sliding_window` in every layer. null means none."""
+    """Reads `sliding_window` for every layer. null means none."""
     return windows_of([SLIDING] * layer_count, raw, layer_count)
 
 
 def read_optional_windows(raw: Mapping[str, Any], layer_count: int) -> tuple[int | None, ...]:
-    """Qwen's: only with `use_sliding_window`, and unless `layer_types` says where, from `max_window_layers` on."""
+    """Reads Qwen's windows: only with `use_sliding_window`, and unless `layer_types` says where, from
+    `max_window_layers` on."""
     if not raw.get("use_sliding_window", False):
         return (None,) * layer_count
     first = int(raw["max_window_layers"])

@@ -12,8 +12,8 @@ class StepTensors:
     """The tokens of one step, of all sequences one after the other."""
 
     token_ids: Tensor
-    """int64 [tokens]."""
+    """Ids of the tokens, int64 [tokens]."""
     logit_rows: Tensor
-    """int64 [rows]: the tokens whose logits are wanted."""
+    """Indices of the tokens whose logits are wanted, int64 [rows]."""
     adapters: StepAdapters | None = None
     """Adapters that the tokens need. None: no token needs one."""

@@ -19,7 +19,7 @@ def choose_encoder_operators(device: torch.device, thread_count: int | None = No
 
 
 def choose_operators(device: torch.device, thread_count: int | None = None) -> Operators:
-    """`thread_count` is for the kernels. Unset: as many as there are cores."""
+    """Chooses the operators of a decoder. `thread_count` is for the kernels. Unset: as many as there are cores."""
     if device.type != "cpu":
         return TorchOperators()
     if choose_instructions() is None:

@@ -21,12 +21,13 @@ FUNCTIONS: dict[Activation, Function] = {
 
 
 def floats(tensor: Tensor) -> Tensor:
-    """The same numbers in contiguous fp32, in the same memory where they are so already."""
+    """Returns the same numbers in contiguous fp32, in the same memory where they are so already."""
     return tensor.float().contiguous()
 
 
 class KernelOperators:
-    """See the Protocol in `operators.py`. Computes in fp32 and rounds results to the dtype of the inputs at the end."""
+    """Implements the Protocol of `operators.py` with the CPU kernels. Computes in fp32 and rounds results to the dtype
+    of the inputs at the end."""
 
     is_batch_invariant = True
 
@@ -34,7 +35,8 @@ class KernelOperators:
         self.context = context
 
     def linear(self, weight: Weight, bias: Tensor | None = None) -> "KernelLinear":
-        """Quantised weights stay packed, and plain ones in 16 bits where that loses nothing."""
+        """Packs `weight` for products: quantized ones stay packed, and plain ones take 16 bits where that loses
+        nothing."""
         return KernelLinear(self.context, weight, bias)
 
     def rms_norm(self, weight: Tensor, epsilon: float) -> "KernelNorm":

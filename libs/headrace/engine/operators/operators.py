@@ -12,7 +12,7 @@ from headrace.engine.sampling.sampler import Sampler
 
 class RowNorm(Protocol):
     def __call__(self, inputs: Tensor) -> Tensor:
-        """[rows, size] to the same shape and dtype."""
+        """Maps [rows, size] to the same shape and dtype."""
         ...
 
 
@@ -21,8 +21,8 @@ class Operators(Protocol):
 
     @property
     def is_batch_invariant(self) -> bool:
-        """A row's result depends on nothing but the row and the weights: not on how many rows there are, nor on its
-        place among them."""
+        """Whether a row's result depends on nothing but the row and the weights: not on how many rows there are, nor on
+        its place among them."""
         ...
 
     def linear(self, weight: Weight, bias: Tensor | None = None) -> Linear:
@@ -30,11 +30,11 @@ class Operators(Protocol):
         ...
 
     def rms_norm(self, weight: Tensor, epsilon: float) -> RowNorm:
-        """Root mean square layer normalisation (Zhang and Sennrich, 2019)."""
+        """Root mean square layer normalization (Zhang and Sennrich, 2019)."""
         ...
 
     def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> RowNorm:
-        """Layer normalisation (Ba et al., 2016)."""
+        """Layer normalization (Ba et al., 2016)."""
         ...
 
     def activate(self, inputs: Tensor, activation: Activation) -> Tensor:
@@ -50,14 +50,14 @@ class Operators(Protocol):
         ...
 
     def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
-        """The `count` experts that each row of `scores` [rows, experts] prefers, int64 [rows, count]; and before them
-        their shares of a softmax over all, or of one over the chosen where `normalizes`, of the same shape."""
+        """Finds the `count` experts that each row of `scores` [rows, experts] prefers, int64 [rows, count]; and before
+        them their shares of a softmax over all, or of one over the chosen where `normalizes`, of the same shape."""
         ...
 
     def sampler(self) -> Sampler:
-        """What chooses tokens from the logits that `export` gives."""
+        """Returns the sampler for logits that `export` gives."""
         ...
 
     def export(self, logits: Tensor) -> object:
-        """Logits [rows, vocabulary] as `sampler` takes them."""
+        """Returns logits [rows, vocabulary] as `sampler` takes them."""
         ...

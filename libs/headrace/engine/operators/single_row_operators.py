@@ -1,6 +1,6 @@
 """Operations through torch on one row at a time: for a CPU without compiled kernels.
 
-A BLAS chooses its kernel by the shape and the alignment of its operands, and vectorised loops treat the last elements
+A BLAS chooses its kernel by the shape and the alignment of its operands, and vectorized loops treat the last elements
 in another way than the rest. With every row alone in fresh memory, shape, alignment and place are always the same, and
 so are the bits, whatever the company. Slow: each row reads all weights.
 """
@@ -18,12 +18,12 @@ from headrace.engine.sampling.sampler import Logits, Sampler
 
 
 def row_by_row(operation: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """`operation` of [1, size] for each row of `inputs`, one below the other. There is at least one."""
+    """Applies `operation` of [1, size] to each row of `inputs`. There is at least one."""
     return torch.cat([operation(row.clone()[None]) for row in inputs])
 
 
 class SingleRowOperators:
-    """See the Protocol in `operators.py`."""
+    """Implements the Protocol of `operators.py` for one row at a time."""
 
     is_batch_invariant = True
 

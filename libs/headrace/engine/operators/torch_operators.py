@@ -17,7 +17,7 @@ from headrace.engine.sampling.torch_sampler import TorchSampler
 
 
 class TorchOperators:
-    """See the Protocol in `operators.py`."""
+    """Implements the Protocol of `operators.py` with torch."""
 
     is_batch_invariant = False
 
@@ -62,7 +62,7 @@ class TorchOperators:
 
 
 class TorchLinear:
-    """The general product. Quantised weights are held as floating-point numbers."""
+    """The general product. Quantized weights are held as floating-point numbers."""
 
     def __init__(self, weight: Weight, bias: Tensor | None) -> None:
         self._weight = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight

@@ -1,1 +1,1 @@
-"""Reads quantised checkpoints of every common format into one canonical form."""
+"""Reads quantized checkpoints of every common format into one canonical form."""

@@ -35,6 +35,6 @@ def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: Q
 
 
 def _unpack(words: Tensor, count: int) -> Tensor:
-    """int32 [rows, words] to uint8 [rows, count] in logical order."""
+    """Unpacks int32 [rows, words] to uint8 [rows, count] in logical order."""
     stored = unpack(words, BITS, count).view(len(words), -1, PER_WORD)
     return stored[..., list(INVERSE_ORDER)].reshape(len(words), count)

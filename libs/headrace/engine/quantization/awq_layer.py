@@ -1,4 +1,4 @@
-"""Quantises one layer of a decoder by AWQ (Lin et al., 2023): scales of inputs are folded into what makes them.
+"""Quantizes one layer of a decoder by AWQ (Lin et al., 2023): scales of inputs are folded into what makes them.
 
 Inputs of the projections after a norm are divided in the norm's weight, those of o_proj in the rows of v_proj, and
 those of down_proj in the rows of up_proj, so that the layer computes what it did and no engine needs to know.
@@ -17,7 +17,8 @@ from headrace.engine.quantization.tensor_source import TensorSource, take_finite
 from headrace.engine.quantization.writer import awq_tensors
 
 UNLIMITED = ("q_proj", "k_proj", "qkv_proj")
-"""Scores come from products of two of them, for which errors of each alone are no measure: AutoAWQ does the same."""
+"""Names of projections whose weights are not cut off. Scores come from products of two of them, for which errors of
+each alone are no measure: AutoAWQ does the same."""
 
 
 class AwqLayer:
@@ -42,10 +43,10 @@ class AwqLayer:
             name: observer.moments_of(name, weight.shape[1]).mean().float() for name, weight in self._weights.items()
         }
         self._folded: dict[str, Tensor] = {}
-        """Tensors that changed and are not quantised."""
+        """Tensors that changed and are not quantized, by name."""
 
     def quantize(self) -> dict[str, Tensor]:
-        """All tensors of the layer that are new, by name."""
+        """Returns all tensors of the layer that are new, by name."""
         self._scale_after_norm(f"{self._prefix}.input_layernorm", self._inputs_of(f"{self._prefix}.self_attn"))
         self._scale_after_values()
         norm = "pre_feedforward_layernorm" if self._config.post_norms else "post_attention_layernorm"
@@ -67,12 +68,13 @@ class AwqLayer:
         return [name for name in names if not name.endswith(OUTPUT_PROJECTIONS)]
 
     def _feed_forward_blocks(self) -> list[str]:
-        """One, or each expert's."""
+        """Lists the feed-forward blocks: one, or each expert's."""
         blocks = dict.fromkeys(name.rpartition(".")[0] for name in self._weights)
         return [block for block in blocks if not block.endswith(".self_attn")]
 
     def _scale_after_norm(self, norm: str, names: Sequence[str]) -> None:
-        """The norm is stored in few bits, so the scales are those that its rounded weight really stands for."""
+        """Folds scales into a norm. It is stored in few bits, so the scales are those that its rounded weight really
+        stands for."""
         wanted = self._search(names)
         router = self._router()
         if not norm.endswith("input_layernorm") and router is not None:
@@ -91,7 +93,7 @@ class AwqLayer:
             self._folded[router] = (weight.float() * scales).to(weight.dtype)
 
     def _scale_after_values(self) -> None:
-        """Query heads that share a value head share its scales."""
+        """Folds the scales of o_proj into the values. Query heads that share a value head share its scales."""
         config, block = self._config, f"{self._prefix}.self_attn"
         sharing = config.head_count // config.kv_head_count
 
@@ -120,7 +122,7 @@ class AwqLayer:
         return search_scales(weights, moments, self._group_size, share)
 
     def _router(self) -> str | None:
-        """The tensor that has the same input as the experts and is not quantised."""
+        """The tensor that has the same input as the experts and is not quantized."""
         experts = self._config.experts
         name = "" if experts is None else f"{self._prefix}.{experts.module}.gate.weight"
         return name if name in self._source else None
@@ -131,7 +133,7 @@ class AwqLayer:
             self._moments[name] = self._moments[name] / (scales[:, None] * scales)
 
     def _divide_last_outputs(self, name: str, scales: Tensor) -> None:
-        """Of fused projections, the part that comes last."""
+        """Divides the last outputs of a projection: of fused ones, the part that comes last."""
         first = len(self._weights[name]) - len(scales)
         self._weights[name] = torch.cat([self._weights[name][:first], self._weights[name][first:] / scales[:, None]])
         if (bias_name := f"{name}.bias") in self._source:

@@ -1,6 +1,6 @@
 """The two searches of AWQ (Lin et al., 2023, section 3.2): scales for the inputs of projections, and limits of weights.
 
-Both minimise the error of the outputs on calibration data, |(Q(W) - W) X|^2, which the second moments H = X X^T of the
+Both minimize the error of the outputs on calibration data, |(Q(W) - W) X|^2, which the second moments H = X X^T of the
 inputs give exactly for any W: the trace of (Q(W) - W) H (Q(W) - W)^T.
 """
 
@@ -13,12 +13,13 @@ from headrace.engine.quantization import round_to_nearest
 
 BITS = 4
 RATIO_COUNT = 20
-"""Exponents that are tried: 0, which leaves everything as it is, to 0.95."""
+"""Number of exponents that are tried: 0, which leaves everything as it is, to 0.95."""
 LIMIT_COUNT = 10
 LIMIT_STEP = 0.05
-"""Limits that are tried: 1 to 0.55 of the largest weight of a group."""
+"""Distance of the limits that are tried: 1 to 0.55 of the largest weight of a group."""
 MIN_SALIENCY = 1e-4
-"""Of the mean. Inputs that hardly occur get no smaller scale than this one."""
+"""Smallest saliency of an input, as a share of the mean. Inputs that hardly occur get no smaller scale than it
+gives."""
 
 
 def search_scales(
@@ -27,7 +28,8 @@ def search_scales(
     group_size: int,
     share: Callable[[Tensor], Tensor] = lambda saliency: saliency,
 ) -> Tensor:
-    """The factor for each input of projections with the same inputs, fp32 [in], that loses least when they are rounded.
+    """Finds the factor for each input of projections with the same inputs, fp32 [in], that loses least when they are
+    rounded.
 
     `weights` are fp32 [out, in] and `moments` fp32 [in, in], one for each. The saliency of an input is the root of its
     mean square, where the paper takes the mean magnitude. `share` makes inputs alike that must have the same factor.
@@ -47,7 +49,7 @@ def search_scales(
 
 
 def limit(weight: Tensor, moments: Tensor, group_size: int) -> Tensor:
-    """`weight` [out, in] with each row's groups cut off where rounding then loses least, fp32."""
+    """Returns `weight` [out, in] with each row's groups cut off where rounding then loses least, fp32."""
     groups = weight.reshape(len(weight), -1, group_size)
     blocks = _diagonal_blocks(moments, group_size)
     low, high = groups.amin(dim=-1, keepdim=True), groups.amax(dim=-1, keepdim=True)
@@ -73,5 +75,5 @@ def _rounded(weight: Tensor, group_size: int) -> Tensor:
 
 
 def _diagonal_blocks(moments: Tensor, size: int) -> Tensor:
-    """[groups, size, size]: how the inputs of each group move together."""
+    """Returns [groups, size, size] numbers that say how the inputs of each group move together."""
     return torch.stack([moments[first : first + size, first : first + size] for first in range(0, len(moments), size)])

@@ -1,4 +1,4 @@
-"""The environments of the packages that quantise by other code than ours: each needs versions that nothing else does.
+"""The environments of the packages that quantize by other code than ours: each needs versions that nothing else does.
 
 AutoAWQ and AutoGPTQ are unmaintained. The versions are those that were seen to work together.
 """
@@ -16,26 +16,26 @@ from headrace.errors.tree import ConfigError, Unavailable
 BackendName = Literal["autoawq", "autogptq", "gptqmodel"]
 PYTHON_VARIABLE = "HEADRACE_QUANTIZE_PYTHON"
 IMPORT_SECONDS = 300
-"""The first import of such a package compiles a lot."""
+"""Seconds that the first import of such a package may take: it compiles a lot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package that quantises."""
+    """A package that quantizes."""
 
     name: BackendName
     module: str
-    """What importing it is called."""
+    """Name of the package for Python's import."""
     methods: tuple[Literal["gptq", "awq"], ...]
-    """The first is used where none is named."""
+    """Methods that the package has. The first is used where none is named."""
     requirements: tuple[str, ...]
-    """What pip installs first."""
+    """Requirements that pip installs first."""
     built_requirements: tuple[str, ...] = ()
-    """What pip builds after that, with what it installed before."""
+    """Requirements that pip builds after `requirements`, with what it installed before."""
 
     @property
     def usual_folder(self) -> Path:
-        """Where its environment is made."""
+        """Folder that the package's environment is made in."""
         data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
         return data / "headrace" / "backends" / self.name
 
@@ -59,7 +59,8 @@ BACKENDS: dict[str, Backend] = {
 
 
 def find_python(backend: Backend, chosen: Path | None) -> Path:
-    """The Python of the environment that was chosen, that HEADRACE_QUANTIZE_PYTHON names, or of the usual folder.
+    """Finds the Python of the environment that was chosen, that HEADRACE_QUANTIZE_PYTHON names, or of the usual folder.
+    Raises ConfigError saying how to make one where it is missing or lacks the package.
 
     Raises ConfigError saying how to make one where it is missing or lacks the package.
     """
@@ -84,7 +85,7 @@ def find_python(backend: Backend, chosen: Path | None) -> Path:
 
 
 def make_environment(backend: Backend) -> Path:
-    """Makes the environment in its usual folder, if need be. Its Python. Raises Unavailable where pip fails."""
+    """Makes the environment in its usual folder, if need be. Returns its Python. Raises Unavailable where pip fails."""
     python = backend.usual_folder / "bin" / "python"
     for command in _commands(backend):
         # What pip and venv say is for people; stdout is for results.

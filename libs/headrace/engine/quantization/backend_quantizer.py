@@ -1,4 +1,4 @@
-"""Has a checkpoint quantised by another package, in the environment of that package."""
+"""Has a checkpoint quantized by another package, in the environment of that package."""
 
 import json
 import shutil
@@ -53,7 +53,7 @@ def _run(
     settings: QuantizationSettings,
     sequences: Sequence[tuple[int, ...]],
 ) -> Path:
-    """The folder that the package wrote to."""
+    """Runs the package. Returns the folder that it wrote to."""
     draft, job = work / "checkpoint", work / "job.json"
     content = {
         "backend": backend.name,
@@ -85,7 +85,7 @@ def _reason(work: Path, status: int) -> str:
 
 
 def _complete(source: Path, draft: Path) -> None:
-    """The tokenizer is the source's own: packages write what they made of it."""
+    """Copies the source's own tokenizer: packages write what they made of it."""
     for path in sorted({path for pattern in COMPANIONS for path in source.glob(pattern) if path.is_file()}):
         shutil.copyfile(path, draft / path.name)
     for path in draft.iterdir():

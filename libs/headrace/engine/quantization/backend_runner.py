@@ -23,7 +23,7 @@ def run(job: Mapping[str, Any]) -> None:
 
 
 def run_autoawq(job: Mapping[str, Any]) -> None:
-    """AutoAWQ quantises on a CPU as it is."""
+    """AutoAWQ quantizes on a CPU as it is."""
     awq: Any = importlib.import_module("awq")
     transformers: Any = importlib.import_module("transformers")
     model = awq.AutoAWQForCausalLM.from_pretrained(job["source"], device_map="cpu", torch_dtype="auto")

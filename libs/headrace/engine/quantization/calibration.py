@@ -6,7 +6,7 @@ from headrace.engine.evaluation.sequence_model import SequenceModel
 from headrace.engine.quantization.input_observer import OUTPUT_PROJECTIONS, InputObserver
 
 MOMENT_BYTES = 4 << 30
-"""Memory for moments. The text runs through the model once for as many layers as fit, at least for one."""
+"""Bytes of memory for moments. The text runs through the model once for as many layers as fit, at least for one."""
 FLOAT64_BYTES = 8
 
 
@@ -21,8 +21,8 @@ def calibrate(
     sequences: Sequence[tuple[int, ...]],
     report: Callable[[float], None],
 ) -> Iterator[tuple[InputObserver, list[str]]]:
-    """For some layers at a time, the moments of their inputs and the modules whose moments these are. Calls `report`
-    with the share that is done."""
+    """Yields the moments of the inputs of some layers at a time, and the modules whose moments these are. Calls
+    `report` with the share that is done."""
     parts = _split_layers(modules)
     experts = model.config.experts
     layers = list(model.decoder.layers)
@@ -38,7 +38,7 @@ def calibrate(
 
 
 def _split_layers(modules: dict[str, tuple[int, int]]) -> list[set[int]]:
-    """Layers in order, in parts whose moments fit."""
+    """Splits the layers, in order, into parts whose moments fit."""
     sizes: dict[int, dict[tuple[str, bool], int]] = {}
     for module, (_, in_size) in modules.items():
         block, _, projection = module.rpartition(".")

@@ -1,4 +1,4 @@
-"""Quantises the projections of a checkpoint folder and writes the result as a GPTQ or AWQ checkpoint."""
+"""Quantizes the projections of a checkpoint folder and writes the result as a GPTQ or AWQ checkpoint."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,27 +22,27 @@ from headrace.engine.quantization.writer import awq_config, gptq_config
 from headrace.errors.tree import ConfigError, Unsupported
 
 Report = Callable[[str, float], None]
-"""Told what is being done, and which share of it is done."""
+"""Callback that is told what is being done, and which share of it is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizationSummary:
-    """What was written."""
+    """Summary of a checkpoint that was written."""
 
     module_count: int
-    """Quantised modules."""
+    """Number of quantized modules."""
     calibration_token_count: int
     byte_count: int
-    """Of all tensors."""
+    """Bytes of all tensors."""
     source_byte_count: int
     resumed_layer_count: int
-    """Layers that an earlier run had done."""
+    """Number of layers that an earlier run had done."""
 
 
 def quantize_checkpoint(
     source: Path, target: Path, settings: QuantizationSettings, text: str, report: Report
 ) -> QuantizationSummary:
-    """Calibrates on `text`. Output head, embeddings, norms, biases and routers stay unquantised.
+    """Calibrates on `text`. Output head, embeddings, norms, biases and routers stay unquantized.
 
     A run that was killed is continued by one with the same arguments, to the same bytes if torch has as many threads.
     Raises ConfigError, Unsupported or InvalidCheckpoint; nothing is at `target` then.
@@ -78,7 +78,7 @@ def _finish_layers(
     sequences: list[tuple[int, ...]],
     report: Report,
 ) -> int:
-    """Quantises the layers that are not done. The number of those that are."""
+    """Quantizes the layers that are not done. Returns the number of those that were."""
     left = {name: modules[name] for index, names in by_layer(modules) if not unfinished.has(index) for name in names}
     layer_count, left_count = len(by_layer(modules)), len(by_layer(left))
     resumed = done = layer_count - left_count
@@ -102,7 +102,7 @@ def _read_plain_config(source: Path) -> DecoderConfig:
 
 
 def _projections(model: SequenceModel) -> Modules:
-    """The modules to quantise."""
+    """The modules to quantize."""
     experts = model.config.experts
     names = ("_proj", *(f".{name}" for name in experts.projections)) if experts else ("_proj",)
     return {name: shape for name, shape in model.record.modules.items() if name.endswith(names)}
@@ -117,7 +117,7 @@ def _check_sizes(modules: Modules, settings: QuantizationSettings) -> None:
 
 
 def _scheme(settings: QuantizationSettings, model: SequenceModel, modules: Modules) -> Mapping[str, Any]:
-    """`quantization_config` for config.json."""
+    """Describes the quantization: `quantization_config` for config.json."""
     if settings.method == "awq":
         routers = (name for name in model.record.modules if name.endswith(".gate") and name not in modules)
         return awq_config(settings.group_size, ["lm_head", *routers])

@@ -1,4 +1,4 @@
-"""Writes a quantised checkpoint folder that is either whole or not there."""
+"""Writes a quantized checkpoint folder that is either whole or not there."""
 
 import json
 import shutil

@@ -2,7 +2,7 @@
 
 pack-quantized: weight_packed int32 [out, in * bits / 32], packed along inputs, each code raised by 2**(bits-1);
 weight_scale [out, groups]; weight_zero_point int32 [out * bits / 32, groups], packed along outputs, raised likewise.
-int-quantized: weight int8 [out, in], weight_scale [out, 1]. Activations, which such checkpoints expect to be quantised
+int-quantized: weight int8 [out, in], weight_scale [out, 1]. Activations, which such checkpoints expect to be quantized
 per token at run time, stay in the precision of the engine.
 """
 
@@ -44,7 +44,7 @@ def _check_shape(source: TensorSource, name: str, shape: tuple[int, int]) -> Non
 
 
 def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: QuantizationScheme) -> Tensor:
-    """uint8 [out, groups], raised like the codes."""
+    """Reads the zero points uint8 [out, groups], raised like the codes."""
     if scheme.symmetric:
         return torch.full(shape, 1 << (scheme.bits - 1), dtype=torch.uint8)
     out_size, groups = shape

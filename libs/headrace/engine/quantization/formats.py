@@ -1,4 +1,4 @@
-"""Which module is quantised, and which reader reads it."""
+"""Choice of the modules that are quantized, and of the reader for them."""
 
 from collections.abc import Callable
 
@@ -18,13 +18,13 @@ MARKERS: dict[Method, tuple[str, ...]] = {
     "gptq": ("qweight",),
     "compressed-tensors": ("weight_packed", "weight_scale"),
 }
-"""Tensors that only a quantised module has. Those without were left as they are, such as most output heads."""
+"""Tensors that only a quantized module has. Those without were left as they are, such as most output heads."""
 
 
 def read_quantized(
     source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme | None
 ) -> QuantizedMatrix | None:
-    """Module `name` in canonical form; None when it is not quantised."""
+    """Reads module `name` in canonical form; None when it is not quantized."""
     if scheme is None or not any(f"{name}.{marker}" in source for marker in MARKERS[scheme.method]):
         return None
     module_scheme = scheme.of_module(name) or scheme

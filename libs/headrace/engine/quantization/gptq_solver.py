@@ -15,7 +15,7 @@ from headrace.engine.quantization.round_to_nearest import choose_grid, round_to_
 DAMPING = 0.01
 """Share of the mean diagonal that is added to it, so that rare inputs do not make the problem singular."""
 COLUMN_BLOCK = 128
-"""Columns whose updates of the rest are put off and done at once."""
+"""Number of columns whose updates of the rest are put off and done at once."""
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class InputMoments:
     """The second moments of a module's inputs, gathered batch by batch."""
 
     total: Tensor
-    """float64 [in, in]: the sum of x x^T."""
+    """Sum of x x^T over all inputs, float64 [in, in]."""
     row_count: int = 0
 
     @classmethod
@@ -37,12 +37,12 @@ class InputMoments:
         self.row_count += len(rows)
 
     def mean(self) -> Tensor:
-        """float64 [in, in], per row. 0 where nothing was gathered."""
+        """Returns the moments per row, float64 [in, in]. 0 where nothing was gathered."""
         return self.total / max(1, self.row_count)
 
 
 def quantize(weight: Tensor, moments: InputMoments, bits: int, group_size: int, symmetric: bool) -> QuantizedMatrix:
-    """Quantises `weight` [out, in]. Deterministic. Inputs that never occurred are rounded to nearest."""
+    """Quantizes `weight` [out, in]. Deterministic. Inputs that never occurred are rounded to nearest."""
     remaining = weight.double().clone()
     factor = _inverse_factor(moments.total)
     in_size = weight.shape[1]

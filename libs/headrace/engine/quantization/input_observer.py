@@ -15,7 +15,7 @@ from headrace.errors.tree import InvalidCheckpoint
 
 Record = Callable[[Tensor], None]
 OUTPUT_PROJECTIONS = ("o_proj", "down_proj", "w2")
-"""What checkpoints call the last projection of a block. All others have the block's own input."""
+"""Names of the last projection of a block in checkpoints. All others have the block's own input."""
 
 
 @dataclass(slots=True)
@@ -23,12 +23,13 @@ class InputObserver:
     """The moments of each block's input and of the input of its last projection."""
 
     expert_module: str = ""
-    """What the checkpoint calls its mixtures of experts."""
+    """Name of the mixtures of experts in the checkpoint."""
     _moments: dict[tuple[str, bool], InputMoments] = field(default_factory=dict)
-    """(block, whether its last projection) to moments."""
+    """Moments by (block, whether its last projection)."""
 
     def moments_of(self, module: str, in_size: int) -> InputMoments:
-        """What was gathered for a module such as model.layers.0.self_attn.q_proj. Empty for an expert never chosen.
+        """Returns what was gathered for a module such as model.layers.0.self_attn.q_proj. Empty for an expert never
+        chosen.
 
         Raises InvalidCheckpoint where the model computed no finite numbers.
         """
@@ -41,7 +42,7 @@ class InputObserver:
         return found
 
     def watch(self, index: int, layer: DecoderLayer) -> DecoderLayer:
-        """The same layer, watched."""
+        """Returns the same layer, watched."""
         if not isinstance(layer, PreNormLayer | SandwichNormLayer):
             raise TypeError(f"cannot watch a {type(layer).__name__}")
         name = f"model.layers.{index}"

@@ -1,4 +1,4 @@
-"""Quantises the projections of a decoder layer by layer, by any of the methods."""
+"""Quantizes the projections of a decoder layer by layer, by any of the methods."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,7 +15,7 @@ from headrace.engine.quantization.tensor_source import TensorSource, take_finite
 from headrace.engine.quantization.writer import gptq_tensors
 
 Modules = dict[str, tuple[int, int]]
-"""Names to shapes [out, in]."""
+"""Shapes [out, in] of modules, by name."""
 
 
 @torch.inference_mode()
@@ -27,9 +27,9 @@ def quantize_layers(
     sequences: Sequence[tuple[int, ...]],
     report: Callable[[float], None],
 ) -> Iterator[tuple[int, dict[str, Tensor]]]:
-    """Layer after layer, its index and the tensors that it is stored as. `report` hears of the calibration.
+    """Yields layer after layer its index and the tensors that it is stored as. `report` hears of the calibration.
 
-    All layers see what the unquantised layers before them put out, so no layer depends on which others are done.
+    All layers see what the unquantized layers before them put out, so no layer depends on which others are done.
     """
     if settings.method == "rtn":
         for index, names in by_layer(modules):

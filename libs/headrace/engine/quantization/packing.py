@@ -12,7 +12,7 @@ def words_for(count: int, bits: int) -> int:
 
 
 def unpack(words: Tensor, bits: int, count: int) -> Tensor:
-    """int32 [..., words] to uint8 [..., count]: the values along the last dimension, in order."""
+    """Unpacks int32 [..., words] to uint8 [..., count]: the values along the last dimension, in order."""
     # Negative words are unsigned ones; as int64 the shifts bring in no sign bits.
     wide = words.to(torch.int64) & 0xFFFFFFFF
     if WORD_BITS % bits == 0:
@@ -23,7 +23,7 @@ def unpack(words: Tensor, bits: int, count: int) -> Tensor:
 
 
 def pack(values: Tensor, bits: int) -> Tensor:
-    """uint8 [..., count] to int32 [..., words]: the inverse of `unpack`. The count must fill whole words."""
+    """Packs uint8 [..., count] to int32 [..., words]: the inverse of `unpack`. The count must fill whole words."""
     wide = values.to(torch.int64)
     positions = torch.arange(values.shape[-1], device=values.device) * bits
     words = torch.zeros((*values.shape[:-1], words_for(values.shape[-1], bits) + 1), dtype=torch.int64)

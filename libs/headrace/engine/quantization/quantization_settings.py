@@ -1,4 +1,4 @@
-"""What to make of a checkpoint's projections."""
+"""Settings for the quantization of a checkpoint's projections."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,22 +7,22 @@ from headrace.errors.tree import ConfigError
 
 Method = Literal["gptq", "awq", "rtn"]
 WORD_BITS = 32
-"""Codes are packed into words of this size, along inputs and outputs."""
+"""Bits of the words that codes are packed into, along inputs and outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizationSettings:
-    """How each projection is quantised. Raises ConfigError where the parts do not go together."""
+    """Settings by which each projection is quantized. Raises ConfigError where the parts do not go together."""
 
     method: Method = "gptq"
-    """rtn rounds each weight to the nearest code and needs no text."""
+    """Method of quantization. rtn rounds each weight to the nearest code and needs no text."""
     bits: Literal[4, 8] = 4
     group_size: int = 128
     """Inputs that share a scale."""
     symmetric: bool = False
-    """The middle code stands for 0 everywhere. Some engines have fast kernels for such files only."""
+    """Whether the middle code stands for 0 everywhere. Some engines have fast kernels for such files only."""
     sequence_count: int = 64
-    """Of the calibration text."""
+    """Number of sequences of the calibration text."""
     sequence_length: int = 256
 
     def __post_init__(self) -> None:

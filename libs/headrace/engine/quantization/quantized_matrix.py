@@ -1,4 +1,4 @@
-"""The canonical form of a quantised weight: whatever the file looks like, it is read into this."""
+"""The canonical form of a quantized weight: whatever the file looks like, it is read into this."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,19 +15,21 @@ class QuantizedMatrix:
     """
 
     codes: Tensor
-    """uint8 [out, in], each below 2**bits."""
+    """Codes uint8 [out, in], each below 2**bits."""
     scales: Tensor
-    """float32 [out, groups]."""
+    """Scales float32 [out, groups]."""
     zeros: Tensor
-    """uint8 [out, groups]: the code that stands for 0."""
+    """Codes that stand for 0, uint8 [out, groups]."""
     bits: int
     group_size: int
     """Inputs that share a scale. The last group may be shorter."""
     input_order: Tensor | None = None
-    """int64 [in]: which input each column of `codes` belongs to, where groups are not neighbours. None: as it is."""
+    """Indices int64 [in] of the input that each column of `codes` belongs to, where groups are not neighbors. None: as
+    it is."""
 
     def dequantize(self) -> Tensor:
-        """float32 [out, in], exact: codes and zero points have at most 8 bits, so no product is rounded beyond fp32."""
+        """Returns float32 [out, in], exact: codes and zero points have at most 8 bits, so no product is rounded beyond
+        fp32."""
         groups = torch.arange(self.codes.shape[1], device=self.codes.device) // self.group_size
         centred = self.codes.float() - self.zeros.float()[:, groups]
         weight = centred * self.scales[:, groups]
@@ -39,11 +41,12 @@ class QuantizedMatrix:
 
 
 Weight = Tensor | QuantizedMatrix
-"""The weight [out, in] of a product, plain or quantised."""
+"""The weight [out, in] of a product, plain or quantized."""
 
 
 def stack(weights: Sequence[Weight]) -> Weight:
-    """The rows of several weights with the same inputs as one weight. Quantised ones stay so if they are alike."""
+    """Stacks the rows of several weights with the same inputs into one weight. Quantized ones stay so if they are
+    alike."""
     first, *others = weights
     if not others:
         return first

@@ -1,4 +1,4 @@
-"""Quantises a weight by rounding each value to the nearest code: no data needed."""
+"""Quantizes a weight by rounding each value to the nearest code: no data needed."""
 
 import torch
 from torch import Tensor
@@ -7,12 +7,13 @@ from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
 
 MIN_SCALE = 1e-8
 ROWS = 4096
-"""At a time: what comes in between takes several times the memory of the weight, which may have a row for each of a
-hundred thousand tokens."""
+"""Rows that are quantized at a time: what comes in between takes several times the memory of the weight, which may have
+a row for each of a hundred thousand tokens."""
 
 
 def choose_grid(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> tuple[Tensor, Tensor]:
-    """Scales and zero points [out, groups] whose codes cover each group's values.
+    """Chooses scales and zero points [out, groups] whose codes cover each group's values. Scales are rounded to fp16,
+    which the formats store. Symmetric grids have the middle code as their zero.
 
     Scales are rounded to fp16, which the formats store. Symmetric grids have the middle code as their zero.
     """
@@ -35,14 +36,14 @@ def round_to_grid(weight: Tensor, scales: Tensor, zeros: Tensor, bits: int) -> T
 
 
 def quantize(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> QuantizedMatrix:
-    """Quantises `weight` [out, in], whose input size is a multiple of `group_size`."""
+    """Quantizes `weight` [out, in], whose input size is a multiple of `group_size`."""
     parts = [_quantize_rows(rows.float(), bits, group_size, symmetric) for rows in torch.split(weight, ROWS)]
     codes, scales, zeros = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
     return QuantizedMatrix(codes, scales, zeros, bits, group_size)
 
 
 def _quantize_rows(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Codes, scales and zeros, see QuantizedMatrix."""
+    """Quantizes rows to codes, scales and zeros, see QuantizedMatrix."""
     scales, zeros = choose_grid(weight, bits, group_size, symmetric)
     codes = round_to_grid(weight, scales.repeat_interleave(group_size, 1), zeros.repeat_interleave(group_size, 1), bits)
     return codes, scales, zeros.to(torch.uint8)

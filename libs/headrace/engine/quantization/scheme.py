@@ -1,4 +1,4 @@
-"""How a checkpoint says it is quantised: `quantization_config` of config.json, or the older files beside it."""
+"""Quantization as a checkpoint describes it: `quantization_config` of config.json, or the older files beside it."""
 
 import json
 import re
@@ -17,7 +17,7 @@ OLD_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq"}
 
 @dataclass(frozen=True, slots=True)
 class QuantizationScheme:
-    """What all quantised modules have in common, unless a rule says otherwise."""
+    """Settings that all quantized modules share, unless a rule says otherwise."""
 
     method: Method
     bits: int
@@ -25,12 +25,12 @@ class QuantizationScheme:
     """Inputs that share a scale. None: all inputs of a row."""
     symmetric: bool
     zero_offset: int = 0
-    """What the file subtracted from each stored zero point: 1 in GPTQ's first version, else 0."""
+    """Number that the file subtracted from each stored zero point: 1 in GPTQ's first version, else 0."""
     rules: tuple[tuple[str, Mapping[str, Any] | None], ...] = ()
-    """(pattern, overrides) in order; None leaves a module that fits unquantised."""
+    """Rules (pattern, overrides) in order; None leaves a module that fits unquantized."""
 
     def of_module(self, name: str) -> "QuantizationScheme | None":
-        """The scheme of one module; None when it is not quantised. The first rule that fits decides."""
+        """Returns the scheme of one module; None when it is not quantized. The first rule that fits decides."""
         for pattern, overrides in self.rules:
             if re.match(pattern, name):
                 return None if overrides is None else self._overridden(overrides)
@@ -105,7 +105,8 @@ def _gptq(raw: Mapping[str, Any]) -> QuantizationScheme:
 
 
 def _dynamic_rule(pattern: str, value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any] | None]:
-    """GPTQModel's rules: `-:pattern` leaves modules out, `+:pattern` or a bare pattern overrides settings."""
+    """Reads one of GPTQModel's rules: `-:pattern` leaves modules out, `+:pattern` or a bare pattern overrides
+    settings."""
     bare = pattern.removeprefix("+:").removeprefix("-:")
     re.compile(bare)
     return bare, None if pattern.startswith("-:") else value

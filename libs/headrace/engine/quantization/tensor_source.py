@@ -1,4 +1,4 @@
-"""Where format readers get raw tensors from, with the checks that every format needs."""
+"""Source of raw tensors for format readers, with the checks that every format needs."""
 
 from typing import Protocol
 
@@ -14,12 +14,12 @@ class TensorSource(Protocol):
     def __contains__(self, name: str) -> bool: ...
 
     def raw(self, name: str) -> Tensor:
-        """Raises InvalidCheckpoint if it is missing or cannot be read."""
+        """Reads a tensor as it is. Raises InvalidCheckpoint if it is missing or cannot be read."""
         ...
 
 
 def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: torch.dtype) -> Tensor:
-    """One tensor of the given shape and one of the given types. Raises InvalidCheckpoint naming it."""
+    """Reads one tensor of the given shape and one of the given types. Raises InvalidCheckpoint naming it."""
     tensor = source.raw(name)
     if tuple(tensor.shape) != shape:
         raise InvalidCheckpoint(
@@ -45,7 +45,7 @@ def check_divisible(name: str, what: str, size: int, divisor: int) -> None:
 
 
 def take_finite(source: TensorSource, name: str) -> Tensor:
-    """One tensor of floating-point numbers, as it is. Raises InvalidCheckpoint naming it."""
+    """Reads one tensor of floating-point numbers, as it is. Raises InvalidCheckpoint naming it."""
     tensor = source.raw(name)
     if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
         raise InvalidCheckpoint(f"Tensor {name} holds values that are not finite floating-point numbers.")

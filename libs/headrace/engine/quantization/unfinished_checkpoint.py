@@ -27,7 +27,7 @@ class UnfinishedCheckpoint:
 
     @property
     def draft(self) -> Path:
-        """Where the whole checkpoint is put together."""
+        """Folder that the whole checkpoint is put together in."""
         return self.folder / "checkpoint"
 
     def has(self, layer: int) -> bool:
@@ -43,7 +43,7 @@ class UnfinishedCheckpoint:
         _sync(self.folder)
 
     def load(self, layer: int) -> dict[str, Tensor]:
-        """Raises InvalidCheckpoint naming a file that is not whole."""
+        """Reads the tensors of a layer. Raises InvalidCheckpoint naming a file that is not whole."""
         path = self._path(layer)
         try:
             return load_file(path)
@@ -58,7 +58,7 @@ class UnfinishedCheckpoint:
 
 @contextmanager
 def open_unfinished(target: Path, run: Mapping[str, object]) -> Iterator[UnfinishedCheckpoint]:
-    """What an earlier run with the same description left for `target`, or a new folder.
+    """Opens what an earlier run with the same description left for `target`, or a new folder.
 
     It is gone after a success, and after an error if no layer is done. Raises ConfigError where the earlier run was
     another one, where one is at it right now, or where the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Writes quantised modules in the formats of the hub, so that other engines read them too."""
+"""Writes quantized modules in the formats of the hub, so that other engines read them too."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def awq_tensors(name: str, matrix: QuantizedMatrix) -> dict[str, Tensor]:
 
 
 def gptq_config(bits: int, group_size: int, symmetric: bool) -> Mapping[str, Any]:
-    """`quantization_config` for config.json."""
+    """Returns `quantization_config` for config.json."""
     return {
         "quant_method": "gptq",
         "bits": bits,
@@ -48,7 +48,7 @@ def gptq_config(bits: int, group_size: int, symmetric: bool) -> Mapping[str, Any
 
 
 def awq_config(group_size: int, unquantized: Sequence[str] = ("lm_head",)) -> Mapping[str, Any]:
-    """`quantization_config` for config.json. `unquantized` names the products that stay as they are."""
+    """Returns `quantization_config` for config.json. `unquantized` names the products that stay as they are."""
     return {
         "quant_method": "awq",
         "bits": 4,
@@ -60,6 +60,6 @@ def awq_config(group_size: int, unquantized: Sequence[str] = ("lm_head",)) -> Ma
 
 
 def _pack_awq(values: Tensor) -> Tensor:
-    """uint8 [rows, columns] to int32 [rows, columns / 8], the columns of each word in AWQ's order."""
+    """Packs uint8 [rows, columns] to int32 [rows, columns / 8], the columns of each word in AWQ's order."""
     words = values.reshape(len(values), -1, PER_WORD)[..., list(ORDER)]
     return pack(words.reshape(values.shape), 4)

@@ -1,4 +1,4 @@
-"""What the text so far changes about the logits of its next token."""
+"""Adjustments that the text so far makes to the logits of its next token."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from headrace.engine.sequence import Sequence
 
 
 def is_adjusted(sequence: Sequence) -> bool:
-    """Anything but the grammar changes them."""
+    """Whether anything but the grammar changes the logits."""
     sampling = sequence.request.sampling
     return bool(
         sampling.repetition_penalty != 1
@@ -23,7 +23,7 @@ def repeated_ids(sequence: Sequence) -> list[int]:
 
 
 def penalties(sequence: Sequence) -> dict[int, float]:
-    """What frequency and presence of tokens in the output take off."""
+    """Amounts that frequency and presence of tokens in the output take off their logits, by token id."""
     sampling = sequence.request.sampling
     if not (sampling.frequency_penalty or sampling.presence_penalty):
         return {}

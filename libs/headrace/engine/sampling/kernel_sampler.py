@@ -56,7 +56,7 @@ class KernelSampler:
 
 
 def _draw(logits: Floats, sequence: Sequence) -> Draw:
-    """`logits` [vocabulary] must live until it is drawn from."""
+    """Describes a draw to the kernels. `logits` [vocabulary] must live until it is drawn from."""
     sampling = sequence.request.sampling
     if sampling.is_greedy:
         return Draw(address(logits))
@@ -71,7 +71,7 @@ def _draw(logits: Floats, sequence: Sequence) -> Draw:
 
 
 def _adjust(logits: Floats, sequences: list[Sequence], rows: list[int]) -> dict[int, Floats]:
-    """Copies of those of `rows` that the grammar or the text so far changes."""
+    """Copies the logits of those of `rows` that the grammar or the text so far changes, and changes the copies."""
     adjusted = {}
     constrained, forbidden = find_forbidden([sequences[row] for row in rows], logits.shape[1])
     for index, mask in zip(constrained, forbidden, strict=True):
@@ -84,7 +84,7 @@ def _adjust(logits: Floats, sequences: list[Sequence], rows: list[int]) -> dict[
 
 
 def _adjust_row(logits: Floats, sequence: Sequence) -> Floats:
-    """Changes `logits` [vocabulary]."""
+    """Returns `logits` [vocabulary] adjusted, and changes them in doing so."""
     sampling = sequence.request.sampling
     if seen := repeated_ids(sequence):
         values, penalty = logits[seen], np.float32(sampling.repetition_penalty)

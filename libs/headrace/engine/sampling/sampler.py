@@ -14,29 +14,29 @@ from headrace.engine.request import TokenLogprob
 from headrace.engine.sequence import Sequence
 
 Logits = Any
-"""fp32 [rows, vocabulary], of the library that the model computes with."""
+"""Logits fp32 [rows, vocabulary], of the library that the model computes with."""
 
 
 class Sampler(Protocol):
-    """What belongs to the logits of one kind of runner. Leaves logits as they are."""
+    """Operations on the logits of one kind of runner. Leaves logits as they are."""
 
     def likeliest(self, logits: Logits) -> tuple[list[int], list[float]]:
-        """The most likely token of each row, the first of equals; and its logit, which is NaN where any of the row
-        is."""
+        """Finds the most likely token of each row, the first of equals; and its logit, which is NaN where any of the
+        row is."""
         ...
 
     def sample(self, logits: Logits, sequences: list[Sequence], best: list[int] | None = None) -> list[int]:
-        """One token id per row. `best` is what `likeliest` found, where that is known."""
+        """Chooses one token id per row. `best` is what `likeliest` found, where that is known."""
         ...
 
     def logprobs(self, logits: Logits, token_ids: list[int], top_counts: list[int]) -> list[TokenLogprob]:
-        """The log-probability of `token_ids`, and of the `top_counts` strongest tokens, one per row."""
+        """Computes the log-probability of `token_ids`, and of the `top_counts` strongest tokens, one per row."""
         ...
 
     def in_host_memory(self, logits: Logits) -> NDArray[np.float32]:
-        """The same as an array."""
+        """Returns the logits as a numpy array."""
         ...
 
     def fit(self, logits: Logits, vocab_size: int) -> Logits:
-        """For a vocabulary of another size: with tokens that are never chosen, or without the last ones."""
+        """Fits logits to a vocabulary of another size: with tokens that are never chosen, or without the last ones."""
         ...

@@ -16,7 +16,7 @@ from headrace.engine.structured.token_mask import find_forbidden
 
 
 class TorchSampler:
-    """Logits are tensors."""
+    """Sampler of logits in tensors."""
 
     @torch.inference_mode()
     def likeliest(self, logits: Tensor) -> tuple[list[int], list[float]]:
@@ -64,7 +64,7 @@ def _likeliest(logits: Tensor) -> tuple[list[int], list[float]]:
 
 
 def _choose(logits: Tensor, sequences: list[Sequence]) -> list[int]:
-    """One token id per row, where more than the likeliest may be asked."""
+    """Chooses one token id per row, where more than the likeliest may be asked."""
     adjusted = _adjust(_constrain(logits, sequences), sequences)
     token_ids = _likeliest(adjusted)[0]
     for sorts in (False, True):
@@ -102,7 +102,7 @@ def _adjust(logits: Tensor, sequences: list[Sequence]) -> Tensor:
 
 
 def _adjust_row(logits: Tensor, sequence: Sequence) -> None:
-    """Changes `logits` [vocabulary] in place."""
+    """Adjusts `logits` [vocabulary] in place."""
     sampling = sequence.request.sampling
     if seen := repeated_ids(sequence):
         values = logits[seen]
@@ -144,7 +144,8 @@ def _draw(logits: Tensor, sequences: list[Sequence], *, sorts: bool) -> list[int
 
 
 def _keep_head(probabilities: Tensor, samplings: list[SamplingParams]) -> Tensor:
-    """Top-k, then top-p (Holtzman et al., 2020) of what is left. `probabilities` are in descending order."""
+    """Keeps the top-k, then the top-p (Holtzman et al., 2020) of what is left. `probabilities` are in descending
+    order."""
     vocab_size = probabilities.shape[-1]
     ranks = torch.arange(vocab_size, device=probabilities.device)
     top_k = torch.tensor([sampling.top_k or vocab_size for sampling in samplings], device=probabilities.device)
@@ -158,7 +159,7 @@ def _keep_head(probabilities: Tensor, samplings: list[SamplingParams]) -> Tensor
 
 
 def _drop_unlikely(probabilities: Tensor, samplings: list[SamplingParams]) -> Tensor:
-    """Min-p (Nguyen et al., 2024)."""
+    """Drops tokens by min-p (Nguyen et al., 2024)."""
     if all(sampling.min_p == 0 for sampling in samplings):
         return probabilities
     thresholds = probabilities.amax(dim=-1, keepdim=True) * _column(

@@ -4,7 +4,8 @@ _MASK = (1 << 64) - 1
 
 
 def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1) with 52 random bits: SplitMix64 (Steele, Lea and Flood, 2014) as a counter-based generator."""
+    """Draws a number in [0, 1) with 52 random bits: SplitMix64 (Steele, Lea and Flood, 2014) as a counter-based
+    generator."""
     return (_mix(_mix(seed & _MASK) + (position + 1) * 0x9E3779B97F4A7C15) >> 12) / (1 << 52)
 
 

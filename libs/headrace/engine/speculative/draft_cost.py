@@ -1,17 +1,18 @@
-"""How long the draft model takes, as measured."""
+"""Time that the draft model takes, as measured."""
 
 WEIGHT = 0.1
-"""Of the newest measurement in the moving average. The first ones count alike, but for the very first, which takes
-longer than any other."""
+"""Weight of the newest measurement in the moving average. The first ones count alike, but for the very first, which
+takes longer than any other."""
 OUTLIER = 2.0
-"""Longer than this many times what was expected is something else's doing."""
+"""Multiple of the expected time beyond which more is something else's doing."""
 LATE_WEIGHT = 0.25
-"""Of a measurement that is longer than was expected. Others may have held the processor; nothing makes one shorter."""
+"""Weight of a measurement that is longer than was expected. Others may have held the processor; nothing makes one
+shorter."""
 FEW = 8
-"""Measurements that do not say much yet."""
+"""Number of measurements that do not say much yet."""
 FADING, FIRST_FADING = 0.98, 0.7
-"""What remains of the average at each choice against the draft model. A slow spell is forgotten that way, and soon
-where the measurements are few."""
+"""Share of the average that remains at each choice against the draft model. A slow spell is forgotten that way, and
+soon where the measurements are few."""
 
 
 class _Average:
@@ -62,5 +63,5 @@ class DraftCost:
         self._read.observe(seconds / token_count)
 
     def fade(self, *, constrained: bool) -> None:
-        """The draft model was not chosen, so that nothing new is learnt."""
+        """Fades what is known: the draft model was not chosen, so that nothing new is learned."""
         self._guess[constrained].fade()

@@ -1,4 +1,4 @@
-"""Who guesses: the batcher asks once a step, for all sequences that there may be guesses for."""
+"""Protocol of a source of guesses: the batcher asks once a step, for all sequences that there may be guesses for."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 from headrace.engine.sequence import Sequence
 
 Guesses = dict[Sequence, tuple[int, ...]]
-"""What may follow each sequence, the nearest token first."""
+"""Tokens that may follow each sequence, the nearest first."""
 
 
 class Drafter(Protocol):
@@ -16,8 +16,8 @@ class Drafter(Protocol):
         ...
 
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
-        """Guesses for sequences that `may_guess` was true for, at most `limits` tokens each. Those without one may be
-        left out.
+        """Guesses tokens for sequences that `may_guess` was true for, at most `limits` each. Those without one may be
+        left out. Each sequence's block table has room for its tokens and `limits` more.
 
         Each sequence's block table has room for its tokens and `limits` more.
         """

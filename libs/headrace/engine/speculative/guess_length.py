@@ -1,18 +1,19 @@
-"""How many guesses of one kind pay for one sequence (Leviathan et al., 2023, section 3.3, with measured costs)."""
+"""Number of guesses of one kind that pay for one sequence (Leviathan et al., 2023, section 3.3, with measured
+costs)."""
 
 import sys
 
 MEMORY = 0.85
-"""What a guess's outcome still counts after the next step's."""
+"""Share of its weight that a guess's outcome keeps after the next step's."""
 LIGHT = 0.5
-"""Outcomes that an expectation counts as much as: few, so that guesses stop soon where they are wrong."""
+"""Number of outcomes that an expectation counts as much as: few, so that guesses stop soon where they are wrong."""
 PROBE_LENGTH = 2
-"""Guesses of the first try after a pause."""
+"""Number of guesses of the first try after a pause."""
 FIRST_PAUSE = 16
 """Tokens without guesses once they did not pay. Each pause that follows on a failed try is twice as long."""
 LONGEST_PAUSE = 512
 LEAST_GAIN = 1.01
-"""What speculation must promise to be worth a try."""
+"""Smallest speedup, as a factor, that speculation must promise to be worth a try."""
 
 
 class GuessLength:
@@ -25,9 +26,9 @@ class GuessLength:
         self._expected = acceptance
         self._right, self._tested = weight * acceptance, weight
         self.right_count = self.tested_count = 0
-        """Outcomes so far."""
+        """Numbers of guesses that were right, and that were tested, so far."""
         self.tried = False
-        """There was an outcome since the beginning, or since the last pause."""
+        """Whether there was an outcome since the beginning, or since the last pause."""
         self._patience = patience
         self._pause = FIRST_PAUSE
         self._pause_count = 0
@@ -42,7 +43,8 @@ class GuessLength:
     def choose(
         self, token_count: int, limit: int, plain_cost: float, guess_cost: float, token_cost: float = 0.0
     ) -> tuple[int, float]:
-        """The length of the guesses, at most `limit`, and by what factor they are expected to speed up.
+        """Chooses the length of the guesses, at most `limit`. Returns it and the factor by which they are expected to
+        speed up.
 
         `token_count` is the length of the text, `plain_cost` the seconds of a step without guesses, `guess_cost` what
         each of them adds, and `token_cost` what they take for each token of the text, confirmed or not.
@@ -80,7 +82,7 @@ class GuessLength:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _best(self, limit: int, plain_cost: float, guess_cost: float, token_cost: float) -> tuple[int, float]:
-        """The length with the most tokens per second, and how many times as many those are as without guesses."""
+        """Finds the length with the most tokens per second, and how many times as many those are as without guesses."""
         best, best_gain = 0, 1.0
         acceptance = self.acceptance
         likelihood = tokens = 1.0

@@ -1,4 +1,4 @@
-"""Makes what the settings ask for."""
+"""Makes the speculator that the settings ask for."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,8 @@ from headrace.engine.speculative.vocabulary import check_same_vocabulary
 
 
 def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec) -> Speculator | None:
-    """None when speculation is off. Raises ConfigError for a draft model of another vocabulary, InvalidCheckpoint or
-    Unsupported for one that cannot be loaded."""
+    """Loads a speculator, or returns None when speculation is off. Raises ConfigError for a draft model of another
+    vocabulary, InvalidCheckpoint or Unsupported for one that cannot be loaded."""
     if config.speculation == "off":
         return None
     if config.draft_folder is None:
@@ -24,8 +24,8 @@ def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec) -> Spe
 
 
 def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Speculator:
-    """With as many blocks as the large model, under the same numbers. It guesses without adapters: what is confirmed is
-    the large model's choice."""
+    """Loads a draft model with as many blocks as the large model, under the same numbers. It guesses without adapters:
+    what is confirmed is the large model's choice."""
     model_config = read_model_config(folder)
     max_len = min(model_config.usual_len, spec.max_model_len)
     model = load_runner(folder, model_config, replace(config, block_count=spec.block_count, adapters={}), max_len)

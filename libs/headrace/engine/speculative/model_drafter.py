@@ -35,19 +35,20 @@ class DraftRunner(Protocol):
 
 @dataclass(slots=True)
 class _Progress:
-    """How far the draft model has read one sequence."""
+    """Progress of the draft model in reading one sequence."""
 
     computed_count: int
-    """Tokens whose keys and values are in its cache."""
+    """Tokens whose keys and values are in the draft model's cache."""
     marked_count: int = 0
-    """Blocks that are noted as full."""
+    """Number of blocks that are noted as full."""
     guesses: tuple[int, ...] = ()
-    """Of what follows those, which it has read but for the last one. They may turn out wrong."""
+    """Guesses of what follows the computed tokens, which the draft model has read but for the last one. They may turn
+    out wrong."""
 
 
 @dataclass(slots=True)
 class _Scan:
-    """How much of a sequence was looked at for ids that the draft model does not know."""
+    """Progress of the search in one sequence for ids that the draft model does not know."""
 
     count: int = 0
     found: bool = False
@@ -76,15 +77,15 @@ class ModelDrafter:
         self._max_step = max_step
         self._progress: dict[Sequence, _Progress] = {}
         self._contents: dict[int, bytes] = {}
-        """Hash of what the draft model's cache holds in each full block."""
+        """Hashes of what the draft model's cache holds, by full block."""
         self._cost = DraftCost()
 
     def seconds_per_guess(self, sequence: Sequence) -> float:
-        """As measured, usual reading included."""
+        """Returns the seconds for each guess as measured, usual reading included."""
         return self._cost.per_guess(constrained=sequence.matcher is not None)
 
     def seconds_to_begin(self, sequence: Sequence) -> float:
-        """For reading before the first guess, where that is more than usual."""
+        """Returns the seconds for reading before the first guess, where that is more than usual."""
         progress = self._progress.get(sequence)
         unread_count = sequence.context_count - (0 if progress is None else progress.computed_count)
         return unread_count * self._cost.per_read if unread_count > USUAL_READING else 0.0
@@ -94,11 +95,12 @@ class ModelDrafter:
         self._cost.fade(constrained=sequence.matcher is not None)
 
     def room(self, sequence: Sequence) -> int:
-        """Guesses that fit the draft model's own context. None after a token that its embedding has no row for."""
+        """Counts the guesses that fit the draft model's own context. None after a token that its embedding has no row
+        for."""
         return 0 if self._is_foreign(sequence) else max(0, self._max_len - sequence.context_count)
 
     def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
-        """At most `limits` guesses for each sequence: none for those that it has not read up to the end yet."""
+        """Makes at most `limits` guesses for each sequence: none for those that it has not read up to the end yet."""
         ready = [sequence for sequence in limits if self._catch_up(sequence)]
         guesses: Guesses = dict.fromkeys(ready, ())
         texts = {sequence: sequence for sequence in ready}
@@ -160,7 +162,7 @@ class ModelDrafter:
         return False
 
     def _shared_count(self, sequence: Sequence) -> int:
-        """Tokens at the beginning whose blocks the draft model has filled for another sequence."""
+        """Counts the tokens at the beginning whose blocks the draft model has filled for another sequence."""
         count = 0
         full = (sequence.context_count - 1) // self._block_size
         for block, block_hash in zip(sequence.block_table[:full], sequence.block_hashes, strict=False):
@@ -192,7 +194,7 @@ class ModelDrafter:
         return Chunk(sequence, self._progress[sequence].computed_count, sequence.context_count)
 
     def _sample(self, chunks: Mapping[Sequence, Chunk]) -> dict[Sequence, int]:
-        """The next token of each chunk, by the draw that the large model will use there."""
+        """Samples the next token of each chunk, by the draw that the large model will use there."""
         logits = self._runner.run(StepPlan(tuple(chunks.values())))
         texts = [chunk.sequence for chunk in logits.sampling]
         sampler = self._runner.sampler
@@ -201,7 +203,7 @@ class ModelDrafter:
         return {sequence: min(token_ids[chunk.sequence], self._vocab_size - 1) for sequence, chunk in chunks.items()}
 
     def _measure(self, sequences: list[Sequence], unread_count: int, times: list[float]) -> None:
-        """`times` are when the guesses began, and when each round of them was complete."""
+        """Measures the draft model. `times` are when the guesses began, and when each round of them was complete."""
         constrained = any(sequence.matcher is not None for sequence in sequences)
         if unread_count <= USUAL_READING * len(sequences):
             self._cost.observe_guesses(len(times) - 1, times[-1] - times[0], constrained=constrained)
@@ -212,7 +214,7 @@ class ModelDrafter:
 
 
 def _extended(text: Sequence, original: Sequence, token_id: int) -> Sequence:
-    """`text` with one token more: the same object, but never the original."""
+    """Returns `text` with one token more: the same object, but never the original."""
     if text is original:
         return text.continued((token_id,))
     text.token_ids.append(token_id)

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 
 class NgramIndex:
-    """Where one text went on after each three tokens in a row."""
+    """Index of the places where one text went on after each three tokens in a row."""
 
     def __init__(self) -> None:
         self._followers: dict[tuple[int, int, int], int] = {}
-        """Index of what followed, the latest time."""
+        """Index of what followed three tokens, the latest time."""
         self._last = (-1, -1, -1)
-        """The tokens at the end of what was seen. Before the first one there are ids that no token has."""
+        """Three tokens at the end of what was seen. Before the first one there are ids that no token has."""
         self._seen_count = 0
 
     def find(self, token_ids: Sequence[int], limit: int) -> tuple[int, ...]:
-        """At most `limit` tokens that may follow `token_ids`, which are those of the last call and more."""
+        """Finds at most `limit` tokens that may follow `token_ids`, which are those of the last call and more."""
         if not self.repeats(token_ids):
             return ()
         start = self._followers[self._last]

@@ -12,16 +12,17 @@ from headrace.engine.speculative.ngram_index import NgramIndex
 from headrace.engine.speculative.step_cost import StepCost
 
 FEW, MANY = 2, 16
-"""Of steps of one size in a row, the first few are measured, then every one in many."""
+"""Counts of steps of one size in a row: the first few are measured, then every one in many."""
 ASSUMED = {"grammar": 0.9, "ngram": 0.4, "model": 0.85}
 """Share of guesses that are right, by source, before anything is known. Much is expected of a draft model, so that it
 is tried."""
 PATIENCE = 3
-"""Pauses of the draft model for one text. Each time it goes on, it reads what came in between."""
+"""Number of pauses of the draft model for one text. Each time it goes on, it reads what came in between."""
 TRUST = 4.0
-"""Guesses of the draft model that what it did in other texts counts as much as."""
+"""Number of guesses that the draft model's record in other texts counts as much as."""
 FRESHNESS, DRIFT = 0.2, 0.02
-"""Of the latest text in the draft model's record, and of what was assumed first, after a text without its guesses."""
+"""Weights of the latest text in the draft model's record, and of what was assumed first, after a text without its
+guesses."""
 LONGEST_LOOK_DISTANCE = 4
 """Tokens from one search for a repetition to the next, in a text that has not repeated itself for a while."""
 HORIZON, FREE_RUN = 256, 4
@@ -31,17 +32,17 @@ with one, which forces others in between."""
 
 @dataclass(slots=True)
 class _Guesser:
-    """What one sequence gets guesses from, and how good they were."""
+    """Sources of one sequence's guesses, and how good they were."""
 
     lengths: dict[str, GuessLength]
-    """By source."""
+    """Lengths of guesses by source."""
     ngrams: NgramIndex = field(default_factory=NgramIndex)
     next_look: int = 0
     """Length of the text before which it is not searched for repetitions."""
     look_distance: int = 1
     """Tokens from one search to the next."""
     source: str = ""
-    """Of the last guesses."""
+    """Source of the last guesses."""
     guess_count: int = 0
 
 
@@ -55,7 +56,7 @@ class Speculator:
         self._step_cost = StepCost()
         self._guessers: dict[Sequence, _Guesser] = {}
         self._model_acceptance = {False: ASSUMED["model"], True: ASSUMED["model"]}
-        """In the latest texts, without and with a grammar."""
+        """Share of the draft model's guesses that were right in the latest texts, without and with a grammar."""
         self._last_token_count = self._alike_count = 0
 
     def observe_step(self, token_count: int, seconds: float) -> None:
@@ -137,8 +138,8 @@ class Speculator:
     def _choose(
         self, guesser: _Guesser, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int
     ) -> tuple[str, int]:
-        """The source that promises most, and the length of its guesses. What text and grammar give away is tried before
-        the draft model: where it is right, it is right for longer."""
+        """Chooses the source that promises most, and the length of its guesses. What text and grammar give away is
+        tried before the draft model: where it is right, it is right for longer."""
         company, token_count = len(self._guessers), sequence.token_count
         plain_cost = self._step_cost(company)
         guess_cost = self._step_cost(company + 1) - plain_cost
@@ -170,7 +171,7 @@ def _look(guesser: _Guesser, sequence: Sequence) -> bool:
 
 
 def _look_up(guesser: _Guesser, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
-    """The guesses that cost nothing, by source."""
+    """Finds the guesses that cost nothing, by source."""
     repeated, matcher = _repeated(guesser, sequence, limit), sequence.matcher
     if matcher is None:
         return {"ngram": repeated}
@@ -179,7 +180,7 @@ def _look_up(guesser: _Guesser, sequence: Sequence, limit: int) -> dict[str, tup
 
 
 def _repeated(guesser: _Guesser, sequence: Sequence, limit: int) -> tuple[int, ...]:
-    """What followed before, unless that is not to be guessed now: then the text is taken in later."""
+    """Finds what followed before, unless that is not to be guessed now: then the text is taken in later."""
     token_ids = sequence.token_ids
     return guesser.ngrams.find(token_ids, limit) if len(token_ids) >= guesser.lengths["ngram"].paused_until else ()
 
@@ -187,8 +188,8 @@ def _repeated(guesser: _Guesser, sequence: Sequence, limit: int) -> tuple[int, .
 def _rate(
     model: ModelDrafter, length: GuessLength, sequence: Sequence, limit: int, plain_cost: float, guess_cost: float
 ) -> tuple[int, float]:
-    """How many guesses of the draft model pay, and by what factor they speed up. What it has to read first counts for
-    all tokens that may follow."""
+    """Rates the draft model: the number of guesses that pay, and the factor by which they speed up. What it has to read
+    first counts for all tokens that may follow."""
     horizon = HORIZON if sequence.matcher is None else FREE_RUN
     following = max(1, min(horizon, sequence.longest_count - sequence.token_count))
     chosen, gain = length.choose(

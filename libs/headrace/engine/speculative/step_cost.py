@@ -1,13 +1,14 @@
-"""How long a step takes by its number of tokens, as measured."""
+"""Time that a step takes by its number of tokens, as measured."""
 
 DECAY = 0.97
-"""What a measurement still counts after the next one."""
+"""Share of its weight that a measurement keeps after the next one."""
 PRIOR_SLOPE = 0.15
-"""Of one more token, as a share of the first one's time, while only one size was seen."""
+"""Time of one more token, as a share of the first one's, while only one size was seen."""
 OUTLIER = 2.0
-"""Longer than this many times what was expected is something else's doing."""
+"""Multiple of the expected time beyond which more is something else's doing."""
 LATE_WEIGHT = 0.25
-"""Of a measurement that is longer than was expected. Others may have held the processor; nothing makes one shorter."""
+"""Weight of a measurement that is longer than was expected. Others may have held the processor; nothing makes one
+shorter."""
 
 
 class StepCost:

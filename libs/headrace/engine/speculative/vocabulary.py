@@ -1,4 +1,4 @@
-"""Whether two models mean the same by each token id. A draft model of another vocabulary would guess nonsense."""
+"""Checks that two models mean the same by each token id. A draft model of another vocabulary would guess nonsense."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def check_same_vocabulary(folder: Path, draft_folder: Path) -> None:
 
 
 def _read(folder: Path) -> dict[int, str]:
-    """What each id stands for."""
+    """Reads the token that each id stands for."""
     path = folder / FILE
     if not path.is_file():
         raise ConfigError(f"{path} is missing: guessing with a draft model needs it, to compare the vocabularies")

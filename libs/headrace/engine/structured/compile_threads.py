@@ -11,7 +11,8 @@ from headrace.engine.structured.token_matcher import TokenMatcher
 from headrace.errors.tree import InvalidRequest, Overloaded
 
 MAX_LATE = 4
-"""Compilations that went on for too long and have not ended yet. Beyond it new ones are refused: each takes a core."""
+"""Most compilations that went on for too long and have not ended yet. Beyond it new ones are refused: each takes a
+core."""
 RETRY_SECONDS = 5.0
 
 
@@ -39,8 +40,8 @@ class CompileThreads:
         self._late_count = 0
 
     def submit(self, grammar: Grammar) -> Future[TokenMatcher]:
-        """The future fails with what `compile_grammar` raises, with InvalidRequest when it takes too long, or with
-        Overloaded. Cancelling it works until it begins."""
+        """Submits a grammar. The future fails with what `compile_grammar` raises, with InvalidRequest when it takes too
+        long, or with Overloaded. Cancelling it works until it begins."""
         compilation = _Compilation(grammar)
         with self._lock:
             if self._late_count >= MAX_LATE:

@@ -1,4 +1,4 @@
-"""What an output must look like: plain data."""
+"""Grammar that an output must follow: plain data."""
 
 import enum
 from dataclasses import dataclass, field
@@ -21,9 +21,9 @@ class GrammarKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What the whole output of one request must look like. Two are equal if they admit the same for the same reason."""
+    """Form that the whole output of one request must have. Two are equal if they admit the same for the same reason."""
 
     kind: GrammarKind
     text: str = ""
     param: str = field(default="grammar", compare=False)
-    """The request field that it came from: errors name it."""
+    """Name of the request field that the grammar came from: errors name it."""

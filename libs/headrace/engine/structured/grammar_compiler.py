@@ -16,9 +16,9 @@ from headrace.errors.tree import Overloaded, Unsupported
 from headrace.text.gguf_tokenizer import GgufText
 
 THREAD_COUNT = 2
-"""So that one slow grammar does not hold up the next."""
+"""Number of threads: more than one, so that one slow grammar does not hold up the next."""
 COMPILE_SECONDS = 5.0
-"""Time that a grammar may take to compile, its first step included."""
+"""Seconds that a grammar may take to compile, its first step included."""
 CAPACITY = 64
 LIMITS = LLParserLimits(
     # A step is taken while everybody's tokens wait: a quarter of llguidance's own limit, some 0.1 s.
@@ -40,12 +40,12 @@ class GrammarCompiler:
         self._capacity = capacity
         self._threads = CompileThreads(self._compile, THREAD_COUNT, seconds)
         self._compiled: OrderedDict[Grammar, Future[TokenMatcher]] = OrderedDict()
-        """Least recently used first."""
+        """Matchers by grammar, least recently used first."""
         self._tokenizer: LLTokenizer | None = None
         self._tokenizer_lock = threading.Lock()
 
     def compile(self, grammar: Grammar) -> Future[TokenMatcher]:
-        """A matcher to copy, as soon as there is one. The future fails with InvalidRequest or Overloaded."""
+        """Returns a matcher to copy, as soon as there is one. The future fails with InvalidRequest or Overloaded."""
         future = self._compiled.get(grammar)
         if future is None or _is_worth_another_try(future):
             future = self._compiled[grammar] = self._threads.submit(grammar)
@@ -95,7 +95,7 @@ def _is_worth_another_try(future: Future[TokenMatcher]) -> bool:
 
 
 def _read_tokenizer_json(path: Path) -> str:
-    """Raises Unsupported or InvalidCheckpoint."""
+    """Reads a tokenizer.json. Raises Unsupported or InvalidCheckpoint."""
     if path.suffix == ".gguf":
         return str(GgufText(path).tokenizer().to_str())
     if not path.is_file():

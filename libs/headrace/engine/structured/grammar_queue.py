@@ -19,7 +19,7 @@ class Readiness:
 
     sequence: Sequence
     error: HeadraceError | None
-    """Why it can never run, if so. Otherwise its matcher is set."""
+    """Reason for which the sequence can never run, if there is one. Otherwise its matcher is set."""
 
 
 @dataclass(frozen=True, slots=True)

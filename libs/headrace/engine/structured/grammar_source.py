@@ -1,4 +1,4 @@
-"""From a grammar to what llguidance reads. Refuses what could not be followed, or would crash the reader."""
+"""Translates a grammar into what llguidance reads. Refuses what could not be followed, or would crash the reader."""
 
 import json
 import re
@@ -12,7 +12,8 @@ from headrace.engine.structured.multiples import check_multiples, check_multiple
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 MAX_RULE_COUNT = 1000
-"""Rules of a Lark grammar. llguidance 1.9.1 recurses through chains of rules and overflows the stack at some 8000."""
+"""Most rules of a Lark grammar. llguidance 1.9.1 recurses through chains of rules and overflows the stack at some
+8000."""
 MAX_EXPLANATION_LENGTH = 300
 
 _JSON_OPTIONS: Mapping[str, Any] = {
@@ -29,7 +30,7 @@ _PLACE = re.compile(r"^at \d+\(\d+\): |^\d+\(\d+\): ")
 
 
 def write_source(grammar: Grammar) -> str:
-    """The grammar in llguidance's own form. Raises InvalidRequest."""
+    """Writes the grammar in llguidance's own form. Raises InvalidRequest."""
     try:
         return _WRITERS[grammar.kind](grammar.text)
     except InvalidRequest as error:

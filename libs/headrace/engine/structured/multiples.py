@@ -13,11 +13,11 @@ from typing import Any
 from headrace.errors.tree import InvalidRequest
 
 MAX_REMAINDERS = 100_000
-"""Of all `multipleOf` together, and of those that may hold at once. As many take about a second."""
+"""Most remainders of all `multipleOf` together, and of those that may hold at once. As many take about a second."""
 MAX_DECIMALS = 20
 _KEYWORD = "multipleOf"
 _COMBINING = ("allOf", "anyOf", "oneOf", "$ref")
-"""What can make several schemas hold at once, so that their remainders multiply."""
+"""Keywords that can make several schemas hold at once, so that their remainders multiply."""
 _IN_TEXT = re.compile(rf'"{_KEYWORD}"\s*:\s*([0-9][-+0-9.eE]*)')
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 
@@ -30,7 +30,7 @@ def check_multiples(schema: Any) -> None:
 
 
 def check_multiples_in_text(text: str) -> None:
-    """Raises InvalidRequest for a grammar with such schemas in it."""
+    """Raises InvalidRequest for a grammar with schemas in it that have too many or too large numbers."""
     plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     found = [number for number in map(_decimal, _IN_TEXT.findall(plain)) if 0 < number < math.inf]
     if found:
@@ -67,7 +67,7 @@ def _check(numbers: Sequence[Decimal], text: str) -> None:
 
 
 def _remainder_count(numbers: Sequence[Decimal], text: str) -> int:
-    """The most states that following all of them may take."""
+    """Counts the most states that following all of the numbers may take."""
     total = sum(int(number.scaleb(_decimals(number))) for number in numbers)
     if len(set(numbers)) == 1 or not any(keyword in text for keyword in _COMBINING):
         return total

@@ -1,4 +1,4 @@
-"""What grammars do not allow next."""
+"""Tokens that grammars do not allow next."""
 
 import functools
 import os
@@ -13,8 +13,8 @@ from headrace.engine.structured.token_matcher import TokenMatcher
 
 
 def find_forbidden(sequences: list[Sequence], vocab_size: int) -> tuple[list[int], NDArray[np.bool_]]:
-    """The indices of the sequences that have a grammar, and for each of those which tokens it does not allow: [rows,
-    vocabulary]. A matcher that has an error allows the end and nothing else."""
+    """Finds the indices of the sequences that have a grammar, and for each of those which tokens it does not allow:
+    [rows, vocabulary]. A matcher that has an error allows the end and nothing else."""
     rows: list[int] = []
     matchers: list[TokenMatcher] = []
     for row, sequence in enumerate(sequences):
@@ -30,7 +30,7 @@ def find_forbidden(sequences: list[Sequence], vocab_size: int) -> tuple[list[int
 
 
 def fill_bitmask(matchers: list[TokenMatcher], vocab_size: int) -> NDArray[np.int32]:
-    """One row of 32 tokens per word for each matcher, lowest bit first."""
+    """Returns one row of 32 tokens per word for each matcher, lowest bit first."""
     bitmask = allocate_token_bitmask(len(matchers), vocab_size)
     if len(matchers) == 1:
         fill_next_token_bitmask(matchers[0].matcher, bitmask)

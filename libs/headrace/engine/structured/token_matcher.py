@@ -1,4 +1,4 @@
-"""How far one output has come in its grammar."""
+"""Progress of one output in its grammar."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class TokenMatcher:
         return other
 
     def forced(self, limit: int) -> tuple[int, ...]:
-        """At most `limit` tokens that the grammar leaves no choice about, after what was followed."""
+        """Returns at most `limit` tokens that the grammar leaves no choice about, after what was followed."""
         return tuple(self.matcher.compute_ff_tokens()[:limit])
 
     def allowed(self, token_ids: Sequence[int]) -> tuple[int, ...]:
@@ -40,5 +40,6 @@ class TokenMatcher:
 
     @property
     def error(self) -> str | None:
-        """Why it can follow no further, if so: the output is off the grammar, or the grammar too complex."""
+        """Reason for which the matcher can follow no further, if there is one: the output is off the grammar, or the
+        grammar too complex."""
         return self.matcher.get_error() or None

@@ -50,8 +50,8 @@ class KernelContext:
         exact: bool = False,
         instructions: Instructions | None = None,
     ) -> Floats:
-        """[rows, in] to [rows, out], plus `residual`. All contiguous. See `PackedWeight.matrix`. `instructions` are
-        others than usual."""
+        """Maps [rows, in] to [rows, out], plus `residual`. All contiguous. See `PackedWeight.matrix`. `instructions`
+        are others than usual."""
         outputs = np.empty((len(inputs), weight.out_size), np.float32)
         chosen = self.instructions if instructions is None else instructions
         arguments = (weight.matrix(exact=exact), pointer(inputs), pointer(residual), pointer(outputs), len(inputs))
@@ -59,7 +59,7 @@ class KernelContext:
         return outputs
 
     def multiply(self, matrix: Matrix, inputs: int, residual: int | None, outputs: int, row_count: int) -> None:
-        """The same for who has addresses: `inputs` [rows, in], `residual` and `outputs` [rows, out], all fp32."""
+        """Multiplies by `matrix` at addresses: `inputs` [rows, in], `residual` and `outputs` [rows, out], all fp32."""
         arguments = (matrix, inputs, residual, outputs, row_count)
         _check(self._library.headrace_product(self._handle, self.instructions, *arguments))
 
@@ -69,20 +69,22 @@ class KernelContext:
         _check(self._library.headrace_attend(self._handle, self.instructions, model, layer, step, projected, outputs))
 
     def normalise(self, norm: Norm, inputs: int, outputs: int, row_count: int) -> None:
-        """[rows, size] to the same shape, fp32. They may be the same memory."""
+        """Normalizes [rows, size] numbers, fp32. Inputs and outputs may be the same memory."""
         _check(self._library.headrace_normalise(self._handle, self.instructions, norm, inputs, outputs, row_count))
 
     def activate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int], cap: float = 0.0) -> None:
-        """`function` of each of [rows, size] numbers, fp32. They may be the same memory. `cap` is for SOFT_CAP."""
+        """Applies `function` to each of [rows, size] numbers, fp32. Inputs and outputs may be the same memory. `cap` is
+        for SOFT_CAP."""
         arguments = (function, cap, inputs, outputs, *shape)
         _check(self._library.headrace_activate(self._handle, self.instructions, *arguments))
 
     def gate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int]) -> None:
-        """`function`(gate) times up for `inputs` [rows, gate and up] and `outputs` of `shape` [rows, size], fp32."""
+        """Computes `function`(gate) times up for `inputs` [rows, gate and up] and `outputs` of `shape` [rows, size],
+        fp32."""
         _check(self._library.headrace_gate(self._handle, self.instructions, function, inputs, outputs, *shape))
 
     def route(self, routing: Routing, scores: int, shares: int, experts: int, row_count: int) -> None:
-        """The experts that `scores` fp32 [rows, experts] prefer: int64 [rows, chosen], the best first; and their
+        """Finds the experts that `scores` fp32 [rows, experts] prefer: int64 [rows, chosen], the best first; and their
         shares, fp32 of the same shape."""
         arguments = (routing, scores, shares, experts, row_count)
         _check(self._library.headrace_route(self._handle, self.instructions, *arguments))
@@ -97,7 +99,7 @@ class KernelContext:
         return token_ids.tolist(), values.tolist()
 
     def draw(self, draws: Sequence[Draw], vocabulary: int) -> list[int]:
-        """A token for each. Where the temperature is 0, the likeliest."""
+        """Draws a token for each of `draws`. Where the temperature is 0, the likeliest."""
         array = (Draw * len(draws))(*draws)
         _check(self._library.headrace_draw(self._handle, self.instructions, array, len(draws), vocabulary))
         return [draw.token_id for draw in array]
@@ -122,7 +124,7 @@ _BAD = {
     6: "a wanted row is not one of the step",
     7: "a count is not between the least and the most that there can be",
 }
-"""By `Failure` in `src/checked_ids.h`."""
+"""Messages by `Failure` in `src/checked_ids.h`."""
 
 
 def _check(failure: int) -> None:

@@ -14,7 +14,7 @@ from headrace.engine.kernels.cpu.mapped_file import MappedFile
 from headrace.engine.kernels.cpu.memory import Bytes, address, aligned, allocate
 
 LARGEST_SHARE = 0.5
-"""Of the memory that is free: where a copy would take more, weights stay mapped."""
+"""Largest share of the free memory that a copy may take. Where it would take more, weights stay mapped."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,11 +25,12 @@ class Move:
 
     source: Bytes
     point_at: Callable[[int], None]
-    """Has the kernels read it from another address from now on, also within a step: both places hold the same."""
+    """Has the kernels read the matrix from another address from now on, also within a step: both places hold the
+    same."""
 
 
 class HugePageCopy:
-    """A thread of its own, until all are moved."""
+    """Thread that moves matrices until all are moved."""
 
     def __init__(self, file: MappedFile, moves: Sequence[Move]) -> None:
         self._file = file
@@ -39,7 +40,7 @@ class HugePageCopy:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it came to its end in time."""
+        """Waits for the copy. Returns whether it came to its end in time."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -59,7 +60,7 @@ class HugePageCopy:
 
 
 def _room(byte_count: int) -> Bytes | None:
-    """Memory for a copy, unless others need it more, or the system gives none."""
+    """Allocates memory for a copy, unless others need it more, or the system gives none."""
     free = available_bytes()
     if free is not None and byte_count > free * LARGEST_SHARE:
         return None

@@ -1,4 +1,4 @@
-"""Which of the right kernels is the fastest for a model, measured on its own weights.
+"""Choice of the fastest of the right kernels for a model, measured on its own weights.
 
 All instruction sets give the same bits, so the choice is free: a processor may have a set and yet be slower with it,
 because it lowers its clock or halves its width, and that may depend on how many rows there are.
@@ -16,7 +16,8 @@ from headrace.engine.kernels.cpu.packed_weight import PackedWeight
 from headrace.engine.kernels.cpu.self_test import candidates
 
 ROW_COUNTS = (1, 4, 16, 64)
-"""A step takes what is best for the nearest of these that is not smaller, or for the largest."""
+"""Numbers of rows that are measured. A step takes what is best for the nearest of these that is not smaller, or for the
+largest."""
 REPEATS = 3
 
 Clock = Callable[[], float]
@@ -27,10 +28,10 @@ class KernelChoice:
     """Instruction sets by the number of rows in a step."""
 
     by_rows: tuple[tuple[int, Instructions], ...]
-    """Ascending."""
+    """Pairs of the most rows and the set that runs them, ascending."""
 
     def for_rows(self, row_count: int) -> Instructions:
-        """What a step with so many tokens runs on."""
+        """Returns the instruction set that a step of `row_count` tokens runs on."""
         for most, instructions in self.by_rows:
             if row_count <= most:
                 return instructions
@@ -40,8 +41,8 @@ class KernelChoice:
 def choose_kernels(
     context: KernelContext, weight: PackedWeight, *, exact: bool, clock: Clock = time.perf_counter
 ) -> KernelChoice:
-    """`weight` is the model's largest matrix but its head, `exact` how it is multiplied. Takes some 50 ms where there
-    is a choice, else nothing."""
+    """Chooses instruction sets for a model. `weight` is its largest matrix but its head, `exact` how it is multiplied.
+    Takes some 50 ms where there is a choice, else nothing."""
     right = [each.instructions for each in candidates() if not each.reason]
     vectors = [each for each in right if each > Instructions.PORTABLE] or right
     if len(vectors) == 1:

@@ -1,4 +1,4 @@
-"""How fast the kernels of each instruction set are on this machine, for people."""
+"""Speed of the kernels of each instruction set on this machine, for people."""
 
 from dataclasses import dataclass
 
@@ -12,23 +12,23 @@ from headrace.engine.kernels.cpu.self_test import candidates
 from headrace.engine.kernels.cpu.storage import Storage
 
 OUT, IN, GROUP = 5632, 2048, 128
-"""As in a model of a billion parameters."""
+"""Sizes of the matrix and its groups, as in a model of a billion parameters."""
 MANY_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSpeed:
-    """Products with a matrix in 4 bits."""
+    """Speed of products with a matrix in 4 bits."""
 
     instructions: Instructions
     gigabytes_per_second: float
-    """Of weights, with one row: a decode of one sequence."""
+    """Gigabytes of weights per second, with one row: a decode of one sequence."""
     gigaoperations_per_second: float
-    """Multiplications and additions, with many rows: a prefill."""
+    """Billions of multiplications and additions per second, with many rows: a prefill."""
 
 
 def measure_kernels(thread_count: int) -> list[KernelSpeed]:
-    """The sets that may be used, the fastest first."""
+    """Measures the instruction sets that may be used, the fastest first."""
     right = [each.instructions for each in candidates() if not each.reason]
     context, weight = KernelContext(thread_count), _random_weight()
     one, many = (time_products(context, weight, rows, right) for rows in (1, MANY_ROWS))

@@ -13,7 +13,7 @@ from headrace.engine.kernels.cpu.memory import Bytes, address, allocate
 from headrace.engine.kernels.cpu.storage import Storage
 
 SCALED = frozenset({Storage.S8, Storage.FP8})
-"""With one fp32 scale per token and head, as OpenVINO has it."""
+"""Forms of storage with one fp32 scale per token and head, as OpenVINO has it."""
 SCALE_BYTES = 4
 READ_BEYOND = 64
 """Bytes past the last value that kernels may read, where heads do not fill whole lanes."""
@@ -21,23 +21,23 @@ READ_BEYOND = 64
 
 @dataclass(frozen=True, slots=True)
 class KvShape:
-    """What one block holds."""
+    """Shape of the keys and values in one block."""
 
     layer_count: int
     kv_head_count: int
     head_size: int
     block_size: int
-    """Tokens."""
+    """Tokens of one block."""
     storage: Storage
 
     @property
     def number_bytes(self) -> int:
-        """Of one layer's keys, or its values."""
+        """Bytes of one layer's keys in a block, or its values, without their scales."""
         return self.kv_head_count * self.block_size * int(self.head_size * self.storage.byte_count)
 
     @property
     def scale_bytes(self) -> int:
-        """Of the scales of one layer's keys, or its values."""
+        """Bytes of the scales of one layer's keys in a block, or its values."""
         return self.kv_head_count * self.block_size * SCALE_BYTES if self.storage in SCALED else 0
 
     @property

@@ -14,19 +14,19 @@ from headrace.engine.kernels.cpu.structures import Draw, Layer, Matrix, Model, N
 
 PATH = Path(__file__).with_name("_kernels.so")
 VERSION = 5
-"""Of the interface and the packed layout; the library says which it was built for."""
+"""Version of the interface and the packed layout; the library says which it was built for."""
 
 _log = logging.getLogger(__name__)
 _POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
 
 
 class Instructions(enum.IntEnum):
-    """What the kernels are compiled for. All give the same bits."""
+    """Instruction sets that the kernels are compiled for. All give the same bits."""
 
     PORTABLE = 0
     AVX2 = 1
     AVX512 = 2
-    """With VNNI."""
+    """AVX-512 with VNNI."""
 
 
 class Function(enum.IntEnum):
@@ -41,7 +41,7 @@ class Function(enum.IntEnum):
 
 @functools.cache
 def load_kernels() -> ctypes.CDLL | None:
-    """The library, or None when there is none that fits. Says so once."""
+    """Loads the library, or returns None when there is none that fits. Says so once."""
     try:
         library = ctypes.CDLL(str(PATH))
         version = int(library.headrace_version())
@@ -76,5 +76,5 @@ def available() -> list[Instructions]:
 
 
 def pointer(array: NDArray[np.generic] | None) -> int | None:
-    """To a contiguous array's data. May be null."""
+    """Returns the address of a contiguous array's data. None without an array."""
     return None if array is None else address(array)

@@ -21,7 +21,7 @@ class MappedFile:
         self._advise("MADV_WILLNEED", part)
 
     def forget(self, part: Bytes) -> None:
-        """Takes a part out of this process's memory. Whoever reads it again has it again."""
+        """Takes a part out of this process's memory. Reading it again brings it back."""
         self._advise("MADV_DONTNEED", part)
 
     def _advise(self, name: str, part: Bytes) -> None:

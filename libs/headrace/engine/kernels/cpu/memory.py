@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 HUGE_PAGE = 2 << 20
 ALIGNMENT = 64
-"""Of matrices: a line of the processor's cache."""
+"""Number of bytes on whose multiples matrices begin: a line of the processor's cache."""
 
 Bytes = NDArray[np.uint8]
 
 
 def allocate(byte_count: int) -> Bytes:
-    """[byte_count] zeros, in huge pages where the system has them: fewer pages are fewer misses in the processor's
-    table of pages. Large blocks only: small ones would waste what is left of their last page."""
+    """Allocates [byte_count] zeros, in huge pages where the system has them: fewer pages are fewer misses in the
+    processor's table of pages. Large blocks only: small ones would waste what is left of their last page."""
     if byte_count < HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return np.zeros(byte_count, np.uint8)
     # Shared memory, which is what Python would take, has huge pages only where the administrator said so.
@@ -27,12 +27,12 @@ def allocate(byte_count: int) -> Bytes:
 
 
 def aligned(byte_count: int) -> int:
-    """At least as much, so that what follows begins on a border of `ALIGNMENT`."""
+    """Rounds `byte_count` up, so that what follows begins on a border of `ALIGNMENT`."""
     return -(-byte_count // ALIGNMENT) * ALIGNMENT
 
 
 def address(array: NDArray[np.generic]) -> int:
-    """Where a contiguous array's data is."""
+    """Returns the address of a contiguous array's data."""
     place: int = array.__array_interface__["data"][0]
     return place
 

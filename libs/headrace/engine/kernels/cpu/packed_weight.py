@@ -13,7 +13,7 @@ from headrace.engine.kernels.cpu.structures import Matrix
 
 PANEL = 16
 GROUPS = (128, 64, 32)
-"""Inputs that are quantised together: the largest that divides the groups of the weight."""
+"""Numbers of inputs that are quantized together: the largest that divides the groups of the weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,28 +27,29 @@ class PackedWeight:
     group: int
     """Inputs that share a scale; all of them for plain weights."""
     bias: NDArray[np.float32] | None = None
-    """[out]."""
+    """Bias [out]."""
     order: NDArray[np.int32] | None = None
-    """[in]: which input each column belongs to. None: as they come."""
+    """Indices [in] of the input that each column belongs to. None: as they come."""
 
     def matrix(self, *, exact: bool) -> Matrix:
-        """For the kernels. `exact` multiplies codes by inputs as they are; else inputs are quantised to 8 bits."""
+        """Describes the weight to the kernels. `exact` multiplies codes by inputs as they are; else inputs are
+        quantized to 8 bits."""
         pointers = (pointer(self.panels), pointer(self.bias), pointer(self.order))
         return Matrix(*pointers, self.out_size, self.in_size, self.group, self.storage, exact)
 
     @property
     def is_coded(self) -> bool:
-        """It is held in codes of 8 bits or fewer."""
+        """Whether the weight is held in codes of 8 bits or fewer."""
         return self.storage in (Storage.U4, Storage.S8)
 
     @property
     def byte_count(self) -> int:
-        """Memory held, in bytes."""
+        """Bytes of memory that the panels take."""
         return self.panels.nbytes
 
 
 def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
-    """[., in] numbers as `storage` has them; `rows` names the row that each row of the product has, -1 for zeros.
+    """Packs [., in] numbers as `storage` has them; `rows` names the row that each row of the product has, -1 for zeros.
     Raises IndexError for rows that the weight does not have."""
     _check_rows(rows, len(weight))
     in_size, width = weight.shape[1], weight.itemsize
@@ -60,7 +61,8 @@ def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.i
 def pack_codes(
     codes: Bytes, scales: NDArray[np.float32], zeros: Bytes, storage: Storage, rows: NDArray[np.int64]
 ) -> PackedWeight:
-    """[., in] codes with scales and zeros [., groups], as signed bytes or unsigned halves of bytes. Rows as above."""
+    """Packs [., in] codes with scales and zeros [., groups], as signed bytes or unsigned halves of bytes. `rows` is as
+    in `pack_plain`."""
     _check_rows(rows, len(codes))
     in_size, group_count = codes.shape[1], scales.shape[1]
     group = in_size // group_count

@@ -1,4 +1,4 @@
-"""Packs weights as checkpoints have them: torch's tensors, plain or quantised."""
+"""Packs weights as checkpoints have them: torch's tensors, plain or quantized."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,8 +30,8 @@ def can_pack(weight: Weight) -> tuple[bool, str]:
 
 
 def pack(weight: Weight, bias: Tensor | None = None, rows: Sequence[int] | Tensor | None = None) -> PackedWeight:
-    """`rows` names the row of `weight` and `bias` that each row of the product has, -1 for zeros; unset: all as they
-    come. Plain weights take 16 bits each where that loses nothing."""
+    """Packs a weight. `rows` names the row of `weight` and `bias` that each row of the product has, -1 for zeros;
+    unset: all as they come. Plain weights take 16 bits each where that loses nothing."""
     shape = weight.codes.shape if isinstance(weight, QuantizedMatrix) else weight.shape
     chosen = torch.arange(shape[0]) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
     picked = None if bias is None else torch.where(chosen >= 0, bias.float()[chosen.clamp(min=0)], 0.0)
@@ -43,8 +43,8 @@ def pack(weight: Weight, bias: Tensor | None = None, rows: Sequence[int] | Tenso
 
 
 def stored(tensor: Tensor) -> tuple[NDArray[np.generic], Storage]:
-    """The same numbers as the kernels read them: in 16 bits, if all of them fit there, because checkpoints mostly come
-    from bf16 or fp16."""
+    """Returns the same numbers as the kernels read them: in 16 bits, if all of them fit there, because checkpoints
+    mostly come from bf16 or fp16."""
     compact = _compact(tensor).contiguous()
     numbers = compact.view(torch.int16) if compact.dtype == torch.bfloat16 else compact
     return numbers.numpy(), _PLAIN[compact.dtype]
@@ -65,7 +65,7 @@ def _group(matrix: QuantizedMatrix) -> int | None:
 
 
 def _pack_codes(matrix: QuantizedMatrix, rows: NDArray[np.int64]) -> PackedWeight:
-    """Codes of 8 bits become signed."""
+    """Packs the codes of a quantized matrix. Those of 8 bits become signed."""
     group = _group(matrix)
     if group is None:
         raise ValueError("ask can_pack first")

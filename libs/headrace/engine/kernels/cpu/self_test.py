@@ -15,7 +15,7 @@ from headrace.engine.kernels.cpu.storage import Storage
 
 OUT, IN, GROUP, ROWS = 40, 128, 64, 5
 LARGEST_ERROR = {"exact": 1e-5, "quantised": 0.03}
-"""Relative to the length of the result."""
+"""Largest error that passes, relative to the length of the result."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Candidate:
 
     instructions: Instructions
     reason: str
-    """Why not; empty if they may."""
+    """Reason why the kernels may not be used; empty if they may."""
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from headrace.engine.kernels.cpu.self_test import choose_instructions
 
 @functools.cache
 def shared_context(thread_count: int) -> KernelContext:
-    """Raises RuntimeError where no kernels can run."""
+    """Returns the context of this process. Raises RuntimeError where no kernels can run."""
     instructions = choose_instructions()
     if instructions is None:
         raise RuntimeError("no kernels can run here")

@@ -1,4 +1,4 @@
-"""How numbers are held in memory. The values are those of `Storage` in `src/abi.h`."""
+"""Forms in which numbers are held in memory. The values are those of `Storage` in `src/abi.h`."""
 
 import enum
 
@@ -16,5 +16,5 @@ class Storage(enum.IntEnum):
 
     @property
     def byte_count(self) -> float:
-        """Of one number."""
+        """Bytes of one number."""
         return {Storage.F32: 4, Storage.BF16: 2, Storage.F16: 2, Storage.U4: 0.5}.get(self, 1)
