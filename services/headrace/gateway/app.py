@@ -22,7 +22,7 @@ from headrace.gateway.fleet import Fleet
 from headrace.gateway.generation_routes import GenerationRoutes
 from headrace.gateway.http_server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
-from headrace.gateway.known_workers import meet_again
+from headrace.gateway.known_workers import KnownWorkers
 from headrace.gateway.ledger import Ledger
 from headrace.gateway.pipeline import Pipeline
 from headrace.gateway.platform_health import PlatformHealth
@@ -34,9 +34,9 @@ from headrace.gateway.tenants import read_tenants
 from headrace.gateway.text_routes import TextRoutes
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
-from headrace.service import AddressBook, Background, Service
+from headrace.service import Background, Service
 from headrace.v1 import inference_pb2_grpc
-from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
+from headrace.v1.events_pb2 import SchedulerHeartbeatSent
 
 FAREWELL_SECONDS = 1.0
 """Seconds before a stop must be over at which requests that still run end with an error: no connection just breaks."""
@@ -68,18 +68,8 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
         servicer = InferenceServicer(settings, pipeline, ledger, tenants)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)
-        book = AddressBook(settings.workers_file)
-
-        def on_heartbeat(event: WorkerHeartbeatSent) -> None:
-            fleet.observe(event.status)
-            book.note(event.status.worker_id, event.status.address)
-
-        def on_deregistered(event: ServiceDeregistered) -> None:
-            fleet.on_deregistered(event)
-            book.forget(event.service_id)
-
-        await bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, on_heartbeat)
-        await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, on_deregistered)
+        workers = KnownWorkers(fleet, open_internal, settings.workers_file)
+        await workers.listen(bus)
         await bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, metrics.on_scheduler_heartbeat)
         background = Background()
         background.watch(bus.start())
@@ -87,8 +77,7 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
         stack.push_async_callback(fleet.close)
         stack.push_async_callback(background.close)
         background.start(health.watch(), "health")
-        background.start(meet_again(book.read(), fleet, open_internal), "known-workers")
-        background.start(book.keep(), "address-book")
+        workers.start(background)
         for number, stream in enumerate(streams):
             background.start(stream.run(), f"scheduler-stream-{number}")
         background.watch(await http.start())

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from headrace.gateway import known_workers, model_memory
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet import Fleet
 from headrace.gateway.inbox import WorkerLost
+from headrace.gateway.known_workers import KnownWorkers
 from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import Place
@@ -193,7 +195,7 @@ async def test_an_attached_worker_is_listed_however_long_the_bus_is_away(
 
 
 async def test_workers_of_before_are_met_again_without_the_bus(
-    starting: tuple[Fleet, FakeBus], monkeypatch: pytest.MonkeyPatch
+    starting: tuple[Fleet, FakeBus], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fleet, _ = starting
 
@@ -210,5 +212,6 @@ async def test_workers_of_before_are_met_again_without_the_bus(
 
     monkeypatch.setattr(known_workers, "GrpcWorkerClient", Answering)
     open_channel: Any = FakeChannel
-    await known_workers.meet_again(["1", "2"], fleet, open_channel)
+    (tmp_path / "workers.json").write_text('{"v": "2", "w": "1"}')
+    await KnownWorkers(fleet, open_channel, tmp_path / "workers.json").meet_again()
     assert (await fleet.find("m")).model == "m"
