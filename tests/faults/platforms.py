@@ -128,10 +128,19 @@ async def wait_until_whole(platform: Platform, worker_count: int, seconds: float
                     response = await client.get(f"{platform.http}/ready")
                     body = response.json()
                     nats = body["services"]["nats"] == "ready"
-                    if response.status_code == 200 and nats and body["workers_ready"] >= worker_count:
+                    ready = response.status_code == 200 and nats and body["workers_ready"] >= worker_count
+                    if ready and _all_run(platform):
                         return True
                 await asyncio.sleep(POLL_SECONDS)
     return False
+
+
+def _all_run(platform: Platform) -> bool:
+    """Whether no process is just being started again, as whoever started it sees it."""
+    try:
+        return all(platform.pid(name) for name in platform.names())
+    except ProcessLookupError:
+        return False
 
 
 class UpPlatform:
