@@ -1,6 +1,7 @@
 """Faults by signals, on what `headrace up` runs: killed, told to end, frozen for a while."""
 
 import asyncio
+import contextlib
 import signal
 
 from tests.faults.fault import Act, Fault, Promise, Scene
@@ -35,8 +36,9 @@ def freeze(*names: str) -> Act:
         await scene.pause(FROZEN_SECONDS)
         scene.mark()
         for name, pid in pids.items():
-            if scene.platform.pid(scene.platform.first(name)) == pid:
-                signal_to(scene.platform, scene.platform.first(name), signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # It is just being replaced.
+                if scene.platform.pid(scene.platform.first(name)) == pid:
+                    signal_to(scene.platform, scene.platform.first(name), signal.SIGCONT)
 
     return act
 

@@ -68,7 +68,7 @@ class GatewaySettings(ServiceSettings):
     """Deadline of a request that does not bring its own."""
     heartbeat_seconds: float = Field(default=5.0, gt=0)
     """A stream without events for this long gets an SSE comment."""
-    worker_silence_seconds: float = Field(default=1.7, gt=0)
+    worker_silence_seconds: float = Field(default=1.6, gt=0)
     """A worker that sends no sign of life for this long is lost."""
     worker_stall_seconds: float = Field(default=60.0, gt=0)
     """A worker that holds requests and does no step for this long is lost."""

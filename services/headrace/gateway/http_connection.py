@@ -16,6 +16,8 @@ MAX_HEADERS = 128
 MAX_FAREWELLS = 64
 """Connections beyond the bound that are told so at the same time. Further ones are cut."""
 FAREWELL_SECONDS = 1.0
+PARTING_SECONDS = 0.5
+"""Seconds that a connection without a request has to send one when the server stops."""
 RETRY_SECONDS = 1.0
 ABORT = "headrace.abort"
 """Name, among the extensions of the ASGI scope, of the call that cuts the connection at once."""
@@ -39,6 +41,8 @@ class HttpConnection(HttpToolsProtocol):
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_bytes = 0
         self._is_refused = False
+        self._is_parting = False
+        """Whether the server stops: the connection ends after its first request, or without one."""
         self._mistake: InvalidRequest | None = None
         """Error that this class found in the head, and ended its parsing with."""
 
@@ -89,6 +93,25 @@ class HttpConnection(HttpToolsProtocol):
             self._head_timer = None
         self._head_bytes = 0
         super().on_headers_complete()
+        if self._is_parting:
+            self.cycle.keep_alive = False
+
+    def shutdown(self) -> None:
+        """Ends the connection after the request that runs. One that was accepted a moment ago has its first request on
+        the way, which closing it now would reset."""
+        if not self._had_request and not self._is_refused:
+            self._is_parting = True
+            self.loop.call_later(PARTING_SECONDS, self._part)
+        else:
+            super().shutdown()
+
+    @property
+    def _had_request(self) -> bool:
+        return bool(self.cycle)
+
+    def _part(self) -> None:
+        if not self._had_request:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

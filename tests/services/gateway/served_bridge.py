@@ -65,6 +65,15 @@ class Gateway:
     def connection_count(self) -> int:
         return len(self._http._server.server_state.connections)
 
+    @property
+    def parting_count(self) -> int:
+        """Connections that wait for their first request although the bridge stops."""
+        return sum(connection._is_parting for connection in self._http._server.server_state.connections)
+
+    async def stop(self) -> None:
+        """Ends the bridge as a gateway that is told to end does."""
+        await self._http.stop(Deadline.after(PATIENCE))
+
     async def connect(self, limit: int = 2**16) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(self.host, self.port, limit=limit)
 

@@ -156,3 +156,22 @@ async def test_uploads_share_one_bound_and_short_bodies_do_not_count() -> None:
         assert (await answer(reader))[0] == 400
         writer.close()
         assert (await gateway.post(body_of(prompt="a" * 150_000)))[0] == 200
+
+
+async def test_a_connection_accepted_just_before_the_end_is_served() -> None:
+    async with serving() as gateway:
+        reader, writer = await gateway.connect()
+        silent, other = await gateway.connect()
+        await until(lambda: gateway.connection_count == 2)
+        stopping = asyncio.create_task(gateway.stop())
+        await until(lambda: gateway.parting_count == 2)
+        body = body_of()
+        head = f"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        content = await gateway.read_all(reader)
+        assert content.startswith(b"HTTP/1.1 200")
+        assert b"connection: close" in content.lower()
+        assert await gateway.read_all(silent) == b""
+        await asyncio.wait_for(stopping, PATIENCE)
+        writer.close()
+        other.close()
