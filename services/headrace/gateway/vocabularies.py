@@ -2,19 +2,25 @@
 another tokenizer under the same name."""
 
 import asyncio
+import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.clients.tokenizer import STAGE, TokenizerClient
-from headrace.errors import DeadlineExceeded, Unavailable
+from headrace.errors import DeadlineExceeded, HeadraceError, Unavailable
 from headrace.gateway.detokenizer import Vocabulary
+
+_log = logging.getLogger(__name__)
 
 MAX_VOCABULARIES = 64
 MAX_MODELS = 1024
 FRESH_SECONDS = 1.0
 """Seconds for which an answer of the tokenizer counts: a tokenizer that is replaced takes longer to start."""
+STALE_SECONDS = 4.0
+"""Seconds after that in which the answer still counts while the tokenizer is asked again, so that no request waits."""
 REFRESH_TIMEOUT = 0.5
 """Seconds to wait for a tokenizer where a vocabulary is known already."""
 RETRY_SECONDS = 5.0
@@ -30,6 +36,8 @@ class _Model:
     """Fingerprint of the model's vocabulary. Empty: the tokenizer said nothing yet."""
     fresh_until: float = 0.0
     """Time until which the fingerprint counts, in monotonic seconds."""
+    renewal: "asyncio.Task[None] | None" = None
+    """Question to the tokenizer that no request waits for."""
 
 
 class Vocabularies:
@@ -54,13 +62,28 @@ class Vocabularies:
         self._models.move_to_end(model)
         while len(self._models) > MAX_MODELS:
             self._models.popitem(last=False)
-        if not self._is_fresh(entry):
+        if self._is_stale(entry):
+            if entry.renewal is None or entry.renewal.done():
+                entry.renewal = asyncio.create_task(self._renew(model, entry), name=f"vocabulary-{model}")
+        elif not self._is_fresh(entry):
             await self._refresh(model, entry, timeout)
         self._known.move_to_end(entry.fingerprint)
         return self._known[entry.fingerprint]
 
     def _is_fresh(self, entry: _Model) -> bool:
         return entry.fingerprint in self._known and self._clock() < entry.fresh_until
+
+    def _is_stale(self, entry: _Model) -> bool:
+        known, now = entry.fingerprint in self._known, self._clock()
+        return known and entry.fresh_until <= now < entry.fresh_until + STALE_SECONDS
+
+    async def _renew(self, model: str, entry: _Model) -> None:
+        """Asks again. A model that is gone is told to the next request."""
+        try:
+            await self._refresh(model, entry, REFRESH_TIMEOUT)
+        except HeadraceError as error:
+            entry.fresh_until = -math.inf
+            _log.info("a vocabulary cannot be had any more", extra={"model": model, "error": error.message})
 
     async def _refresh(self, model: str, entry: _Model, timeout: float) -> None:
         is_known = entry.fingerprint in self._known

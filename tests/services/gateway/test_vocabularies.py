@@ -8,10 +8,12 @@ import pytest
 
 from headrace.errors import DeadlineExceeded, HeadraceError, ModelNotFound, Unavailable
 from headrace.gateway import vocabularies as module
-from headrace.gateway.vocabularies import FRESH_SECONDS, RETRY_SECONDS, Vocabularies
+from headrace.gateway.vocabularies import FRESH_SECONDS, RETRY_SECONDS, STALE_SECONDS, Vocabularies
 from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
 
 pytestmark = pytest.mark.anyio
+OLD_SECONDS = FRESH_SECONDS + STALE_SECONDS
+"""After so long a request waits for the tokenizer."""
 
 
 class Clock:
@@ -88,7 +90,7 @@ async def test_another_vocabulary_under_the_same_name_is_noticed() -> None:
     gateway = Gateway()
     before = await gateway.vocabularies.get("m", 10)
     gateway.tokenizer.pieces["m"] = b"b"
-    gateway.clock.now += FRESH_SECONDS
+    gateway.clock.now += OLD_SECONDS
     assert await asyncio.gather(*(gateway.piece() for _ in range(5))) == [b"b"] * 5
     # Whoever began with the old one goes on with it.
     assert before.piece(0) == b"a"
@@ -100,14 +102,14 @@ async def test_a_vocabulary_that_did_not_change_is_not_sent_again_under_any_name
     for _ in range(5):
         assert await gateway.piece("m") == b"a"
         assert await gateway.piece("twin") == b"a"
-        gateway.clock.now += FRESH_SECONDS
+        gateway.clock.now += OLD_SECONDS
     assert (gateway.tokenizer.calls, gateway.tokenizer.sent, len(gateway.vocabularies)) == (10, 1, 1)
 
 
 async def test_a_tokenizer_that_is_away_leaves_what_is_known_and_is_not_asked_all_the_time() -> None:
     gateway = Gateway()
     await gateway.piece()
-    gateway.clock.now += FRESH_SECONDS
+    gateway.clock.now += OLD_SECONDS
     gateway.tokenizer.failure = Unavailable("no tokenizer answers")
     for _ in range(10):
         assert await gateway.piece() == b"a"
@@ -115,7 +117,7 @@ async def test_a_tokenizer_that_is_away_leaves_what_is_known_and_is_not_asked_al
     with pytest.raises(Unavailable):
         await gateway.piece("unknown")
     gateway.tokenizer.failure, gateway.tokenizer.pieces["m"] = None, b"b"
-    gateway.clock.now += RETRY_SECONDS
+    gateway.clock.now += RETRY_SECONDS + STALE_SECONDS
     assert await gateway.piece() == b"b"
 
 
@@ -125,7 +127,7 @@ async def test_a_tokenizer_that_hangs_costs_little_where_the_vocabulary_is_known
     monkeypatch.setattr(module, "REFRESH_TIMEOUT", 0.02)
     gateway = Gateway()
     await gateway.piece()
-    gateway.clock.now += FRESH_SECONDS
+    gateway.clock.now += OLD_SECONDS
     gateway.tokenizer.free.clear()
     async with asyncio.timeout(5):
         assert await gateway.piece(timeout=60) == b"a"
@@ -134,7 +136,7 @@ async def test_a_tokenizer_that_hangs_costs_little_where_the_vocabulary_is_known
 async def test_a_model_that_is_gone_is_said_to_be_gone() -> None:
     gateway = Gateway()
     await gateway.piece()
-    gateway.clock.now += FRESH_SECONDS
+    gateway.clock.now += OLD_SECONDS
     gateway.tokenizer.failure = ModelNotFound("model 'm' does not exist")
     with pytest.raises(ModelNotFound):
         await gateway.piece()
@@ -163,6 +165,34 @@ async def test_a_vocabulary_that_is_dropped_while_the_tokenizer_answers_is_fetch
     gateway = Gateway()
     gateway.tokenizer.pieces["other"] = b"b"
     await gateway.piece("m")
-    gateway.clock.now += FRESH_SECONDS
+    gateway.clock.now += OLD_SECONDS
     assert await asyncio.gather(gateway.piece("other"), gateway.piece("m")) == [b"b", b"a"]
     assert len(gateway.vocabularies) == 1
+
+
+async def test_while_a_vocabulary_is_asked_for_again_no_request_waits() -> None:
+    gateway = Gateway()
+    await gateway.piece()
+    gateway.tokenizer.pieces["m"] = b"b"
+    gateway.tokenizer.free.clear()
+    gateway.clock.now += FRESH_SECONDS
+    assert [await gateway.piece() for _ in range(5)] == [b"a"] * 5
+    await asyncio.sleep(0)
+    assert gateway.tokenizer.calls == 2
+    gateway.tokenizer.free.set()
+    async with asyncio.timeout(5):
+        while await gateway.piece() != b"b":  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert gateway.tokenizer.calls == 2
+
+
+async def test_a_model_that_is_found_to_be_gone_is_gone_for_the_next_request() -> None:
+    gateway = Gateway()
+    await gateway.piece()
+    gateway.clock.now += FRESH_SECONDS
+    gateway.tokenizer.failure = ModelNotFound("model 'm' does not exist")
+    assert await gateway.piece() == b"a"
+    for _ in range(5):
+        await asyncio.sleep(0)
+    with pytest.raises(ModelNotFound):
+        await gateway.piece()
