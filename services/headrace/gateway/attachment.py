@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from headrace.clients.worker import WorkerClient
@@ -29,10 +30,11 @@ _log = logging.getLogger(__name__)
 
 
 class Inboxes:
-    """The open inboxes of this gateway, by request id."""
+    """The open inboxes of this gateway, by request id and by worker."""
 
     def __init__(self) -> None:
         self._inboxes: dict[str, Inbox] = {}
+        self._by_worker: defaultdict[str, dict[str, Inbox]] = defaultdict(dict)
         self._stopped = False
 
     def __len__(self) -> int:
@@ -51,9 +53,19 @@ class Inboxes:
         for inbox in list(self._inboxes.values()):
             inbox.stop()
 
+    def assign(self, inbox: Inbox, worker_id: str) -> None:
+        """Notes which worker the deltas come from."""
+        inbox.worker_id = worker_id
+        self._by_worker[worker_id][inbox.request_id] = inbox
+
     def close(self, inbox: Inbox) -> None:
         if self._inboxes.get(inbox.request_id) is inbox:
             del self._inboxes[inbox.request_id]
+        if inbox.worker_id is not None and (assigned := self._by_worker.get(inbox.worker_id)) is not None:
+            if assigned.get(inbox.request_id) is inbox:
+                del assigned[inbox.request_id]
+            if not assigned:
+                del self._by_worker[inbox.worker_id]
 
     def find(self, delta: TokenDelta) -> Inbox | None:
         """The inbox that a delta belongs to; None when nobody waits for this attempt."""
@@ -61,7 +73,7 @@ class Inboxes:
         return inbox if inbox is not None and inbox.attempt == delta.attempt else None
 
     def of_worker(self, worker_id: str) -> list[Inbox]:
-        return [inbox for inbox in self._inboxes.values() if inbox.worker_id == worker_id]
+        return list(self._by_worker.get(worker_id, {}).values())
 
 
 class Attachment:

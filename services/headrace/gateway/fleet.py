@@ -1,6 +1,7 @@
 """The workers as this gateway knows them: what they serve, how loaded they are, and the attachment to each."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -22,6 +23,10 @@ from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
 ATTACH_TIMEOUT = 1.5
 EPOCH_SECONDS = 2.0
 """A worker is heard of at least twice in this time."""
+SWEEP_SECONDS = 1.0
+"""Seconds between two looks for workers that are silent: each looks at all of them."""
+LIST_SECONDS = 1.0
+"""Seconds after which the list of models is put together again, without the workers that fell silent."""
 FORGET_SECONDS = 120.0
 """A worker that has not been heard of for this long, and is not attached, is no longer listed."""
 
@@ -39,6 +44,10 @@ class Fleet:
         self._open_channel = open_channel
         self._statuses: dict[str, WorkerStatus] = {}
         self._heard: dict[str, float] = {}
+        self._swept = -math.inf
+        self._listed: dict[str, ModelInfo] | None = None
+        """Models by name as they were put together last. None: something has changed since."""
+        self._listed_at = -math.inf
         self._attachments: dict[str, Attachment] = {}
         self._tasks: dict[Attachment, asyncio.Task[None]] = {}
 
@@ -60,11 +69,19 @@ class Fleet:
         return attachment is not None and attachment.alive
 
     def models(self) -> dict[str, ModelInfo]:
-        """Models that can be asked for, by name, alone and with an adapter."""
-        found: dict[str, ModelInfo] = {}
-        for status in self.statuses:
-            found |= _models_of(status)
-        return found | {status.model_info.model: status.model_info for status in self.statuses}
+        """Models that can be asked for, by name, alone and with an adapter. Not to be changed.
+
+        The list is made anew only when a worker came, changed or went: every request asks several times.
+        """
+        now = time.monotonic()
+        if self._listed is None or now - self._listed_at > LIST_SECONDS:
+            found: dict[str, ModelInfo] = {}
+            statuses = self.statuses
+            for status in statuses:
+                found |= _models_of(status)
+            self._listed = found | {status.model_info.model: status.model_info for status in statuses}
+            self._listed_at = now
+        return self._listed
 
     def tokenizer_of(self, name: str) -> str:
         """The model whose tokenizer is used for `name`. An adapter has its parent's."""
@@ -118,6 +135,8 @@ class Fleet:
             return  # It has said goodbye; what it still runs is not to be listed again.
         if known is not None and self._is_outdated(status, known):
             return
+        if known is None or known.model_info != status.model_info:
+            self._listed = None
         self._statuses[status.worker_id] = status
         self._heard[status.worker_id] = time.monotonic()
         self._memory.note(_models_of(status))
@@ -136,16 +155,21 @@ class Fleet:
 
     def _forget_silent(self) -> None:
         """Drops what was not heard of for long: worker ids may be new ones after every start."""
-        limit = time.monotonic() - FORGET_SECONDS
+        now = time.monotonic()
+        if now - self._swept < SWEEP_SECONDS:
+            return
+        self._swept, limit = now, now - FORGET_SECONDS
         silent = [worker_id for worker_id, heard in self._heard.items() if heard < limit]
         for worker_id in [worker_id for worker_id in silent if not self.is_attached(worker_id)]:
             del self._heard[worker_id]
             self._statuses.pop(worker_id, None)
+            self._listed = None
 
     def on_deregistered(self, event: ServiceDeregistered) -> None:
         status = self._statuses.get(event.service_id)
         if status is not None and status.epoch <= event.epoch:
             del self._statuses[event.service_id]
+            self._listed = None
 
     async def attachment_for(self, place: Place, since: float, timeout: float) -> Attachment:
         """The live attachment to where a request was placed. `since`: when a place was asked for, monotonic seconds.

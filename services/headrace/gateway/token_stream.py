@@ -151,7 +151,7 @@ class TokenStream:
         # Should it be lost, before or after the first token, the next attempt goes elsewhere if it can.
         self._exclude(place.worker_id)
         attachment = await self._fleet.attachment_for(place, since, self._request.deadline.remaining)
-        inbox.worker_id = attachment.worker_id
+        self._fleet.inboxes.assign(inbox, attachment.worker_id)
         if not attachment.alive:
             raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
 

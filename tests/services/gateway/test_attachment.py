@@ -49,7 +49,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_stall_of_the_gateway_moves_no_request() -> None:
     worker, inboxes = Worker(), Inboxes()
     inbox = inboxes.open("r", 1)
-    inbox.worker_id = "w"
+    inboxes.assign(inbox, "w")
     attachment, running = await attached(worker, inboxes)
     try:
         for _ in range(3):
@@ -79,7 +79,9 @@ async def test_a_worker_is_asked_after_a_request_of_which_nothing_comes(monkeypa
     _attachment, running = await attached(worker, inboxes)
     try:
         for name in ("here", "elsewhere", "placed nowhere yet"):
-            inboxes.open(name, 3).worker_id = {"here": "w", "elsewhere": "v"}.get(name)
+            inbox = inboxes.open(name, 3)
+            if (worker_id := {"here": "w", "elsewhere": "v"}.get(name)) is not None:
+                inboxes.assign(inbox, worker_id)
         assert worker.commands is not None
         asked = [await asyncio.wait_for(anext(worker.commands), 5) for _ in range(3)][1:]
         for command in asked:

@@ -215,3 +215,34 @@ async def test_workers_of_before_are_met_again_without_the_bus(
     (tmp_path / "workers.json").write_text('{"v": "2", "w": "1"}')
     await KnownWorkers(fleet, open_channel, tmp_path / "workers.json").meet_again()
     assert (await fleet.find("m")).model == "m"
+
+
+async def test_what_a_request_looks_up_does_not_grow_with_the_fleet(
+    starting: tuple[Fleet, FakeBus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, _ = starting
+    looked_at: list[str] = []
+    models_of = fleet_module._models_of
+
+    def counted(given: WorkerStatus) -> dict[str, ModelInfo]:
+        looked_at.append(given.worker_id)
+        return models_of(given)
+
+    for number in range(50):
+        worker = status()
+        worker.worker_id, worker.address = f"w{number}", str(number + 1)
+        fleet.observe(worker)
+    monkeypatch.setattr(fleet_module, "LIST_SECONDS", 60.0)
+    assert sorted(fleet.models()) == ["m", "tuned"]
+    monkeypatch.setattr(fleet_module, "_models_of", counted)
+    for _ in range(10):
+        await fleet.find("m")
+        fleet.text_model("tuned")
+        fleet.tokenizer_of("tuned")
+    assert looked_at == []
+    other = status("other")
+    other.worker_id, other.address = "new", "99"
+    fleet.observe(other)
+    assert "other" in fleet.models()
+    fleet.on_deregistered(ServiceDeregistered(service_id="new", epoch=1))
+    assert "other" not in fleet.models()
