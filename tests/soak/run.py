@@ -15,7 +15,15 @@ from tests.soak.footprint import Footprint, footprints
 
 SMALL_CACHE = {"block_count": 1200}
 """Blocks take memory when they are first used: few are all in use once the platform is warm."""
-SHAPE = Shape("soaked", ("headrace-demo", encoder()), {"worker": SMALL_CACHE}, worker_count=2, has_encoder=True)
+ONE_PROCESS = {"pool_size": 1}
+"""Text processes of a tokenizer are started when they are first needed, which may be after all is warm."""
+SHAPE = Shape(
+    "soaked",
+    ("headrace-demo", encoder()),
+    {"worker": SMALL_CACHE, "tokenizer": ONE_PROCESS},
+    worker_count=2,
+    has_encoder=True,
+)
 CLIENTS = 6
 START_SECONDS = 60.0
 BROKEN_BODIES = [b"{", b"[1]", b'{"model": "none", "prompt": "x"}', b'{"model": "headrace-demo", "prompt": []}']
