@@ -7,7 +7,7 @@ import httpx2
 
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
-COUNTS = ("--gateways", "2", "--schedulers", "2", "--tokenizers", "2")
+COUNTS = ("--gateways", "2", "--schedulers", "2", "--tokenizers", "2", "--caches", "2")
 TIMEOUT = 60.0
 
 
@@ -22,14 +22,25 @@ def complete(platform: RunningPlatform) -> str:
 def test_all_serve_and_one_of_a_kind_may_go(tmp_path: Path) -> None:
     with running_platform(tmp_path, ["--engine", "sim", *COUNTS]) as platform:
         names = [service["name"] for service in platform.describe()["services"]]
-        assert len(names) == len(set(names)) == 9
-        assert {"gateway", "gateway-1", "scheduler", "scheduler-1", "tokenizer", "tokenizer-1"} < set(names)
+        assert len(names) == len(set(names)) == 10
+        assert {
+            "gateway",
+            "gateway-1",
+            "scheduler",
+            "scheduler-1",
+            "tokenizer",
+            "tokenizer-1",
+            "cache",
+            "cache-1",
+        } < set(names)
         texts = {complete(platform) for _ in range(8)}
         assert len(texts) == 1
         for name, number in (("tokenizer", signal.SIGSTOP), ("tokenizer-1", signal.SIGKILL)):
             platform.kill(name, number)
             assert {complete(platform) for _ in range(4)} == texts
             platform.wait_until_restarted(name, 1)
+        platform.kill("cache-1")
+        assert {complete(platform) for _ in range(4)} == texts
         platform.kill("gateway-1", signal.SIGSTOP)
         platform.wait_until_restarted("gateway-1", 1)
         assert {complete(platform) for _ in range(8)} == texts

@@ -162,7 +162,7 @@ class LinkedPlatform:
             "tokenizer": ["--models", f"headrace-demo={demo_model.CHECKPOINT}"],
             "cache": ["--folder", str(self.folder / "cache")],
             "scheduler": [
-                "--cache-address",
+                "--cache-addresses",
                 await self._between("scheduler", "cache"),
                 *self._workers_file("scheduler"),
             ],
@@ -172,7 +172,7 @@ class LinkedPlatform:
         tokenizers = [await self._between("gateway", name) for name in ("tokenizer", "tokenizer-1")]
         arguments["gateway"] += ["--tokenizer-addresses", ",".join(tokenizers)]
         arguments["gateway"] += ["--scheduler-addresses", await self._between("gateway", "scheduler")]
-        arguments["gateway"] += ["--cache-address", await self._between("gateway", "cache")]
+        arguments["gateway"] += ["--cache-addresses", await self._between("gateway", "cache")]
         for name in self._workers:
             advertised = await self._in_front_of(name)
             arguments[name] = ["--model", "headrace-demo", "--engine", "sim", "--advertise-address", advertised]

@@ -58,6 +58,8 @@ class ServiceCounts:
     """Gateways, which share both ports."""
     schedulers: int = 1
     """Schedulers: one leads, the others stand by."""
+    caches: int = 1
+    """Caches, which share out what they keep."""
     tokenizers: int = 2
     """Tokenizers: where one does not answer within a second, the next is asked."""
 
@@ -111,6 +113,7 @@ def up(
         replicas=replicas,
         gateways=several.gateways,
         schedulers=several.schedulers,
+        caches=several.caches,
         tokenizers=several.tokenizers,
         nats_url=nats,
         config_file=config.absolute() if config else None,

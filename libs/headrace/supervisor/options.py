@@ -21,6 +21,7 @@ class PlatformOptions:
     gateways: int = 1
     """Gateways. They share both ports."""
     schedulers: int = 1
+    caches: int = 1
     tokenizers: int = 2
     """Tokenizers: two, because nothing else can encode a text while one is away."""
     nats_url: str = ""

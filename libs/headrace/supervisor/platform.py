@@ -54,7 +54,8 @@ class Platform:
         self._tokenizers = _names("tokenizer", options.tokenizers)
         self._schedulers = _names("scheduler", options.schedulers)
         workers = [name for name, _ in self._workers()]
-        for name in (*self._gateways, *self._tokenizers, *self._schedulers, "cache", *workers):
+        self._caches = _names("cache", options.caches)
+        for name in (*self._gateways, *self._tokenizers, *self._schedulers, *self._caches, *workers):
             self._reserve(name, 0)
 
     @property
@@ -180,7 +181,7 @@ class Platform:
         specs = [
             *(self._service("tokenizer", name, address[name], ["--models", models]) for name in self._tokenizers),
             *(self._service("scheduler", name, address[name], self._scheduling(name)) for name in self._schedulers),
-            self._service("cache", "cache", address["cache"], ["--folder", str(self._state.path / "cache")]),
+            *(self._service("cache", name, address[name], self._caching(name)) for name in self._caches),
         ]
         specs += [
             self._service("worker", name, address[name], self._worker_arguments(model), model.name)
@@ -191,7 +192,7 @@ class Platform:
         gateway += ["--strict" if self._options.strict else "--no-strict"]
         gateway += ["--tokenizer-addresses", ",".join(address[name] for name in self._tokenizers)]
         gateway += ["--scheduler-addresses", ",".join(address[name] for name in self._schedulers)]
-        gateway += ["--cache-address", address["cache"]]
+        gateway += ["--cache-addresses", self._cache_addresses()]
         for name in self._gateways:
             arguments = [*gateway, "--probe-address", address[name], *self._workers_file(name)]
             spec = self._service("gateway", name, address["grpc"], arguments, probe_address=address[name])
@@ -199,7 +200,13 @@ class Platform:
         return specs
 
     def _scheduling(self, name: str) -> Sequence[str]:
-        return ["--cache-address", self._ports["cache"].address, *self._workers_file(name)]
+        return ["--cache-addresses", self._cache_addresses(), *self._workers_file(name)]
+
+    def _caching(self, name: str) -> Sequence[str]:
+        return ["--folder", str(self._state.path / name)]
+
+    def _cache_addresses(self) -> str:
+        return ",".join(self._ports[name].address for name in self._caches)
 
     def _workers_file(self, name: str) -> list[str]:
         """Arguments by which a service keeps the addresses of workers over a restart."""

@@ -15,6 +15,7 @@ from headrace.bus.nats_bus import NatsBus
 from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.hedged_tokenizer import HedgedTokenizer
 from headrace.clients.scheduler import SchedulerStream
+from headrace.clients.several_caches import SeveralCaches
 from headrace.clients.tokenizer import GrpcTokenizerClient
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.embedding_routes import EmbeddingRoutes
@@ -53,12 +54,14 @@ async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
     async with contextlib.AsyncExitStack() as stack:
         tokenizers = [await stack.enter_async_context(open_internal(one)) for one in settings.tokenizer_addresses]
         channels = [await stack.enter_async_context(open_internal(one)) for one in settings.scheduler_addresses]
-        cache = await stack.enter_async_context(open_internal(settings.cache_address))
+        caches = {one: await stack.enter_async_context(open_internal(one)) for one in settings.cache_addresses}
         tokenizer = HedgedTokenizer([GrpcTokenizerClient(channel) for channel in tokenizers])
         streams = [SchedulerStream(channel) for channel in channels]
         schedulers = Schedulers(streams, SelfPlacement(fleet))
-        pipeline = Pipeline(settings, tokenizer, schedulers, GrpcCacheClient(cache), fleet)
-        health = PlatformHealth({"tokenizer": tokenizers, "scheduler": channels, "cache": [cache]}, fleet, bus)
+        kept = SeveralCaches({one: GrpcCacheClient(channel) for one, channel in caches.items()})
+        pipeline = Pipeline(settings, tokenizer, schedulers, kept, fleet)
+        asked = {"tokenizer": tokenizers, "scheduler": channels, "cache": list(caches.values())}
+        health = PlatformHealth(asked, fleet, bus)
         tenants = read_tenants(settings.tenants_file)
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)

@@ -31,8 +31,8 @@ class GatewaySettings(ServiceSettings):
     """Addresses of the tokenizers. If one does not answer, the next is asked."""
     scheduler_addresses: Addresses = ("127.0.0.1:9102",)
     """Addresses of the schedulers. While none answers, the gateway places requests itself."""
-    cache_address: str = "127.0.0.1:9103"
-    """Address of the cache."""
+    cache_addresses: Addresses = ("127.0.0.1:9103",)
+    """Addresses of the caches. While none is there, every request is computed."""
     tenants_file: Path | None = None
     """TOML file with a table for each tenant: keys, and if wanted weight and highest_class. Unset: no key is needed."""
     workers_file: Path | None = None

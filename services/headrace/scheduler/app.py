@@ -7,6 +7,7 @@ from functools import partial
 
 from headrace.bus.nats_bus import NatsBus
 from headrace.clients.cache import GrpcCacheClient
+from headrace.clients.several_caches import SeveralCaches
 from headrace.rpc.channel import open_channel
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.core.core import SchedulingCore
@@ -31,10 +32,10 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
     scheduler = Scheduler(SchedulingCore(settings.policy()), Journal(), watches.client, settings.dispatch_seconds)
     watches.start(scheduler.feed)
     scheduler.on_doubt = watches.doubt
-    cache_channel = open_internal(settings.cache_address)
+    caches = {one: open_internal(one) for one in settings.cache_addresses}
     leases = Leases(bus, scheduler, settings.service_id)
     scheduler.fence_of = leases.fence
-    prefixes = Prefixes(GrpcCacheClient(cache_channel))
+    prefixes = Prefixes(SeveralCaches({one: GrpcCacheClient(channel) for one, channel in caches.items()}))
     servicer = SchedulerServicer(scheduler, leases, prefixes, settings.service_id)
     book = AddressBook(settings.workers_file)
     facts = Facts(bus, scheduler, watches, book, settings.service_id)
@@ -57,5 +58,6 @@ async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
         await background.close()
         await scheduler.close()
         await watches.close()
-        await cache_channel.close()
+        for channel in caches.values():
+            await channel.close()
         await bus.close()

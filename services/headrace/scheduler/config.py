@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from headrace.config.addresses import Addresses
 from headrace.scheduler.core.policy import Policy
 from headrace.service import ServiceSettings
 
@@ -13,8 +14,8 @@ class SchedulerSettings(ServiceSettings):
 
     service_id: str = "scheduler"
     """Unique name of this process."""
-    cache_address: str = "127.0.0.1:9103"
-    """Address of the cache. While it is away, requests are placed without asking who holds their prefix."""
+    cache_addresses: Addresses = ("127.0.0.1:9103",)
+    """Addresses of the caches. While none is there, requests are placed without asking who holds their prefix."""
     workers_file: Path | None = None
     """File that keeps the addresses of workers, by which it finds them when it starts while NATS is away."""
     max_waiting_count: int = Field(default=2048, ge=1)
