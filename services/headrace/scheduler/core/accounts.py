@@ -1,6 +1,6 @@
 """The books of fairness: how many tokens each tenant was served, by weight."""
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from headrace.scheduler.core.ticket import Ticket
@@ -29,8 +29,7 @@ class Accounts:
     _served: "OrderedDict[str, float]" = field(default_factory=OrderedDict)
     _now: float = 0.0
     """The counter of the tenant that was served last, before it was."""
-    _unsettled: dict[str, _Charge] = field(default_factory=dict)
-    _order: deque[str] = field(default_factory=deque)
+    _unsettled: "OrderedDict[str, _Charge]" = field(default_factory=OrderedDict)
     mean_output: float = EXPECTED_OUTPUT_TOKENS
 
     def standing(self, tenant: str) -> float:
@@ -54,9 +53,8 @@ class Accounts:
         tokens = expected / ticket.weight
         self._served[ticket.tenant] = standing + tokens
         self._unsettled[ticket.request_id] = _Charge(ticket.tenant, ticket.weight, tokens, ticket.prompt_token_count)
-        self._order.append(ticket.request_id)
-        while len(self._order) > MAX_UNSETTLED:
-            self._unsettled.pop(self._order.popleft(), None)
+        while len(self._unsettled) > MAX_UNSETTLED:
+            self._unsettled.popitem(last=False)
 
     def refund(self, ticket: Ticket) -> None:
         """Takes the charge for a ticket back: it was not served."""

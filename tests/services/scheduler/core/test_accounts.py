@@ -1,0 +1,33 @@
+"""Books keep what is open, and nothing of what is settled."""
+
+import pytest
+
+from headrace.scheduler.core import accounts as module
+from headrace.scheduler.core.accounts import Accounts
+from headrace.scheduler.core.ticket import Ticket
+
+
+def ticket(number: int) -> Ticket:
+    return Ticket(f"r{number}", 1, "m", "t", 0.0, 10.0, 8, 8)
+
+
+def test_settled_and_refunded_requests_leave_nothing() -> None:
+    books = Accounts()
+    books.enter("t")
+    for number in range(1000):
+        books.charge(ticket(number))
+        if number % 2:
+            assert books.settle(f"r{number}", 4) == "t"
+        else:
+            books.refund(ticket(number))
+    kept = [getattr(books, name) for name in books.__slots__]
+    assert sum(len(value) for value in kept if hasattr(value, "__len__")) == 1  # The tenant.
+
+
+def test_requests_that_nobody_settles_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_UNSETTLED", 10)
+    books = Accounts()
+    for number in range(100):
+        books.charge(ticket(number))
+    assert books.settle("r0", 4) is None
+    assert books.settle("r99", 4) == "t"
