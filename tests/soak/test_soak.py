@@ -12,8 +12,7 @@ SECONDS = 90.0
 SPARE_DESCRIPTORS = 2
 """A connection between services may just be opened anew."""
 BURSTING = ("worker", "nats")
-"""Processes whose memory two minutes say nothing about: KV blocks that are used for the first time, a collector of garbage
-that comes when it likes."""
+"""Processes whose memory two minutes say nothing about: KV blocks used for the first time, Go's garbage collector."""
 MAX_GROWTH_MIB = 8.0
 """Most growth between rest before and rest after. A leak of two kilobytes a request is more."""
 
