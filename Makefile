@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TEST_PROCESSES ?= 2
-KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/cpu/src/*)
+KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help up test unpacked-packages determinism faults soak fmt check gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean

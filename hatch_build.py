@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("libs/headrace/engine/kernels/cpu")
+FOLDER = Path("libs/headrace/engine/kernels")
 LIBRARY = FOLDER / "_kernels.so"
 # No contraction: a fused multiply-add happens where the source says so, and nowhere else, or results would depend on
 # the compiler. And no regrouping of sums: it takes more registers than there are.

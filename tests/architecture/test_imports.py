@@ -8,18 +8,35 @@ import pytest
 
 LAYERS = [
     {"v1", "errors", "demo_model", "failpoints"},
-    {"text"},
-    {"config", "engine"},
-    {"telemetry"},
+    {"gguf_text"},
+    {"settings", "engine"},
+    {"telemetry", "offline"},
     {"bus", "rpc"},
     {"clients"},
-    {"service", "load"},
+    {"lifecycle", "load_generator"},
     {"supervisor"},
     {"testing", "cli"},
 ]
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
 SERVICES = {"gateway", "tokenizer", "scheduler", "cache", "worker"}
 HEAVY = {"torch", "transformers", "safetensors"}
+MAY_IMPORT_TORCH = tuple(
+    f"libs/headrace/{place}"
+    for place in (
+        "engine/checkpoints/",
+        "engine/cpu/weights/packing.py",
+        "engine/cpu/weights/packed_reader.py",
+        "engine/torch/",
+        "engine/engines/encoder_engine.py",
+        "engine/engines/decoder_embedding_engine.py",
+        "engine/engines/embedding_outcomes.py",
+        "engine/loading/load_encoder_engine.py",
+        "engine/loading/load_embedding_engine.py",
+        "offline/",
+        "demo_model/training/",
+    )
+)
+"""The engine's other rooms start without torch (decision 0010)."""
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -70,20 +87,24 @@ def test_a_service_never_imports_another(root: Path) -> None:
     assert wrong == []
 
 
-def test_only_the_engine_and_the_training_of_the_demo_model_import_torch(root: Path) -> None:
+def test_only_some_rooms_import_torch(root: Path) -> None:
     wrong = []
     for path in [*sources(root, "libs"), *sources(root, "services")]:
         relative = path.relative_to(root).as_posix()
-        if relative.startswith(("libs/headrace/engine/", "libs/headrace/demo_model/training/")):
+        if relative.startswith(MAY_IMPORT_TORCH):
             continue
         wrong += [f"{relative}: {name}" for name in imports_of(path) if name.split(".")[0] in HEAVY]
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["batcher", "block_pool", "block_hash", "sequence", "request", "engine", "sim"])
-def test_the_parts_of_the_engine_that_only_plan_do_not_import_torch(root: Path, name: str) -> None:
-    path = root / "libs" / "headrace" / "engine" / f"{name}.py"
-    assert [module for module in imports_of(path) if module.split(".")[0] in HEAVY | {"numpy"}] == []
+@pytest.mark.parametrize("room", ["contract", "batching"])
+def test_the_rooms_that_only_plan_import_no_library_of_arrays(root: Path, room: str) -> None:
+    paths = sorted((root / "libs" / "headrace" / "engine" / room).glob("*.py"))
+    assert len(paths) > 1
+    found = {
+        path.name: [name for name in imports_of(path) if name.split(".")[0] in HEAVY | {"numpy"}] for path in paths
+    }
+    assert not any(found.values()), found
 
 
 def test_only_the_worker_and_the_scheduler_know_the_engine(root: Path) -> None:
@@ -92,4 +113,4 @@ def test_only_the_worker_and_the_scheduler_know_the_engine(root: Path) -> None:
             assert not any(name.startswith("headrace.engine") for name in imports_of(path)), path
         if package_of(root, path) == "scheduler":
             known = {name for name in imports_of(path) if name.startswith("headrace.engine")}
-            assert known <= {"headrace.engine.block_hash", "headrace.engine.block_hash.hash_blocks"}
+            assert known <= {"headrace.engine.batching.block_hash", "headrace.engine.batching.block_hash.hash_blocks"}

@@ -25,6 +25,7 @@ from rich.table import Table
 from tests.benchmarks.peers.shapes import SHAPES, write_checkpoint
 
 from headrace.cli.output import console, print_json
+from headrace.engine.loading.load_text_engine import load_text_engine
 
 BATCHES = (1, 4, 16)
 PREFILL_TOKENS = 512
@@ -32,15 +33,14 @@ PREFILL_TOKENS = 512
 
 def measure(folder: Path, precision: str, threads: int, output_tokens: int) -> dict[str, float]:
     """Prefill and decode rates of one engine, and its memory. Runs in a process of its own."""
-    from headrace.engine.engine_config import EngineConfig
-    from headrace.engine.request import EngineRequest, SamplingParams
-    from headrace.engine.text_engine import TextEngine
+    from headrace.engine.contract.engine_config import EngineConfig
+    from headrace.engine.contract.request import EngineRequest, SamplingParams
 
     started = time.monotonic()
     config = EngineConfig(
         precision=precision, thread_count=threads, block_count=256, max_running_count=16, prefix_cache=False
     )
-    engine = TextEngine.load(folder, config)
+    engine = load_text_engine(folder, config)
     found = {"load_seconds": time.monotonic() - started}
 
     def run(count: int, prompt_tokens: int, outputs: int) -> tuple[float, float]:

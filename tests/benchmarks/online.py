@@ -34,8 +34,8 @@ from tests.benchmarks.peers.tokenizer_file import write_tokenizer
 from tests.benchmarks.peers.vllm_server import running_vllm_server
 
 from headrace.cli.output import console, print_json
-from headrace.load.closed_loop import Workload, run_closed_loop
-from headrace.load.report import summarize
+from headrace.load_generator.closed_loop import Workload, run_closed_loop
+from headrace.load_generator.report import summarize
 from headrace.testing.running_platform import running_platform
 
 SLOTS = 16

@@ -23,10 +23,10 @@ from typing import Any
 from rich.table import Table
 
 from headrace.cli.output import console, print_json
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.sim import SimConfig, SimEngine
-from headrace.load.closed_loop import Workload, run_closed_loop
-from headrace.load.report import percentile, summarize
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.load_generator.closed_loop import Workload, run_closed_loop
+from headrace.load_generator.report import percentile, summarize
 from headrace.testing.running_platform import running_platform
 
 STREAMS = (1, 16, 64)

@@ -22,10 +22,10 @@ from headrace.cli.output import console, print_json
 from headrace.scheduler.core import events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Dispatch
+from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.core.ticket import Ticket
-from headrace.scheduler.core.urgency import Urgency
-from headrace.scheduler.core.worker import WorkerReport
+from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.urgency import Urgency
 
 WORKERS = (10, 30, 100, 300, 1000)
 WAITING = (1_000, 100_000)

@@ -30,7 +30,7 @@ import psutil
 from rich.table import Table
 
 from headrace.cli.output import console, print_json
-from headrace.load.report import percentile
+from headrace.load_generator.report import percentile
 from headrace.testing.running_platform import running_platform
 
 STEP_SECONDS = 0.010

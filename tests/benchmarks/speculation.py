@@ -18,11 +18,12 @@ from rich.table import Table
 
 from headrace.cli.output import console, print_json
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import EngineRequest, EngineStats, SamplingParams
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.text_engine import TextEngine
-from headrace.tokenizer.text_model import TextModel
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import EngineRequest, EngineStats, SamplingParams
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.tokenizer.text.text_model import TextModel
 
 OUTPUT_TOKENS = 48
 QUESTIONS = ("What is continuous batching?", "What happens if a worker dies?", "What does TTFT mean?")
@@ -126,7 +127,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     model = TextModel("headrace-demo", CHECKPOINT)
     engines = {
-        mode: TextEngine.load(CHECKPOINT, EngineConfig(block_count=256, prefix_cache=False, **settings))
+        mode: load_text_engine(CHECKPOINT, EngineConfig(block_count=256, prefix_cache=False, **settings))
         for mode, settings in MODES.items()
     }
     table = Table("text", "mode", "tok/s", "ratio", "tokens/step", "acceptance", box=None)

@@ -78,8 +78,8 @@ def _write_adapters(folder: Path, model: Any) -> None:
 
 def measure(case: str, folder: Path, threads: int) -> dict[str, float]:
     """Tokens per second, by what is measured. Runs in a process of its own, of either checkout."""
-    from headrace.engine.engine_config import EngineConfig
-    from headrace.engine.load_engine import load_engine
+    from headrace.engine.contract.engine_config import EngineConfig
+    from headrace.engine.loading.load_engine import load_engine
 
     adapters = {f"a{i}": folder / f"adapter{i}" for i in range(ADAPTER_COUNT)} if case == "adapters" else {}
     config = EngineConfig(
@@ -100,7 +100,7 @@ def measure(case: str, folder: Path, threads: int) -> dict[str, float]:
 
 
 def _text_rates(engine: Any, adapters: dict[str, Path]) -> dict[str, float]:
-    from headrace.engine.request import EngineRequest, SamplingParams
+    from headrace.engine.contract.request import EngineRequest, SamplingParams
 
     def run(count: int, prompt_tokens: int, output_tokens: int) -> float:
         names = (*adapters, "")
@@ -118,7 +118,7 @@ def _text_rates(engine: Any, adapters: dict[str, Path]) -> dict[str, float]:
 
 
 def _embedding_rates(engine: Any, _: dict[str, Path]) -> dict[str, float]:
-    from headrace.engine.request import EngineRequest, SamplingParams
+    from headrace.engine.contract.request import EngineRequest, SamplingParams
 
     def run(lengths: tuple[int, ...]) -> float:
         for index, length in enumerate(lengths):

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from headrace.cache.config import CacheSettings
-from headrace.config import Settings
 from headrace.gateway.config import GatewaySettings
 from headrace.scheduler.config import SchedulerSettings
+from headrace.settings import Settings
 from headrace.tokenizer.config import TokenizerSettings
 from headrace.worker.config import WorkerSettings
 

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 import yaml
 
-from headrace.config import Settings, load
-from headrace.service import ServiceSettings
+from headrace.lifecycle import ServiceSettings
+from headrace.settings import Settings, load
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 FILES = ["docker-compose.yml", "deploy/docker/gpu.yml"]

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 from headrace.demo_model import CHECKPOINT
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-LOADED_LATER = {"worker": ["headrace.engine.text_engine"]}
+LOADED_LATER = {"worker": ["headrace.engine.engines.text_engine"]}
 Instruction = tuple[str, str]
 
 

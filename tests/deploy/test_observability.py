@@ -17,13 +17,13 @@ from tests.unpacked_packages import PROMETHEUS, unpacked, why_not
 
 from headrace.errors.table import ROWS
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.fleet import Fleet
-from headrace.gateway.ledger import Ledger
-from headrace.gateway.platform_metrics import PlatformMetrics
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.platform_metrics import PlatformMetrics
+from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.channel import open_channel
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-METRIC_MODULES = ["headrace.bus.bus", "headrace.gateway.ledger", "headrace.scheduler.scheduler"]
+METRIC_MODULES = ["headrace.bus.bus", "headrace.gateway.request.ledger", "headrace.scheduler.scheduler"]
 FOLDER = "deploy/observability"
 SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
 NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring)\s*\([^)]*\)')

@@ -13,7 +13,7 @@ pytest.importorskip("hatchling", reason="the build backend is not installed; to 
 
 
 SOURCES = ("libs", "services", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
-KERNELS = "headrace/engine/kernels/cpu/_kernels.so"
+KERNELS = "headrace/engine/kernels/_kernels.so"
 COMPILER = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 : > "$2"

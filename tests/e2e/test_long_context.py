@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
 CONTEXT = 160
@@ -59,7 +59,7 @@ def test_a_stream_passes_the_context_and_survives_its_worker(platform: RunningPl
     config = EngineConfig(
         long_context="evict", kv_precision="int8", max_model_len=CONTEXT, block_count=64, thread_count=1, exact=True
     )
-    engine = TextEngine.load(CHECKPOINT, config)
+    engine = load_text_engine(CHECKPOINT, config)
     engine.add(EngineRequest("r", tuple(PROMPT), SamplingParams(STREAM_TOKENS, temperature=0.0, ignore_eos=True)))
     expected: list[int] = []
     while engine.has_work():

@@ -11,16 +11,16 @@ import pytest
 from headrace.clients.scheduler import SchedulerStream
 from headrace.gateway.app import open_app as open_gateway
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.http_server import HttpServer
-from headrace.gateway.platform_health import PlatformHealth
+from headrace.gateway.fleet.platform_health import PlatformHealth
+from headrace.gateway.http.server import HttpServer
+from headrace.lifecycle import Service
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.facts import Facts
 from headrace.scheduler.scheduler import Scheduler
-from headrace.service import Service
 from headrace.worker.app import open_app as open_worker
 from headrace.worker.config import WorkerSettings
-from headrace.worker.heartbeat import Heartbeat
+from headrace.worker.status.heartbeat import Heartbeat
 
 pytestmark = pytest.mark.anyio
 

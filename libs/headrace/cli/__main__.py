@@ -16,15 +16,20 @@ app = App(
     name="headrace",
     help="Serves large language models: OpenAI-compatible outside, gRPC and NATS inside.",
 )
-app.command("headrace.cli.up:up", name="up", help="Runs the whole platform on this machine.", sort_key=0)
-app.command("headrace.cli.chat:chat", name="chat", help="Talks to a model in the terminal.", sort_key=1)
-app.command("headrace.cli.ps:ps", name="ps", help="Shows the services of a running platform.", sort_key=2)
-app.command("headrace.cli.bench:bench", name="bench", help="Loads a running platform and prints latencies.", sort_key=3)
-app.command("headrace.cli.doctor:doctor", name="doctor", help="Checks whether this machine can run it.", sort_key=4)
-app.command("headrace.cli.quantize:quantize", name="quantize", help="Makes a model's weights smaller.", sort_key=5)
-app.command("headrace.cli.eval:evaluate", name="eval", help="Measures how good a model is.", sort_key=6)
-app.command("headrace.cli.plan:plan", name="plan", help="Says where a model fits.", sort_key=7)
-app.command("headrace.cli.explain:explain", name="explain", help="Tells why a request went where it went.", sort_key=8)
+COMMANDS = {
+    "up": ("up:up", "Runs the whole platform on this machine."),
+    "chat": ("chat:chat", "Talks to a model in the terminal."),
+    "ps": ("ps:ps", "Shows the services of a running platform."),
+    "bench": ("bench:bench", "Loads a running platform and prints latencies."),
+    "doctor": ("doctor:doctor", "Checks whether this machine can run it."),
+    "quantize": ("quantize:quantize", "Makes a model's weights smaller."),
+    "eval": ("eval:evaluate", "Measures how good a model is."),
+    "plan": ("plan:plan", "Says where a model fits."),
+    "explain": ("explain:explain", "Tells why a request went where it went."),
+}
+"""Commands by name: module and function within `headrace.cli.commands`, imported when called, and the line of help."""
+for position, (name, (place, line)) in enumerate(COMMANDS.items()):
+    app.command(f"headrace.cli.commands.{place}", name=name, help=line, sort_key=position)
 
 
 def main() -> None:

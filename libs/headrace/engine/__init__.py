@@ -1,1 +1,1 @@
-"""The model engine: turns token ids into token ids. Knows no service, no text and no network."""
+"""The model engine: a library that knows no service. Each room imports only rooms above it in docs/architecture.md."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.errors import ConfigError, Unavailable
+from headrace.lifecycle.run import EXIT_BAD_START
 from headrace.rpc.deadline import Deadline
-from headrace.service.run import EXIT_BAD_START
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
 
 State = Literal["starting", "ready", "restarting", "stopped"]

@@ -2,7 +2,7 @@
 
 from headrace.cache.app import open_app
 from headrace.cache.config import CacheSettings
-from headrace.service import run
+from headrace.lifecycle import run
 
 if __name__ == "__main__":
     run("cache", CacheSettings, open_app)

@@ -13,8 +13,8 @@ from headrace.cache.config import CacheSettings
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.servicer import CacheServicer
+from headrace.lifecycle import Background, Service
 from headrace.rpc.channel import open_channel
-from headrace.service import Background, Service
 from headrace.v1 import cache_pb2_grpc
 from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 

@@ -11,8 +11,8 @@ from prometheus_client import Counter
 from headrace.cache.block_feed import BlockFeed
 from headrace.clients.worker import GrpcWorkerClient
 from headrace.errors import HeadraceError, Unavailable
+from headrace.lifecycle import Background
 from headrace.rpc.deadline import Deadline
-from headrace.service import Background
 
 MAX_CALLS = 8
 """Lists that are asked for at the same time: after a restart every worker is asked."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from headrace.service import ServiceSettings
+from headrace.lifecycle import ServiceSettings
 
 
 class CacheSettings(ServiceSettings):

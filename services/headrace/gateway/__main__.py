@@ -2,7 +2,7 @@
 
 from headrace.gateway.app import open_app
 from headrace.gateway.config import GatewaySettings
-from headrace.service import run
+from headrace.lifecycle import run
 
 if __name__ == "__main__":
     run("gateway", GatewaySettings, open_app)

@@ -18,24 +18,24 @@ from headrace.clients.scheduler import SchedulerStream
 from headrace.clients.several_caches import SeveralCaches
 from headrace.clients.tokenizer import GrpcTokenizerClient
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.embedding_routes import EmbeddingRoutes
-from headrace.gateway.fleet import Fleet
-from headrace.gateway.generation_routes import GenerationRoutes
-from headrace.gateway.http_server import HttpServer
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.endpoints.embedding import EmbeddingRoutes
+from headrace.gateway.endpoints.generation import GenerationRoutes
+from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.known_workers import KnownWorkers
+from headrace.gateway.fleet.platform_health import PlatformHealth
+from headrace.gateway.fleet.platform_metrics import PlatformMetrics
+from headrace.gateway.fleet.schedulers import Schedulers
+from headrace.gateway.fleet.self_placement import SelfPlacement
+from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
-from headrace.gateway.known_workers import KnownWorkers
-from headrace.gateway.ledger import Ledger
-from headrace.gateway.pipeline import Pipeline
-from headrace.gateway.platform_health import PlatformHealth
-from headrace.gateway.platform_metrics import PlatformMetrics
+from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes
-from headrace.gateway.schedulers import Schedulers
-from headrace.gateway.self_placement import SelfPlacement
-from headrace.gateway.tenants import read_tenants
-from headrace.gateway.text_routes import TextRoutes
+from headrace.lifecycle import Background, Service
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
-from headrace.service import Background, Service
 from headrace.v1 import inference_pb2_grpc
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from headrace.config.addresses import Addresses
-from headrace.config.names_by_name import NamesByName
-from headrace.gateway.web_names import HostNames, Origins
-from headrace.service import ServiceSettings
+from headrace.lifecycle import ServiceSettings
+from headrace.settings.addresses import Addresses
+from headrace.settings.names_by_name import NamesByName
+from headrace.settings.web_names import HostNames, Origins
 
 
 class GatewaySettings(ServiceSettings):

@@ -13,18 +13,18 @@ import grpc
 
 from headrace.errors import DeadlineExceeded, InvalidRequest
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.embedding_format import kept
-from headrace.gateway.embedding_job import EmbeddingOptions
-from headrace.gateway.http_exchange import PARTING_SECONDS
-from headrace.gateway.job import Envelope, Job, Options
-from headrace.gateway.joined import joined
-from headrace.gateway.ledger import Ledger
-from headrace.gateway.openai_options import check_stop_texts
-from headrace.gateway.openai_schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
-from headrace.gateway.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
-from headrace.gateway.requested_grammar import check_grammar
-from headrace.gateway.tenants import EVERYONE, Tenant, Tenants
-from headrace.gateway.text_stream import Piece
+from headrace.gateway.delivery.joined import joined
+from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
+from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.http.exchange import PARTING_SECONDS
+from headrace.gateway.openai.embedding_format import kept
+from headrace.gateway.openai.options import check_stop_texts
+from headrace.gateway.openai.requested_grammar import check_grammar
+from headrace.gateway.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
+from headrace.gateway.request.embedding_job import EmbeddingOptions
+from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.tenants import EVERYONE, Tenant, Tenants
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import current_traceparent

@@ -10,18 +10,18 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
 from headrace.errors.table import row_of
-from headrace.gateway.browser_guard import BrowserGuard
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.embedding_routes import EmbeddingRoutes
-from headrace.gateway.error_body import error_body, error_headers
-from headrace.gateway.generation_routes import GenerationRoutes
-from headrace.gateway.http_exchange import Handler, HttpExchange
-from headrace.gateway.ledger import note_refusal
-from headrace.gateway.pipeline import Pipeline
-from headrace.gateway.platform_health import PlatformHealth
-from headrace.gateway.tenants import EVERYONE, Tenants
-from headrace.gateway.text_routes import TextRoutes
-from headrace.gateway.upload_budget import UploadBudget
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.endpoints.embedding import EmbeddingRoutes
+from headrace.gateway.endpoints.generation import GenerationRoutes
+from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.fleet.platform_health import PlatformHealth
+from headrace.gateway.http.browser_guard import BrowserGuard
+from headrace.gateway.http.error_body import error_body, error_headers
+from headrace.gateway.http.exchange import Handler, HttpExchange
+from headrace.gateway.http.upload_budget import UploadBudget
+from headrace.gateway.request.ledger import note_refusal
+from headrace.gateway.request.tenants import EVERYONE, Tenants
 from headrace.v1.generation_pb2 import ModelInfo
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")

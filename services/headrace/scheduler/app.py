@@ -8,6 +8,7 @@ from functools import partial
 from headrace.bus.nats_bus import NatsBus
 from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.several_caches import SeveralCaches
+from headrace.lifecycle import AddressBook, Background, Service
 from headrace.rpc.channel import open_channel
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.core.core import SchedulingCore
@@ -18,7 +19,6 @@ from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.servicer import SchedulerServicer
 from headrace.scheduler.worker_watches import WorkerWatches
-from headrace.service import AddressBook, Background, Service
 from headrace.v1 import scheduler_pb2_grpc
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from headrace.config.addresses import Addresses
+from headrace.lifecycle import ServiceSettings
 from headrace.scheduler.core.policy import Policy
-from headrace.service import ServiceSettings
+from headrace.settings.addresses import Addresses
 
 
 class SchedulerSettings(ServiceSettings):

@@ -1,9 +1,9 @@
 """The journal in words."""
 
 from headrace.scheduler.core import decisions, events
-from headrace.scheduler.core.candidate import Candidate
 from headrace.scheduler.core.decisions import Decision
 from headrace.scheduler.core.events import Event
+from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.journal import Entry, is_of
 from headrace.v1.scheduler_pb2 import CandidateView, JournalEntry
 

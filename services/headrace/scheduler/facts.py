@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
+from headrace.lifecycle import AddressBook
 from headrace.scheduler.core import events
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.worker_watches import WorkerWatches
-from headrace.service import AddressBook
 from headrace.v1.events_pb2 import (
     SchedulerHeartbeatSent,
     ServiceDeregistered,

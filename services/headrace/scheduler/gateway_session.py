@@ -8,7 +8,7 @@ from headrace.errors.status import to_status
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
-from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler

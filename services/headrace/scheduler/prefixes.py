@@ -3,7 +3,7 @@
 import contextlib
 
 from headrace.clients.cache import CacheClient
-from headrace.engine.block_hash import hash_blocks
+from headrace.engine.batching.block_hash import hash_blocks
 from headrace.errors import HeadraceError
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.v1.scheduler_pb2 import Generation

@@ -20,7 +20,7 @@ from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.journal import Journal
-from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.translation import to_error, to_report
 from headrace.telemetry.traces import record_span
 from headrace.v1.scheduler_pb2 import Place, Submission

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.scheduler.core.decisions import Reason, Reject
-from headrace.scheduler.core.ticket import Ticket
-from headrace.scheduler.core.urgency import Urgency
-from headrace.scheduler.core.worker import WorkerReport
+from headrace.scheduler.core.fleet.worker import WorkerReport
+from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.urgency import Urgency
 from headrace.v1.generation_pb2 import PriorityClass
 from headrace.v1.scheduler_pb2 import Submission
 from headrace.v1.worker_pb2 import WorkerStatus

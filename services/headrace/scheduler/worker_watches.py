@@ -9,11 +9,11 @@ import grpc
 
 from headrace.clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.errors import HeadraceError, Unavailable
+from headrace.lifecycle import Background
 from headrace.rpc.deadline import Deadline
 from headrace.scheduler.core import events
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.translation import to_report
-from headrace.service import Background
 
 SILENCE_SECONDS = 1.2
 """A stream on which nothing came for this long is opened anew: workers speak four times a second."""

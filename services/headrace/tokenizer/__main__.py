@@ -1,6 +1,6 @@
 """Runs the tokenizer: `python -m headrace.tokenizer --help` lists its settings."""
 
-from headrace.service import run
+from headrace.lifecycle import run
 from headrace.tokenizer.app import open_app
 from headrace.tokenizer.config import TokenizerSettings
 

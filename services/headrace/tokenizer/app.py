@@ -5,11 +5,11 @@ import time
 from collections.abc import AsyncIterator
 
 from headrace.bus.nats_bus import NatsBus
-from headrace.service import Background, Service
+from headrace.lifecycle import Background, Service
 from headrace.tokenizer.config import TokenizerSettings
+from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.servicer import TokenizerServicer
-from headrace.tokenizer.text_model import TextModel
-from headrace.tokenizer.text_pool import TextPool
+from headrace.tokenizer.text.text_model import TextModel
 from headrace.v1 import tokenizer_pb2_grpc
 
 

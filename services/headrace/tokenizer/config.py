@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from headrace.config.paths_by_name import PathsByName
-from headrace.service import ServiceSettings
+from headrace.lifecycle import ServiceSettings
+from headrace.settings.paths_by_name import PathsByName
 
 
 class TokenizerSettings(ServiceSettings):

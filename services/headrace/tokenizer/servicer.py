@@ -10,9 +10,9 @@ import grpc
 from headrace.errors import InvalidRequest, ModelNotFound
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.telemetry.traces import span
-from headrace.tokenizer.text_model import TextModel
-from headrace.tokenizer.text_pool import TextPool
-from headrace.tokenizer.vocabulary import vocabulary_of
+from headrace.tokenizer.processes.text_pool import TextPool
+from headrace.tokenizer.text.text_model import TextModel
+from headrace.tokenizer.text.vocabulary import vocabulary_of
 from headrace.v1 import tokenizer_pb2 as pb
 from headrace.v1 import tokenizer_pb2_grpc
 

@@ -1,6 +1,6 @@
 """Runs the worker: `python -m headrace.worker --help` lists its settings."""
 
-from headrace.service import run
+from headrace.lifecycle import run
 from headrace.worker.app import open_app
 from headrace.worker.config import WorkerSettings
 

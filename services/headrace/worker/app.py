@@ -6,15 +6,15 @@ import time
 from collections.abc import AsyncIterator
 
 from headrace.bus.nats_bus import NatsBus
-from headrace.service import Background, Service
+from headrace.lifecycle import Background, Service
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.config import WorkerSettings
-from headrace.worker.heartbeat import Heartbeat
 from headrace.worker.load_engine import load_engine
-from headrace.worker.runtime import Runtime
+from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
-from headrace.worker.status_board import StatusBoard
-from headrace.worker.watchdog import Patience, Watchdog, exit_hung
+from headrace.worker.status.heartbeat import Heartbeat
+from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
 
 SWITCH_SECONDS = 0.0005
 """Longest that the event loop and the engine keep each other from running Python. The default is 5 ms, half a step."""

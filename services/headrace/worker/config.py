@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from headrace.config.paths_by_name import PathsByName
-from headrace.service import ServiceSettings
+from headrace.lifecycle import ServiceSettings
+from headrace.settings.paths_by_name import PathsByName
 
 
 class WorkerSettings(ServiceSettings):

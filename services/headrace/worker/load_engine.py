@@ -1,7 +1,7 @@
 """Makes the engine that the settings ask for. `sim` needs neither weights nor the libraries that read them."""
 
-from headrace.engine.engine import Engine
-from headrace.engine.sim import SimConfig, SimEngine
+from headrace.engine.contract.engine import Engine
+from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import ConfigError
 from headrace.worker.config import WorkerSettings
 
@@ -34,8 +34,8 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
 def _model_engine(settings: WorkerSettings) -> Engine:
     if settings.folder is None:
         raise ConfigError("setting worker.folder is missing: only the sim engine needs no checkpoint", param="folder")
-    from headrace.engine.engine_config import EngineConfig
-    from headrace.engine.load_engine import load_engine as load_checkpoint
+    from headrace.engine.contract.engine_config import EngineConfig
+    from headrace.engine.loading.load_engine import load_engine as load_checkpoint
 
     return load_checkpoint(
         settings.folder,

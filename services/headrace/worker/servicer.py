@@ -12,9 +12,9 @@ from headrace.errors import InvalidRequest
 from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
-from headrace.worker.outbox import Outbox
-from headrace.worker.runtime import Runtime
-from headrace.worker.status_board import StatusBoard
+from headrace.worker.requests.outbox import Outbox
+from headrace.worker.requests.runtime import Runtime
+from headrace.worker.status.status_board import StatusBoard
 
 Context = grpc.aio.ServicerContext[Any, Any]
 SIGN_OF_LIFE_INTERVAL = 0.4

@@ -20,9 +20,10 @@ from tests.benchmarks.peers.probe import read_bandwidth
 from tests.benchmarks.peers.shapes import projection_sizes, read_shape, write_checkpoint
 
 from headrace.cli.output import console, print_json
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
 
 STEPS = 50
 GROUP, SCALE_BYTES = 128, 5
@@ -67,8 +68,8 @@ def load(folder: Path, shape: str, threads: int) -> TextEngine:
     if not (checkpoint / "config.json").exists():
         write_checkpoint(checkpoint, read_shape(shape))
     config = EngineConfig(precision="int4", thread_count=threads, block_count=128, packed_cache=folder / "packed")
-    TextEngine.load(checkpoint, config).close()
-    return TextEngine.load(checkpoint, config)
+    load_text_engine(checkpoint, config).close()
+    return load_text_engine(checkpoint, config)
 
 
 def main() -> None:

@@ -18,11 +18,11 @@ from rich.table import Table
 from tests.benchmarks.peers.probe import read_bandwidth
 
 from headrace.cli.output import console, print_json
-from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.memory import allocate
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight
-from headrace.engine.kernels.cpu.packing import pack
-from headrace.engine.quantization import round_to_nearest
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.cpu.weights.packing import pack
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.memory.aligned import allocate
 
 CODE_BITS = {"u4": 4, "s8": 8}
 PLAIN = {"bf16": torch.bfloat16, "f32": torch.float32}

@@ -21,10 +21,11 @@ from rich.table import Table
 from tests.benchmarks.peers.shapes import LLAMA, write_checkpoint
 
 from headrace.cli.output import console, print_json
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.loading.load_text_engine import load_text_engine
 
 AIMS = {1: 100.0, 64: 400.0}
 """Microseconds of a step, by the sequences in it."""
@@ -80,7 +81,7 @@ def start(engine: TextEngine, batch: int, steps: int) -> None:
 
 def measure(folder: Path, batch: int, steps: int, profiler: cProfile.Profile | None) -> float:
     """Microseconds per step without the kernels."""
-    engine = TextEngine.load(folder, EngineConfig(thread_count=1, block_count=4096, speculation="off"))
+    engine = load_text_engine(folder, EngineConfig(thread_count=1, block_count=4096, speculation="off"))
     start(engine, batch, steps)
     found = []
     with KernelClock() as kernels:

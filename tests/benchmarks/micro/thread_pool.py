@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.table import Table
 
 from headrace.cli.output import console, print_json
-from headrace.engine.kernels.cpu import library
+from headrace.engine.kernels import library
 
 SOURCES = Path(library.__file__).parent / "src"
 IDLE_MICROSECONDS = (0, 20, 1000)

@@ -21,9 +21,10 @@ from tests.benchmarks.peers.workload import (
     seconds_since_start,
 )
 
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
 
 
 def run(engine: TextEngine, count: int, prompt_tokens: int, outputs: int) -> tuple[float, float]:
@@ -48,7 +49,7 @@ def main() -> None:
         prefix_cache=False,
         packed_cache=cache,
     )
-    engine = TextEngine.load(folder, config)
+    engine = load_text_engine(folder, config)
     run(engine, 1, 16, 2)
     found = {START: seconds_since_start()}
     memory = peak_memory()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from headrace.config import Settings, load
 from headrace.errors import ConfigError
+from headrace.settings import Settings, load
 
 
 class Demo(Settings):

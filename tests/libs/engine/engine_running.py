@@ -4,14 +4,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from headrace.engine import decoder_embedding_engine, load_torch
-from headrace.engine.engine import Engine
-from headrace.engine.evaluation import sequence_model
-from headrace.engine.kernels.cpu import packing
-from headrace.engine.models import fused_decoder
-from headrace.engine.operators import choose_operators
-from headrace.engine.operators.torch_operators import TorchOperators
-from headrace.engine.request import Delta, EngineRequest, SamplingParams
+from headrace.engine.checkpoints.weights import packable
+from headrace.engine.contract.engine import Engine
+from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
+from headrace.engine.cpu import decoder as cpu_decoder
+from headrace.engine.loading import load_embedding_engine
+from headrace.engine.torch import load as load_torch
+from headrace.engine.torch.operators import choose_operators
+from headrace.engine.torch.operators.torch_operators import TorchOperators
+from headrace.offline.evaluation import sequence_model
 
 DEFAULTS: dict[str, object] = {}
 """Settings of the engine that a test runs under: see `each_kernel`."""
@@ -19,15 +20,15 @@ DEFAULTS: dict[str, object] = {}
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes the kernels away, as where there was no compiler when Headrace was installed."""
-    monkeypatch.setattr(packing, "load_kernels", lambda: None)
-    for module in (choose_operators, fused_decoder):
+    monkeypatch.setattr(packable, "load_kernels", lambda: None)
+    for module in (choose_operators, cpu_decoder):
         monkeypatch.setattr(module, "choose_instructions", lambda: None)
 
 
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operations and the attention that GPUs have, on the CPU."""
     monkeypatch.setitem(DEFAULTS, "kernels", "torch")
-    for module in (load_torch, decoder_embedding_engine, sequence_model):
+    for module in (load_torch, load_embedding_engine, sequence_model):
         monkeypatch.setattr(module, "choose_operators", lambda *_: TorchOperators())
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from headrace.engine.operators.operators import Operators
+from headrace.engine.torch.operators.operators import Operators
 
 Operation = Callable[[Tensor], Tensor]
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")

@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.engine.engine import EngineSpec
-from headrace.engine.sampling.torch_sampler import TorchSampler
-from headrace.engine.sequence import Sequence
-from headrace.engine.speculative.drafter import Guesses
-from headrace.engine.step_logits import StepLogits
-from headrace.engine.step_plan import StepPlan
+from headrace.engine.batching.drafter import Guesses
+from headrace.engine.batching.sequence import Sequence
+from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.step.step_logits import StepLogits
+from headrace.engine.torch.operators.torch_sampler import TorchSampler
 
 VOCAB_SIZE = 8
 PARTS = 16
@@ -25,7 +25,7 @@ def make_table(seed: int) -> NDArray[np.float64]:
 
 
 class TableRunner:
-    """Stands for a ModelRunner."""
+    """Stands for a TorchRunner."""
 
     def __init__(self, table: NDArray[np.float64]) -> None:
         self.sampler = TorchSampler()

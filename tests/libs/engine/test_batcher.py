@@ -8,13 +8,13 @@ from engine_running import request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.engine.batcher import Batcher
-from headrace.engine.engine import EngineSpec
-from headrace.engine.request import FinishReason, Urgency
-from headrace.engine.sequence import Sequence
-from headrace.engine.speculative.speculator import Speculator
-from headrace.engine.step_plan import Chunk, Sample, StepPlan
-from headrace.engine.structured.grammar import Grammar, GrammarKind
+from headrace.engine.batching.batcher import Batcher
+from headrace.engine.batching.sequence import Sequence
+from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import FinishReason, Urgency
+from headrace.engine.speculation.speculator import Speculator
 from headrace.errors.tree import InvalidRequest
 
 BLOCK_SIZE = 4

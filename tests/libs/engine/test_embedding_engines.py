@@ -15,13 +15,13 @@ from tiny_encoders import (
 from tiny_models import make_family, make_prompts
 from transformers import AutoModel
 
-from headrace.engine.decoder_embedding_engine import DecoderEmbeddingEngine
-from headrace.engine.encoder_engine import EncoderEngine
-from headrace.engine.engine import Engine
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.load_engine import load_engine
-from headrace.engine.request import EngineRequest, FinishReason, SamplingParams
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine import Engine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import EngineRequest, FinishReason, SamplingParams
+from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEngine
+from headrace.engine.engines.encoder_engine import EncoderEngine
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_engine import load_engine
 from headrace.errors import InternalError, InvalidCheckpoint, InvalidRequest, Unsupported
 
 PROMPTS = make_prompts((1, 2, 3, 5, 5, 5, 31, 64, 64, 100, 200))

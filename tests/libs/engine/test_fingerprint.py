@@ -6,12 +6,12 @@ import pytest
 from tiny_models import make_oracle
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_text_engine import load_text_engine
 
 
 def fingerprint(folder: Path, **settings: object) -> str:
-    return TextEngine.load(folder, EngineConfig(block_count=8, **settings)).spec.fingerprint  # type: ignore[arg-type]
+    return load_text_engine(folder, EngineConfig(block_count=8, **settings)).spec.fingerprint  # type: ignore[arg-type]
 
 
 def test_it_is_the_same_at_every_start_and_for_any_number_of_threads() -> None:

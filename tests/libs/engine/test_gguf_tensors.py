@@ -14,7 +14,7 @@ import torch
 from gguf import GGMLQuantizationType as Kind
 from gguf_files import close_writer, open_writer, random_blocks
 
-from headrace.engine.loader.gguf_file import GgufFile
+from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
 from headrace.errors import InvalidCheckpoint, Unsupported
 
 ROWS, COLUMNS = 6, 512

@@ -13,11 +13,11 @@ from tiny_models import make_prompts
 from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.attention.kernel_attention import KernelPagedAttention
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.fused_runner import FusedRunner
-from headrace.engine.operators.kernel_operators import KernelLinear, KernelNorm, KernelOperators
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.cpu.runner import CpuRunner
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.torch.attention.kernel_attention import KernelPagedAttention
+from headrace.engine.torch.operators.kernel_operators import KernelLinear, KernelNorm, KernelOperators
 
 pytestmark = needs_kernels
 
@@ -51,7 +51,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, where: type, name: str) -> None:
 def logprobs(circumstances: str, kernels: str = "torch") -> list[object]:
     """Log-probabilities of the first request's output, to the last bit."""
     settings = {"max_step_token_count": 512} | COMPANY[circumstances]
-    engine = TextEngine.load(
+    engine = load_text_engine(
         CHECKPOINT,
         EngineConfig(kernels=kernels, block_count=128, thread_count=1, prefix_cache=False, **settings),  # type: ignore[arg-type]
     )
@@ -75,13 +75,13 @@ def test_a_last_bit_that_depends_on_the_company_is_seen(fault: str, monkeypatch:
 
 
 def test_it_is_seen_behind_the_fused_kernels_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = FusedRunner._logits
+    right = CpuRunner._logits
 
-    def wrong(runner: FusedRunner, row_count: int) -> object:
+    def wrong(runner: CpuRunner, row_count: int) -> object:
         """A decoder whose head is a bit off where several rows are wanted."""
         scale = 1 + 1e-6 * (row_count > 1)
         runner._decoder._model.embedding_scale = scale
         return right(runner, row_count)
 
-    monkeypatch.setattr(FusedRunner, "_logits", wrong)
+    monkeypatch.setattr(CpuRunner, "_logits", wrong)
     assert logprobs("together", "auto") != logprobs("alone", "auto")

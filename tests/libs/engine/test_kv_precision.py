@@ -12,13 +12,13 @@ from tiny_models import make_family, make_prompts
 from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.kernels.cpu.kv_arena import KvShape
-from headrace.engine.kernels.cpu.storage import Storage
-from headrace.engine.request import TokenLogprob
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import TokenLogprob
+from headrace.engine.kernels.kv_arena import KvShape
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors.tree import ConfigError
-from headrace.tokenizer.text_model import TextModel
+from headrace.tokenizer.text.text_model import TextModel
 
 pytestmark = needs_kernels
 
@@ -49,7 +49,7 @@ def first_layer(folder: Path, precision: str) -> tuple[KvShape, Tensor, int]:
     shape, bytes [blocks, layer], and the text's length."""
     (prompt,) = make_prompts((100,), seed=5)
     config = EngineConfig(kv_precision=precision, block_count=8, block_size=BLOCK_SIZE, thread_count=1)
-    engine = TextEngine.load(folder, config)
+    engine = load_text_engine(folder, config)
     run(engine, request("r", prompt, max_tokens=1))
     arena = engine._runner._arena
     return arena.shape, torch.from_numpy(arena._memory[:, : arena.shape.layer_bytes].copy()), len(prompt)
@@ -106,7 +106,7 @@ def test_the_bundled_model_hardly_notices(precision: str, divergence: float, agr
 
 def scores(precision: str) -> list[TokenLogprob]:
     """Log-probabilities of every token of the text but the first: the 20 strongest."""
-    engine = TextEngine.load(CHECKPOINT, EngineConfig(kv_precision=precision, block_count=64, thread_count=1))
+    engine = load_text_engine(CHECKPOINT, EngineConfig(kv_precision=precision, block_count=64, thread_count=1))
     prompt = TextModel("m", CHECKPOINT).encode(TEXT, True)
     engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=20))
     (delta,) = finish(engine)["r"]

@@ -16,11 +16,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import make_oracle
 
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.quantization import round_to_nearest
-from headrace.engine.quantization.writer import gptq_config, gptq_tensors
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import HeadraceError
+from headrace.offline.quantization.writer import gptq_config, gptq_tensors
 
 CASES = int(os.environ.get("HEADRACE_FUZZ_CASES", "600"))
 MAX_GROWTH_MIB = 400
@@ -71,7 +72,7 @@ def peak_mib() -> float:
 def test_mutated_files_give_typed_errors_only(quantized: Path, tmp_path: Path, file: str) -> None:
     folder = Path(shutil.copytree(quantized, tmp_path / "model"))
     original = (quantized / file).read_bytes() if (quantized / file).exists() else b'{"eos_token_id": [1, 2]}'
-    load: Callable[[], TextEngine] = lambda: TextEngine.load(folder, EngineConfig(block_count=4, max_running_count=2))  # noqa: E731
+    load: Callable[[], TextEngine] = lambda: load_text_engine(folder, EngineConfig(block_count=4, max_running_count=2))  # noqa: E731
     load().close()
     before = peak_mib()
     for case in range(CASES // 3):

@@ -10,11 +10,11 @@ from test_one_text import FACTORS, TINY_FACTORS, USUAL, alone, load, run_in_orde
 from tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.eviction import LEAST_CONTEXT, SINK_COUNT, dropped_count
-from headrace.engine.request import EngineRequest, FinishReason
-from headrace.engine.structured.grammar import Grammar, GrammarKind
+from headrace.engine.batching.eviction import LEAST_CONTEXT, SINK_COUNT, dropped_count
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import EngineRequest, FinishReason
 from headrace.errors.tree import ConfigError, InvalidRequest
-from headrace.tokenizer.text_model import TextModel
+from headrace.tokenizer.text.text_model import TextModel
 
 CONTEXT = 120
 EVICT = {"long_context": "evict", "max_model_len": CONTEXT}

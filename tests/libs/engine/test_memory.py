@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine import placement
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.held_memory import HeldMemory
-from headrace.engine.host_memory import available_bytes, resident_bytes
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.checkpoints import model_limits as placement
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.memory.host_memory import available_bytes, resident_bytes
 
 GIB = 1 << 30
 
@@ -67,7 +67,7 @@ def test_a_group_over_its_limit_has_no_room(tmp_path: Path) -> None:
 
 def block_count(monkeypatch: pytest.MonkeyPatch, free: int | None, **settings: int) -> int:
     monkeypatch.setattr(placement, "available_bytes", lambda: free)
-    return TextEngine.load(CHECKPOINT, EngineConfig(**settings)).spec.block_count
+    return load_text_engine(CHECKPOINT, EngineConfig(**settings)).spec.block_count
 
 
 def test_the_kv_cache_takes_its_share_of_what_is_free_and_no_more_than_it_needs(
@@ -83,15 +83,15 @@ def test_the_kv_cache_takes_its_share_of_what_is_free_and_no_more_than_it_needs(
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
 def test_an_engine_says_what_it_holds(kernels: str) -> None:
-    memory = TextEngine.load(CHECKPOINT, EngineConfig(kernels=kernels, block_count=10)).spec.memory
+    memory = load_text_engine(CHECKPOINT, EngineConfig(kernels=kernels, block_count=10)).spec.memory
     assert memory.kv_bytes == 10 * 2 * 5 * 4 * 32 * 16 * 4
     assert memory.weight_bytes > (CHECKPOINT / "model.safetensors").stat().st_size
 
 
 def test_a_draft_model_counts_too() -> None:
     settings = {"block_count": 10, "speculation": "on"}
-    alone = TextEngine.load(CHECKPOINT, EngineConfig(**settings)).spec.memory
-    both = TextEngine.load(CHECKPOINT, EngineConfig(**settings, draft_folder=DRAFT)).spec.memory
+    alone = load_text_engine(CHECKPOINT, EngineConfig(**settings)).spec.memory
+    both = load_text_engine(CHECKPOINT, EngineConfig(**settings, draft_folder=DRAFT)).spec.memory
     assert both.kv_bytes > alone.kv_bytes
     assert both.weight_bytes > alone.weight_bytes
     assert alone + HeldMemory() == alone

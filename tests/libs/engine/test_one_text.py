@@ -13,11 +13,12 @@ from engine_running import finish, request, tokens
 from tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import Delta, EngineRequest
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.text_engine import TextEngine
-from headrace.tokenizer.text_model import TextModel
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import Delta, EngineRequest
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.tokenizer.text.text_model import TextModel
 
 KERNELS = ("auto", "torch")
 SPECULATION: dict[str, dict[str, object]] = {
@@ -89,7 +90,7 @@ def load(
 ) -> TextEngine:
     block_size = row["block_size"]
     assert isinstance(block_size, int)
-    return TextEngine.load(
+    return load_text_engine(
         folder,
         EngineConfig(
             kernels=kernels,

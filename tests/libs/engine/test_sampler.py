@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from needed_kernels import NO_KERNELS, needs_kernels
 
-from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.library import available, load_kernels
-from headrace.engine.request import SamplingParams
-from headrace.engine.sampling import kernel_sampler, torch_sampler
-from headrace.engine.sampling.kernel_sampler import KernelSampler
-from headrace.engine.sampling.sampler import Logits, Sampler
-from headrace.engine.sampling.torch_sampler import TorchSampler
-from headrace.engine.sampling.uniform import uniform
-from headrace.engine.sequence import Sequence
+from headrace.engine.batching.sequence import Sequence
+from headrace.engine.contract.request import SamplingParams
+from headrace.engine.cpu import sampler as kernel_sampler
+from headrace.engine.cpu.sampler import CpuSampler
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import available, load_kernels
+from headrace.engine.step.sampler import Logits, Sampler
+from headrace.engine.step.uniform import uniform
+from headrace.engine.torch.operators import torch_sampler
+from headrace.engine.torch.operators.torch_sampler import TorchSampler
 
 VOCAB_SIZE = 20
 
@@ -40,7 +41,7 @@ def sampler(request: pytest.FixtureRequest) -> Sampler:
         return TorchSampler()
     if load_kernels() is None:
         pytest.skip(NO_KERNELS)
-    return KernelSampler(KernelContext(2))
+    return CpuSampler(KernelContext(2))
 
 
 def as_held(sampler: Sampler, logits: torch.Tensor) -> Logits:
@@ -219,6 +220,6 @@ def test_kernels_draw_what_torch_draws(sampling: dict[str, float]) -> None:
     logits = make_logits(rows=400, vocab_size=20_001)
     sequences = [make_sequence(**{"temperature": 0.8, "seed": seed, **sampling}) for seed in range(400)]
     expected = TorchSampler().sample(logits, sequences)
-    drawn = [KernelSampler(KernelContext(1, each)).sample(logits.numpy(), sequences) for each in available()]
+    drawn = [CpuSampler(KernelContext(1, each)).sample(logits.numpy(), sequences) for each in available()]
     assert all(found == drawn[0] for found in drawn)
     assert np.mean(np.array(expected) == np.array(drawn[0])) >= 0.99

@@ -7,8 +7,8 @@ import time
 import pytest
 from engine_running import finish, request, run, tokens
 
-from headrace.engine.request import FinishReason
-from headrace.engine.sim import SimConfig, SimEngine, predicted_token
+from headrace.engine.contract.request import FinishReason
+from headrace.engine.engines.sim import SimConfig, SimEngine, predicted_token
 
 
 def test_tokens_depend_on_prompt_and_position_alone() -> None:
@@ -50,5 +50,5 @@ def test_log_probabilities_are_there_where_asked_for() -> None:
 
 
 def test_it_does_not_import_torch() -> None:
-    code = "import sys, headrace.engine.sim; sys.exit('torch' in sys.modules)"
+    code = "import sys, headrace.engine.engines.sim; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,9 +9,10 @@ from engine_running import DEFAULTS, finish, request, run, tokens
 from tiny_models import make_oracle, make_prompts
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import Delta
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import Delta
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -29,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 64, "thread_count": 1}
-    return TextEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return load_text_engine(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
 @pytest.mark.parametrize("drafts", [False, True])

@@ -8,9 +8,10 @@ from engine_running import DEFAULTS, finish, request, run, tokens
 from tiny_models import WINDOW, make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import Delta
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import Delta
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -27,7 +28,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "block_size": BLOCK_SIZE, "thread_count": 1}
-    return TextEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return load_text_engine(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
 def poison_free_blocks(engine: TextEngine) -> None:

@@ -11,10 +11,11 @@ from safetensors.torch import load_file, save_file
 from tiny_models import SHAPES, VOCAB_SIZE, continue_greedily, make_oracle, make_prompts
 from transformers import LlamaForCausalLM
 
-from headrace.engine.attention import gathered_attention
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import Delta, FinishReason
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import Delta, FinishReason
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.torch.attention import gathered_attention
 from headrace.errors.tree import ConfigError, InternalError, InvalidRequest
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
@@ -37,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
-    return TextEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return load_text_engine(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
 def test_greedy_output_equals_transformers(oracle: tuple[Path, LlamaForCausalLM]) -> None:

@@ -8,13 +8,13 @@ import pytest
 from engine_running import DEFAULTS, finish, request, run, tokens
 from tiny_models import make_oracle, make_prompts
 
-from headrace.engine.batcher import Batcher
-from headrace.engine.engine import EngineSpec
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import Delta, EngineRequest, Urgency
-from headrace.engine.sim import SimConfig, SimEngine
-from headrace.engine.step_plan import Sample, StepPlan
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.batching.batcher import Batcher
+from headrace.engine.batching.step_plan import Sample, StepPlan
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import Delta, EngineRequest, Urgency
+from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
 
 BLOCK_SIZE = 4
 
@@ -172,8 +172,8 @@ def test_a_model_goes_on_with_the_same_tokens_after_a_pause(tmp_path: Path, samp
     ]
     expected = {}
     for each in batch:
-        expected |= run(TextEngine.load(tmp_path, EngineConfig(**settings)), each)
-    engine = TextEngine.load(tmp_path, EngineConfig(**settings))
+        expected |= run(load_text_engine(tmp_path, EngineConfig(**settings)), each)
+    engine = load_text_engine(tmp_path, EngineConfig(**settings))
     for each in batch:
         engine.add(each)
     streams: dict[str, list[Delta]] = {"0": [], "1": []}

@@ -11,8 +11,8 @@ from engine_running import request as plain_request
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import PreTrainedModel
 
-from headrace.engine.request import EngineRequest
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.request import EngineRequest
+from headrace.engine.engines.text_engine import TextEngine
 
 
 def make_adapter(folder: Path, base: PreTrainedModel, seed: int = 0, **settings: object) -> PeftModel:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.load.closed_loop import LoadResult, Workload
-from headrace.load.report import percentile, summarize
-from headrace.load.stream_client import StreamRecord
+from headrace.load_generator.closed_loop import LoadResult, Workload
+from headrace.load_generator.report import percentile, summarize
+from headrace.load_generator.stream_client import StreamRecord
 
 
 @given(st.lists(st.floats(0, 1000), min_size=1), st.floats(0, 100))

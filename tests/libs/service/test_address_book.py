@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.service import AddressBook, address_book
+from headrace.lifecycle import AddressBook, address_book
 
 pytestmark = pytest.mark.anyio
 

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from headrace.service import Background
+from headrace.lifecycle import Background
 
 pytestmark = pytest.mark.anyio
 
 LIFE = """
 import asyncio, contextlib, struct, sys
 from headrace.bus.memory_bus import MemoryBus
-from headrace.service import Background, Service, ServiceSettings, run
-from headrace.service.announcer import Announcer
+from headrace.lifecycle import Background, Service, ServiceSettings, run
+from headrace.lifecycle.announcer import Announcer
 
 MODE = sys.argv[1]
 

@@ -6,7 +6,7 @@ import sys
 LIFE = """
 import contextlib, gc, os, signal, sys
 from types import SimpleNamespace
-from headrace.service import Background, ServiceSettings, run
+from headrace.lifecycle import Background, ServiceSettings, run
 
 @contextlib.asynccontextmanager
 async def open_app(settings):
@@ -18,7 +18,7 @@ async def serving(settings, service):
     os.kill(os.getpid(), signal.SIGTERM)
     yield
 
-sys.modules["headrace.service.run"].serving = serving
+sys.modules["headrace.lifecycle.run"].serving = serving
 sys.argv = ["test", "--service-id", "test"]
 run("cache", ServiceSettings, open_app)
 """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.lifecycle.run import EXIT_BAD_START, EXIT_TASK_DIED
 from headrace.rpc.deadline import Deadline
-from headrace.service.run import EXIT_BAD_START, EXIT_TASK_DIED
 from headrace.supervisor.process import ProcessSpec, SupervisedProcess
 
 pytestmark = pytest.mark.anyio

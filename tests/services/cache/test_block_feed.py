@@ -11,9 +11,9 @@ from headrace.cache import block_feed
 from headrace.cache.block_feed import FORGET_SECONDS, BlockFeed
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.clients.block_list import BlockList
-from headrace.engine.request import BlockEvents
+from headrace.engine.contract.request import BlockEvents
 from headrace.v1.events_pb2 import BlocksChanged
-from headrace.worker.block_log import BlockLog
+from headrace.worker.status.block_log import BlockLog
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))
 

@@ -12,20 +12,20 @@ from headrace.cache.app import open_app
 from headrace.cache.block_lists import LISTS
 from headrace.cache.config import CacheSettings
 from headrace.clients.cache import GrpcCacheClient
-from headrace.engine.request import BlockEvents
-from headrace.engine.sim import SimConfig, SimEngine
+from headrace.engine.contract.request import BlockEvents
+from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.lifecycle.run import serving
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Server
-from headrace.service.run import serving
 from headrace.supervisor.nats_server import LocalNats
 from headrace.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server
-from headrace.worker import heartbeat
-from headrace.worker.block_log import MAX_HASHES
-from headrace.worker.heartbeat import Heartbeat
-from headrace.worker.runtime import Runtime
+from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
-from headrace.worker.status_board import StatusBoard
+from headrace.worker.status import heartbeat
+from headrace.worker.status.block_log import MAX_HASHES
+from headrace.worker.status.heartbeat import Heartbeat
+from headrace.worker.status.status_board import StatusBoard
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 20.0

@@ -11,15 +11,15 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from headrace.errors import ModelNotFound
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.detokenizer import Vocabulary
-from headrace.gateway.embedding_routes import EmbeddingRoutes
-from headrace.gateway.generation_routes import GenerationRoutes
-from headrace.gateway.http_server import HttpServer
-from headrace.gateway.job import Envelope, Job, Options
-from headrace.gateway.ledger import Ledger
+from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.endpoints.embedding import EmbeddingRoutes
+from headrace.gateway.endpoints.generation import GenerationRoutes
+from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.http.server import HttpServer
+from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
-from headrace.gateway.text_routes import TextRoutes
-from headrace.gateway.text_stream import Piece
+from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headrace.gateway import attachment as attachment_module
-from headrace.gateway.attachment import Attachment, Inboxes
+from headrace.gateway.fleet.attachment import Attachment, Inboxes
+from headrace.gateway.fleet.fleet import attachment as attachment_module
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, Frame, WorkerHello
 
 pytestmark = pytest.mark.anyio

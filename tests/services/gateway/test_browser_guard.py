@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.services.gateway.served_bridge import Gateway, body_of, serving
 
-from headrace.config import load
 from headrace.errors import ConfigError
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.web_names import is_same_origin
+from headrace.settings import load
+from headrace.settings.web_names import is_same_origin
 
 pytestmark = pytest.mark.anyio
 PAGE = "https://chat.example"

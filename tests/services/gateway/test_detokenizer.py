@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.gateway.detokenizer import Detokenizer, Vocabulary
+from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
 
 BYTES = Vocabulary((*(bytes([value]) for value in range(256)), b"<end>"), frozenset({256}), False, frozenset(), True)
 

@@ -8,7 +8,7 @@ import struct
 import msgspec
 import pytest
 
-from headrace.gateway.embedding_format import encoded, kept
+from headrace.gateway.openai.embedding_format import encoded, kept
 
 VALUES = struct.unpack("<4f", struct.pack("<4f", 0.1, -1e-38, 3.0, 2**-140))
 """Values in fp32, a subnormal one included."""

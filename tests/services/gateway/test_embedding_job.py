@@ -8,11 +8,11 @@ import pytest
 
 from headrace.errors import InternalError, InvalidRequest
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.embedding_job import EmbeddingJob, EmbeddingOptions
-from headrace.gateway.job import Envelope
-from headrace.gateway.pipeline import Pipeline
-from headrace.gateway.sequence_request import SequenceRequest
-from headrace.gateway.tenants import Tenant
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
+from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.tenants import Tenant
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.worker_pb2 import TokenDelta
@@ -141,7 +141,7 @@ async def test_an_embedding_is_remembered_by_tenant_weights_and_tokens(
             delta.embedding.values.append(0.25)
             yield delta
 
-    monkeypatch.setattr("headrace.gateway.pipeline.TokenStream", Computed)
+    monkeypatch.setattr("headrace.gateway.delivery.pipeline.TokenStream", Computed)
     pipeline = Pipeline(GatewaySettings(), nobody, nobody, cache, nobody)  # type: ignore[arg-type]
     assert list((await pipeline.embedding(sequence())).values) == [0.25]
     remembered(cache, [0.75])
@@ -158,7 +158,7 @@ async def test_a_stream_without_an_embedding_is_our_mistake(monkeypatch: pytest.
         async def deltas(self) -> Any:
             yield TokenDelta(finish_reason=1)
 
-    monkeypatch.setattr("headrace.gateway.pipeline.TokenStream", Silent)
+    monkeypatch.setattr("headrace.gateway.delivery.pipeline.TokenStream", Silent)
     pipeline = Pipeline(GatewaySettings(), *[None] * 4)  # type: ignore[arg-type]
     with pytest.raises(InternalError, match="r-0 ended without its embedding"):
         await pipeline.embedding(sequence(use_cache=False))

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from headrace.errors import ModelNotFound, Unavailable
-from headrace.gateway import fleet as fleet_module
-from headrace.gateway import known_workers, model_memory
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.fleet import Fleet
-from headrace.gateway.inbox import WorkerLost
-from headrace.gateway.known_workers import KnownWorkers
+from headrace.gateway.fleet.fleet import Fleet, known_workers, model_memory
+from headrace.gateway.fleet.fleet import fleet as fleet_module
+from headrace.gateway.fleet.inbox import WorkerLost
+from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import Place

@@ -8,8 +8,8 @@ import time
 import pytest
 from tests.services.gateway.served_bridge import PATIENCE, Gateway, answer, body_of, outcomes, serving, until
 
-from headrace.gateway import http_server
-from headrace.gateway.http_connection import MAX_FAREWELLS, MAX_HEADERS
+from headrace.gateway.http import server as http_server
+from headrace.gateway.http.connection import MAX_FAREWELLS, MAX_HEADERS
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.errors import InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.inference_servicer import InferenceServicer, _options
-from headrace.gateway.ledger import Ledger
+from headrace.gateway.request.ledger import Ledger
 from headrace.v1.generation_pb2 import SamplingParams
 from headrace.v1.inference_pb2 import ChatRequest, GenerationOptions
 from headrace.v1.tokenizer_pb2 import ChatMessage

@@ -1,7 +1,7 @@
 """Options that a request body asks for."""
 
-from headrace.gateway.openai_options import chat_options, completion_options
-from headrace.gateway.openai_schema import ChatBody, CompletionBody
+from headrace.gateway.openai.options import chat_options, completion_options
+from headrace.gateway.openai.schema import ChatBody, CompletionBody
 
 
 def test_without_a_temperature_the_seed_that_was_given_counts() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.detokenizer import Vocabulary
-from headrace.gateway.generation_routes import GenerationRoutes
-from headrace.gateway.job import Envelope, Job, Options
-from headrace.gateway.ledger import Ledger
-from headrace.gateway.openai_response import CompletionFormat
-from headrace.gateway.openai_schema import CompletionBody
-from headrace.gateway.tenants import PUBLIC
-from headrace.gateway.text_stream import Piece
+from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.endpoints.generation import GenerationRoutes
+from headrace.gateway.openai.response import CompletionFormat
+from headrace.gateway.openai.schema import CompletionBody
+from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.tenants import PUBLIC
+from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo, SamplingParams
 

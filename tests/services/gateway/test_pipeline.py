@@ -6,12 +6,12 @@ import pytest
 
 from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.embedding_job import WHOLE_CONTEXT, EmbeddingOptions
-from headrace.gateway.fleet import Fleet
-from headrace.gateway.job import Envelope
-from headrace.gateway.pipeline import Pipeline, _cache_key
-from headrace.gateway.sequence_request import SequenceRequest
-from headrace.gateway.tenants import Tenant
+from headrace.gateway.delivery.pipeline import Pipeline, _cache_key
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.request.embedding_job import WHOLE_CONTEXT, EmbeddingOptions
+from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.tenants import Tenant
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH, AdapterInfo, ModelInfo, SamplingParams
 from headrace.v1.worker_pb2 import WorkerStatus

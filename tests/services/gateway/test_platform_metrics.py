@@ -4,9 +4,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.fleet import Fleet
-from headrace.gateway.ledger import Ledger
-from headrace.gateway.platform_metrics import PlatformMetrics
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.platform_metrics import PlatformMetrics
+from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.channel import open_channel
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.worker_pb2 import WorkerStatus

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.request_class import SERVICE_TIERS, class_of, first_token_seconds
+from headrace.gateway.request.request_class import SERVICE_TIERS, class_of, first_token_seconds
 from headrace.v1.generation_pb2 import (
     PRIORITY_CLASS_BATCH,
     PRIORITY_CLASS_INTERACTIVE,

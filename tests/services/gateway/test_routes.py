@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry
 
 from headrace.errors import ModelNotFound
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.embedding_routes import EmbeddingRoutes
-from headrace.gateway.generation_routes import GenerationRoutes
-from headrace.gateway.ledger import Ledger
+from headrace.gateway.endpoints.embedding import EmbeddingRoutes
+from headrace.gateway.endpoints.generation import GenerationRoutes
+from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
-from headrace.gateway.text_routes import TextRoutes
 from headrace.v1.generation_pb2 import ModelInfo
 
 pytestmark = pytest.mark.anyio

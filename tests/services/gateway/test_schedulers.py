@@ -10,9 +10,9 @@ from google.rpc.status_pb2 import Status
 from headrace.clients.scheduler import SchedulerGone
 from headrace.errors import Overloaded, QueueTimeout, Unavailable
 from headrace.errors.status import to_status
-from headrace.gateway import self_placement as self_placement_module
-from headrace.gateway.schedulers import ABSENCE_SECONDS, Schedulers
-from headrace.gateway.self_placement import SelfPlacement
+from headrace.gateway.fleet.fleet import self_placement as self_placement_module
+from headrace.gateway.fleet.schedulers import ABSENCE_SECONDS, Schedulers
+from headrace.gateway.fleet.self_placement import SelfPlacement
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.scheduler_pb2 import Generation, ModelQueue, Place, Settlement, Submission

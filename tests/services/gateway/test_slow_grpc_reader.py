@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import REGISTRY
 
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.inference_servicer import InferenceServicer
-from headrace.gateway.ledger import Ledger
-from headrace.gateway.text_stream import Piece
+from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
 from headrace.v1 import inference_pb2 as pb

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.gateway.stop_text import StopTexts
+from headrace.gateway.text.stop_text import StopTexts
 
 ALPHABET = st.text("ab ", min_size=0, max_size=40)
 

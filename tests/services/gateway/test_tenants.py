@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError, Unauthenticated
-from headrace.gateway.request_class import CLASSES
-from headrace.gateway.tenants import PUBLIC, Tenant, Tenants, read_tenants
+from headrace.gateway.request.request_class import CLASSES
+from headrace.gateway.request.tenants import PUBLIC, Tenant, Tenants, read_tenants
 
 FILE = """
 [acme]

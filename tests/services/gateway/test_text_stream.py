@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headrace.gateway.detokenizer import Vocabulary
-from headrace.gateway.sequence_request import SequenceRequest
-from headrace.gateway.text_stream import text_pieces
+from headrace.gateway.delivery.text_stream import text_pieces
+from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, SamplingParams, TokenLogprob
 from headrace.v1.worker_pb2 import TokenDelta

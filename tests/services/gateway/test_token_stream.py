@@ -18,11 +18,11 @@ from headrace.errors import (
     Unavailable,
 )
 from headrace.errors.status import to_status
-from headrace.gateway.attachment import Inboxes
-from headrace.gateway.inbox import GatewayStopping, WorkerLost
-from headrace.gateway.quarantine import Quarantine
-from headrace.gateway.sequence_request import SequenceRequest
-from headrace.gateway.token_stream import TokenStream
+from headrace.gateway.delivery.token_stream import TokenStream
+from headrace.gateway.fleet.attachment import Inboxes
+from headrace.gateway.fleet.inbox import GatewayStopping, WorkerLost
+from headrace.gateway.fleet.quarantine import Quarantine
+from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,

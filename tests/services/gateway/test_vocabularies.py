@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headrace.errors import DeadlineExceeded, HeadraceError, ModelNotFound, Unavailable
-from headrace.gateway import vocabularies as module
-from headrace.gateway.vocabularies import FRESH_SECONDS, RETRY_SECONDS, STALE_SECONDS, Vocabularies
+from headrace.gateway.text import vocabularies as module
+from headrace.gateway.text.vocabularies import FRESH_SECONDS, RETRY_SECONDS, STALE_SECONDS, Vocabularies
 from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
 
 pytestmark = pytest.mark.anyio

@@ -5,17 +5,17 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.request import Urgency as EngineUrgency
-from headrace.engine.sim import SimConfig, SimEngine
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.contract.request import Urgency as EngineUrgency
+from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Decision, Reason
 from headrace.scheduler.core.events import Event
+from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.core.ticket import Ticket
-from headrace.scheduler.core.urgency import Urgency
-from headrace.scheduler.core.worker import WorkerReport
+from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.urgency import Urgency
 
 MODEL = "m"
 TICK_SECONDS = 0.2

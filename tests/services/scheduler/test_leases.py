@@ -8,9 +8,9 @@ from headrace.bus.memory_bus import MemoryBus
 from headrace.errors import Unavailable
 from headrace.scheduler.core import events
 from headrace.scheduler.core.core import SchedulingCore
+from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.core.worker import WorkerReport
 from headrace.scheduler.leases import EXPIRY_SECONDS, Leases
 from headrace.scheduler.scheduler import Scheduler
 

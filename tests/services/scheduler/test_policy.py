@@ -7,11 +7,11 @@ import statistics
 import pytest
 from tests.services.scheduler.simulated_platform import MODEL, Outcome, SimulatedPlatform, percentile
 
-from headrace.engine.sim import SimConfig
+from headrace.engine.engines.sim import SimConfig
 from headrace.scheduler.core.decisions import Reason
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.core.ticket import Ticket
-from headrace.scheduler.core.urgency import Urgency
+from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.urgency import Urgency
 
 GPU = SimConfig(base_seconds=0.010, prefill_seconds_per_token=0.0001, decode_seconds_per_sequence=0.0001)
 _numbers = itertools.count()

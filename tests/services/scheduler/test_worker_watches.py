@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from headrace.lifecycle import Background
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
 from headrace.scheduler import worker_watches
 from headrace.scheduler.core import events
 from headrace.scheduler.worker_watches import WorkerWatches
-from headrace.service import Background
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
 

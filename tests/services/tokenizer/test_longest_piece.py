@@ -10,9 +10,9 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 from headrace.demo_model import CHECKPOINT
 from headrace.errors import InvalidRequest
-from headrace.tokenizer.longest_piece import longest_piece
 from headrace.tokenizer.servicer import TokenizerServicer
-from headrace.tokenizer.text_model import TextModel
+from headrace.tokenizer.text.longest_piece import longest_piece
+from headrace.tokenizer.text.text_model import TextModel
 from headrace.v1 import tokenizer_pb2 as pb
 
 MODEL = TextModel("headrace-demo", CHECKPOINT)

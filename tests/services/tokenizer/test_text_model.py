@@ -9,8 +9,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from headrace.demo_model import CHECKPOINT
 from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
-from headrace.tokenizer.pieces import pieces_of
-from headrace.tokenizer.text_model import TextModel
+from headrace.tokenizer.text.pieces import pieces_of
+from headrace.tokenizer.text.text_model import TextModel
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import pytest
 
 from headrace.demo_model import CHECKPOINT
 from headrace.errors import InvalidRequest, Overloaded
-from headrace.tokenizer import text_pool
+from headrace.tokenizer.processes import text_pool
+from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.servicer import TokenizerServicer
-from headrace.tokenizer.text_model import TextModel
-from headrace.tokenizer.text_pool import TextPool
+from headrace.tokenizer.text.text_model import TextModel
 from headrace.v1 import tokenizer_pb2 as pb
 
 pytestmark = pytest.mark.anyio

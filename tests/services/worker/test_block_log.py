@@ -1,8 +1,8 @@
 """Changes of the prefix cache are numbered, small enough to travel, and add up to the list of blocks."""
 
-from headrace.engine.request import BlockEvents
+from headrace.engine.contract.request import BlockEvents
 from headrace.v1.events_pb2 import BlocksChanged
-from headrace.worker.block_log import MAX_HASHES, BlockLog
+from headrace.worker.status.block_log import MAX_HASHES, BlockLog
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 NATS_MAX_PAYLOAD = 1024 * 1024

@@ -4,13 +4,13 @@ import struct
 
 import pytest
 
-from headrace.engine.request import Delta, FinishReason
-from headrace.engine.structured.grammar import Grammar, GrammarKind
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import Delta, FinishReason
 from headrace.errors import InvalidRequest
 from headrace.v1 import generation_pb2 as pb
 from headrace.v1.worker_pb2 import TokenDelta
-from headrace.worker.conversion import to_sampling_params, to_token_delta
-from headrace.worker.sessions import Session
+from headrace.worker.requests.conversion import to_sampling_params, to_token_delta
+from headrace.worker.requests.sessions import Session
 
 
 def test_a_grammar_is_taken_over() -> None:

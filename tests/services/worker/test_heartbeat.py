@@ -8,13 +8,13 @@ import pytest
 
 from headrace.bus import subjects
 from headrace.bus.memory_bus import MemoryBus
-from headrace.engine.request import BlockEvents
-from headrace.engine.sim import SimConfig, SimEngine
+from headrace.engine.contract.request import BlockEvents
+from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.v1.events_pb2 import BlocksChanged, WorkerHeartbeatSent
-from headrace.worker import heartbeat
-from headrace.worker.heartbeat import BLOCKS_INTERVAL, MIN_INTERVAL, Heartbeat
-from headrace.worker.runtime import Runtime
-from headrace.worker.status_board import StatusBoard
+from headrace.worker.requests.runtime import Runtime
+from headrace.worker.status import heartbeat
+from headrace.worker.status.heartbeat import BLOCKS_INTERVAL, MIN_INTERVAL, Heartbeat
+from headrace.worker.status.status_board import StatusBoard
 
 pytestmark = pytest.mark.anyio
 TIMEOUT = 10.0

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from headrace.engine.request import Delta
-from headrace.engine.sim import SimConfig, SimEngine
+from headrace.engine.contract.request import Delta
+from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import InternalError, InvalidRequest, StageFailed, Unavailable, Unsupported
 from headrace.errors.status import from_status
 from headrace.rpc.deadline import Deadline
@@ -22,8 +22,8 @@ from headrace.v1.generation_pb2 import (
 )
 from headrace.v1.scheduler_pb2 import Generation
 from headrace.v1.worker_pb2 import BatchMember, RequestReference, TokenDelta
-from headrace.worker.outbox import Outbox
-from headrace.worker.runtime import Runtime
+from headrace.worker.requests.outbox import Outbox
+from headrace.worker.requests.runtime import Runtime
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 import grpc
 import pytest
 
-from headrace.engine.sim import SimConfig, SimEngine
+from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import Unavailable
 from headrace.errors.status import from_status
 from headrace.rpc.channel import open_channel
@@ -17,9 +17,9 @@ from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH, SamplingParams
 from headrace.v1.scheduler_pb2 import Generation
 from headrace.v1.worker_pb2 import BatchMember, DispatchRequest, WatchRequest, WorkerStatus
 from headrace.v1.worker_pb2_grpc import WorkerServiceStub, add_WorkerServiceServicer_to_server
-from headrace.worker.runtime import Runtime
+from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
-from headrace.worker.status_board import StatusBoard
+from headrace.worker.status.status_board import StatusBoard
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 10.0

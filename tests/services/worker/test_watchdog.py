@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.engine.request import Delta, EngineRequest, SamplingParams
-from headrace.engine.sim import SimConfig, SimEngine
+from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
+from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import HeadraceError, InternalError, Unavailable
 from headrace.rpc.deadline import Deadline
-from headrace.worker.runtime import Runtime
-from headrace.worker.step_pace import StepPace
-from headrace.worker.watchdog import Patience, Watchdog
+from headrace.worker.requests.runtime import Runtime
+from headrace.worker.stepping.step_pace import StepPace
+from headrace.worker.stepping.watchdog import Patience, Watchdog
 
 pytestmark = pytest.mark.anyio
 SHORT = Patience(step_seconds=0.3, first_seconds=30.0)
@@ -151,10 +151,10 @@ async def test_time_for_which_the_process_stood_still_does_not_count() -> None:
 def test_a_process_whose_engine_hangs_ends_and_says_where() -> None:
     script = """
 import asyncio, time
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.sim import SimConfig, SimEngine
-from headrace.worker.runtime import Runtime
-from headrace.worker.watchdog import Patience, Watchdog, exit_hung
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.worker.requests.runtime import Runtime
+from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
 
 class Engine(SimEngine):
     hangs = False

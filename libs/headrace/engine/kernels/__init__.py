@@ -1,1 +1,1 @@
-"""Kernels in C++, and the registry that chooses among them and torch."""
+"""The C++ kernels for CPUs (`src/`) and their binding. Knows no model and no torch."""

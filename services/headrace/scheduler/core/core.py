@@ -9,7 +9,7 @@ from headrace.scheduler.core.decisions import Decision, Expire, WakeAt
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.core.queueing.ticket import Ticket
 
 STALL_SECONDS = 1.0
 """Between two events, after which the listener is taken to have been away: ticks come four times a second."""

@@ -3,8 +3,8 @@
 import enum
 from dataclasses import dataclass
 
-from headrace.scheduler.core.candidate import Candidate
-from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.core.fleet.candidate import Candidate
+from headrace.scheduler.core.queueing.ticket import Ticket
 
 
 class Reason(enum.Enum):

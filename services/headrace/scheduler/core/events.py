@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from headrace.scheduler.core.ticket import Ticket
-from headrace.scheduler.core.worker import WorkerReport
+from headrace.scheduler.core.fleet.worker import WorkerReport
+from headrace.scheduler.core.queueing.ticket import Ticket
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from headrace.scheduler.core.accounts import Accounts
-from headrace.scheduler.core.candidate import Candidate
 from headrace.scheduler.core.decisions import Decision, Dispatch, Preempt, Reason, Reject, WakeAt
-from headrace.scheduler.core.fleet import Fleet
-from headrace.scheduler.core.forecast import Forecast
-from headrace.scheduler.core.placement import Choice, choose
+from headrace.scheduler.core.fleet.candidate import Candidate
+from headrace.scheduler.core.fleet.fleet import Fleet
+from headrace.scheduler.core.fleet.placement import Choice, choose
+from headrace.scheduler.core.fleet.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.core.queue import ModelQueue
-from headrace.scheduler.core.ticket import Ticket
-from headrace.scheduler.core.urgency import Urgency
-from headrace.scheduler.core.window import BatchWindow
-from headrace.scheduler.core.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
+from headrace.scheduler.core.queueing.accounts import Accounts
+from headrace.scheduler.core.queueing.forecast import Forecast
+from headrace.scheduler.core.queueing.queue import ModelQueue
+from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.urgency import Urgency
+from headrace.scheduler.core.queueing.window import BatchWindow
 
 URGENT_SECONDS = 60.0
 """Seconds after a realtime request for which room is kept free for the next."""

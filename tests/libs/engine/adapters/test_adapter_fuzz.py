@@ -14,9 +14,9 @@ import torch
 from tiny_adapters import make_adapter
 from tiny_models import make_family
 
-from headrace.engine.adapters.peft_reader import read_adapter
-from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.operators.torch_operators import TorchOperators
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.torch.adapters.peft_reader import read_adapter
+from headrace.engine.torch.operators.torch_operators import TorchOperators
 from headrace.errors import HeadraceError
 
 CASES = int(os.environ.get("HEADRACE_FUZZ_CASES", "600"))

@@ -11,10 +11,11 @@ from safetensors.torch import load_file, save_file
 from tiny_adapters import make_adapter, prompt_logprobs, relative_error, request
 from tiny_models import continue_greedily, make_family, make_oracle, make_prompts
 
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.quantization import round_to_nearest
-from headrace.engine.quantization.writer import gptq_config, gptq_tensors
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.offline.quantization.writer import gptq_config, gptq_tensors
 
 PROMPTS = make_prompts((9, 33, 70))
 TOLERANCE = 1e-4
@@ -43,7 +44,7 @@ def _threads() -> Iterator[None]:
 
 
 def load(folder: Path, adapter: Path, thread_count: int = 1) -> TextEngine:
-    return TextEngine.load(
+    return load_text_engine(
         folder,
         EngineConfig(adapters={"tuned": adapter}, thread_count=thread_count, block_count=64, max_step_token_count=32),
     )
@@ -134,5 +135,5 @@ def test_arithmetic_in_bfloat16_runs(tmp_path: Path) -> None:
     base = make_family(tmp_path / "base", "qwen2")
     make_adapter(tmp_path / "adapter", base)
     config = EngineConfig(adapters={"tuned": tmp_path / "adapter"}, precision="bfloat16", block_count=64)
-    engine = TextEngine.load(tmp_path / "base", config)
+    engine = load_text_engine(tmp_path / "base", config)
     assert len(run(engine, request("r", PROMPTS[1], "tuned", max_tokens=8))["r"]) == 8

@@ -10,11 +10,12 @@ from tiny_adapters import make_adapter, request
 from tiny_models import VOCAB_SIZE, make_oracle, make_prompts
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.models import decoder
-from headrace.engine.operators.choose_operators import choose_operators
-from headrace.engine.request import Delta, EngineRequest
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import Delta, EngineRequest
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.torch.decoder import decoder
+from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.errors import InvalidRequest, Unsupported
 
 PROMPTS = make_prompts((7, 33, 90))
@@ -38,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
     adapters = {name: folder / name for name in KINDS}
-    return TextEngine.load(folder, EngineConfig(**(defaults | {"adapters": adapters} | settings)))
+    return load_text_engine(folder, EngineConfig(**(defaults | {"adapters": adapters} | settings)))
 
 
 def requests_of(**sampling: object) -> list[EngineRequest]:
@@ -136,7 +137,7 @@ def test_a_draft_model_guesses_for_adapters_too(tmp_path: Path) -> None:
 
     def generate(**settings: object) -> dict[str, list[int]]:
         config = EngineConfig(adapters={"tuned": tmp_path}, block_count=64, thread_count=1, **settings)
-        engine = TextEngine.load(CHECKPOINT, config)
+        engine = load_text_engine(CHECKPOINT, config)
         found = run(engine, *requests)
         assert (engine.stats().draft_token_count > 0) == bool(settings)
         engine.close()
@@ -197,7 +198,7 @@ def test_products_of_low_rank_do_not_depend_on_the_row_count(dtype: torch.dtype)
 
 
 def test_embedding_models_take_no_adapters(minilm: Path, folder: Path) -> None:
-    from headrace.engine.load_engine import load_engine
+    from headrace.engine.loading.load_engine import load_engine
 
     with pytest.raises(Unsupported, match="makes embeddings"):
         load_engine(minilm, EngineConfig(adapters={"x": folder / "all"}))

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from tiny_adapters import make_adapter
 from tiny_models import make_family
 
-from headrace.engine.adapters.peft_reader import read_adapter
-from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.operators.torch_operators import TorchOperators
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.torch.adapters.peft_reader import read_adapter
+from headrace.engine.torch.operators.torch_operators import TorchOperators
 from headrace.errors import HeadraceError, InvalidCheckpoint, Unsupported
 
 Q_PROJ = "base_model.model.model.layers.1.self_attn.q_proj"

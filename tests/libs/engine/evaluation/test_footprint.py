@@ -6,10 +6,10 @@ import pytest
 from tiny_models import make_family
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.evaluation.footprint import list_footprints
-from headrace.engine.evaluation.sequence_model import SequenceModel
-from headrace.engine.quantization.checkpoint_quantizer import quantize_checkpoint
-from headrace.engine.quantization.quantization_settings import QuantizationSettings
+from headrace.offline.evaluation.footprint import list_footprints
+from headrace.offline.evaluation.sequence_model import SequenceModel
+from headrace.offline.quantization.checkpoint_quantizer import quantize_checkpoint
+from headrace.offline.quantization.quantization_settings import QuantizationSettings
 
 
 def test_the_weights_of_every_precision() -> None:

@@ -8,11 +8,11 @@ import torch
 from tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.evaluation.quality import measure
-from headrace.engine.evaluation.sequence_model import SequenceModel
-from headrace.engine.evaluation.text import calibration_text, evaluation_text, read_text
-from headrace.engine.evaluation.token_windows import cut_windows
 from headrace.errors import ConfigError, InvalidCheckpoint
+from headrace.offline.evaluation.quality import measure
+from headrace.offline.evaluation.sequence_model import SequenceModel
+from headrace.offline.evaluation.text import calibration_text, evaluation_text, read_text
+from headrace.offline.evaluation.token_windows import cut_windows
 
 
 def test_perplexity_is_that_of_transformers(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.evaluation.precision_quality import measure_precisions
-from headrace.engine.evaluation.quality_record import FILE, RecordedQuality, read_record, write_record
 from headrace.errors import ConfigError
+from headrace.offline.evaluation.precision_quality import measure_precisions
+from headrace.offline.evaluation.quality_record import FILE, RecordedQuality, read_record, write_record
 
 INT8, INT4 = (RecordedQuality(name, 20.5, share, 100) for name, share in (("int8", 0.99), ("int4", 0.9)))
 

@@ -9,14 +9,14 @@ from engine_running import finish, request
 from needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.evaluation.footprint import list_footprints
-from headrace.engine.evaluation.quality import measure
-from headrace.engine.evaluation.sequence_model import SequenceModel
-from headrace.engine.evaluation.served_model import ServedModel
-from headrace.engine.evaluation.text import evaluation_text
-from headrace.engine.evaluation.token_windows import cut_windows
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.offline.evaluation.footprint import list_footprints
+from headrace.offline.evaluation.quality import measure
+from headrace.offline.evaluation.sequence_model import SequenceModel
+from headrace.offline.evaluation.served_model import ServedModel
+from headrace.offline.evaluation.text import evaluation_text
+from headrace.offline.evaluation.token_windows import cut_windows
 
 LENGTH = 256
 
@@ -25,7 +25,7 @@ LENGTH = 256
 def test_it_is_the_model_that_serves(exact: bool) -> None:
     (window,) = cut_windows(evaluation_text(), CHECKPOINT, 48, 1)
     logits = ServedModel.load(CHECKPOINT, 48, "int4", exact=exact).logits(window)
-    engine = TextEngine.load(CHECKPOINT, EngineConfig(precision="int4", exact=exact, block_count=8))
+    engine = load_text_engine(CHECKPOINT, EngineConfig(precision="int4", exact=exact, block_count=8))
     engine.add(request("scored", window, max_tokens=0, prompt_logprob_count=0))
     (delta,) = finish(engine)["scored"]
     assert delta.prompt_logprobs is not None

@@ -18,22 +18,22 @@ from tests.unpacked_packages import SIMDE, unpacked, why_not
 from tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from torch import Tensor
 
-from headrace.engine.kernels.cpu import library
-from headrace.engine.kernels.cpu.context import Floats, KernelContext
-from headrace.engine.kernels.cpu.kernel_choice import choose_kernels
-from headrace.engine.kernels.cpu.kv_arena import KvArena, KvShape
-from headrace.engine.kernels.cpu.library import Instructions, available, load_kernels
-from headrace.engine.kernels.cpu.memory import address
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight
-from headrace.engine.kernels.cpu.packing import pack
-from headrace.engine.kernels.cpu.self_test import candidates
-from headrace.engine.kernels.cpu.storage import Storage
-from headrace.engine.kernels.cpu.structures import Step
-from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.models.fused_decoder import FusedDecoder
-from headrace.engine.models.fused_weights_reader import read_fused_weights
-from headrace.engine.operators.kernel_operators import KernelOperators
-from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.cpu.decoder import CpuDecoder
+from headrace.engine.cpu.weights.packed_reader import read_packed_weights
+from headrace.engine.cpu.weights.packing import pack
+from headrace.engine.kernels import library
+from headrace.engine.kernels.context import Floats, KernelContext
+from headrace.engine.kernels.kernel_choice import choose_kernels
+from headrace.engine.kernels.kv_arena import KvArena, KvShape
+from headrace.engine.kernels.library import Instructions, available, load_kernels
+from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.self_test import candidates
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.structures import Step
+from headrace.engine.memory.aligned import address
+from headrace.engine.torch.operators.kernel_operators import KernelOperators
 
 pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
 pytestmark = [
@@ -234,14 +234,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load_decoder(folder: Path, bits: int | None, exact: bool) -> FusedDecoder:
+def load_decoder(folder: Path, bits: int | None, exact: bool) -> CpuDecoder:
     """Loads a decoder whose second layer sees a window."""
     config = replace(read_model_config(folder), windows=(None, WINDOW, None))
-    weights = read_fused_weights(folder, config, bits, exact=exact)
-    return FusedDecoder(config, BLOCK_SIZE * BLOCK_COUNT, weights, exact=exact)
+    weights = read_packed_weights(folder, config, bits, exact=exact)
+    return CpuDecoder(config, BLOCK_SIZE * BLOCK_COUNT, weights, exact=exact)
 
 
-def run_step(decoder: FusedDecoder, context: KernelContext, spans: tuple[tuple[int, int, int], ...]) -> Tensor:
+def run_step(decoder: CpuDecoder, context: KernelContext, spans: tuple[tuple[int, int, int], ...]) -> Tensor:
     """Logits of all tokens. Sequences have the blocks of every fourth number, from the last one down."""
     texts = make_prompts((BLOCK_SIZE * BLOCK_COUNT // 4,) * 4)
     token_ids, tables, layout = array("q"), array("q"), array("q")
@@ -257,7 +257,7 @@ def run_step(decoder: FusedDecoder, context: KernelContext, spans: tuple[tuple[i
     return torch.from_numpy(logits)
 
 
-def run_steps(decoder: FusedDecoder, instructions: Instructions, storage: Storage) -> list[Tensor]:
+def run_steps(decoder: CpuDecoder, instructions: Instructions, storage: Storage) -> list[Tensor]:
     """Logits of all steps, then all keys and values."""
     arena = KvArena(KvShape(3, 2, 16, BLOCK_SIZE, storage), BLOCK_COUNT)
     decoder.bind(arena)

@@ -13,10 +13,10 @@ import pytest
 import torch
 from needed_kernels import needs_kernels
 
-from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight
-from headrace.engine.kernels.cpu.packing import pack
-from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.cpu.weights.packing import pack
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.packed_weight import PackedWeight
 
 pytestmark = [
     pytest.mark.alone,

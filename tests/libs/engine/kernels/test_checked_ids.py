@@ -8,15 +8,15 @@ import pytest
 from needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.kv_arena import KvArena, KvShape
-from headrace.engine.kernels.cpu.memory import address
-from headrace.engine.kernels.cpu.packed_weight import pack_codes, pack_plain
-from headrace.engine.kernels.cpu.storage import Storage
-from headrace.engine.kernels.cpu.structures import Draw, Layer, Model, Routing, Step
-from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.models.fused_decoder import FusedDecoder
-from headrace.engine.models.fused_weights_reader import read_fused_weights
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.cpu.decoder import CpuDecoder
+from headrace.engine.cpu.weights.packed_reader import read_packed_weights
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.kv_arena import KvArena, KvShape
+from headrace.engine.kernels.packed_weight import pack_codes, pack_plain
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.structures import Draw, Layer, Model, Routing, Step
+from headrace.engine.memory.aligned import address
 
 pytestmark = needs_kernels
 CONFIG = read_model_config(CHECKPOINT)
@@ -80,9 +80,9 @@ class Decoder:
 
     def __init__(self, window: int | None = None) -> None:
         config = replace(CONFIG, windows=(window,) * CONFIG.layer_count)
-        weights = read_fused_weights(CHECKPOINT, config, 8, exact=False)
+        weights = read_packed_weights(CHECKPOINT, config, 8, exact=False)
         self.context = KernelContext(2)
-        self.decoder = FusedDecoder(config, MAX_LEN, weights, exact=False)
+        self.decoder = CpuDecoder(config, MAX_LEN, weights, exact=False)
         shape = KvShape(CONFIG.layer_count, CONFIG.kv_head_count, CONFIG.head_size, BLOCK_SIZE, Storage.F32)
         self.arena = KvArena(shape, BLOCK_COUNT)
         self.decoder.bind(self.arena)

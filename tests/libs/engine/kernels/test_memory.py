@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.kernels.cpu.memory import HUGE_PAGE, address, allocate, give_back_freed
+from headrace.engine.memory.aligned import HUGE_PAGE, address, allocate, give_back_freed
 
 MAPS = Path("/proc/self/maps")
 

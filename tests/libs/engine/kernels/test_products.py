@@ -5,12 +5,13 @@ import torch
 from needed_kernels import needs_kernels
 from torch import Tensor
 
-from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.library import available
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight
-from headrace.engine.kernels.cpu.packing import can_pack, pack, stored
-from headrace.engine.kernels.cpu.storage import Storage
-from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.packable import can_pack
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.cpu.weights.packing import pack, stored
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import available
+from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.storage import Storage
 
 pytestmark = needs_kernels
 

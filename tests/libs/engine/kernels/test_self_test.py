@@ -6,12 +6,12 @@ import math
 import pytest
 from needed_kernels import needs_kernels
 
-from headrace.engine.kernels.cpu import self_test
-from headrace.engine.kernels.cpu.context import Floats, KernelContext
-from headrace.engine.kernels.cpu.library import Instructions, available
-from headrace.engine.kernels.cpu.packed_weight import PackedWeight
-from headrace.engine.kernels.cpu.self_test import candidates, choose_instructions
-from headrace.engine.kernels.cpu.storage import Storage
+from headrace.engine.kernels import self_test
+from headrace.engine.kernels.context import Floats, KernelContext
+from headrace.engine.kernels.library import Instructions, available
+from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.self_test import candidates, choose_instructions
+from headrace.engine.kernels.storage import Storage
 
 pytestmark = needs_kernels
 

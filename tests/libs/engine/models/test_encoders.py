@@ -9,13 +9,13 @@ from safetensors.torch import load_file, save_file
 from tiny_encoders import NAMES, hidden_states, make_encoder
 from tiny_models import make_prompts
 
-from headrace.engine.loader.encoder_settings import read_encoder_config
-from headrace.engine.loader.weights import Weights
-from headrace.engine.models.encoder import Encoder
-from headrace.engine.models.registry import find_family
-from headrace.engine.operators.choose_operators import choose_encoder_operators
-from headrace.engine.operators.operators import Operators
-from headrace.engine.operators.torch_operators import TorchOperators
+from headrace.engine.checkpoints.encoder_settings import read_encoder_config
+from headrace.engine.checkpoints.families.registry import find_family
+from headrace.engine.checkpoints.safetensors_weights import Weights
+from headrace.engine.torch.encoder.encoder import Encoder
+from headrace.engine.torch.operators.choose_operators import choose_encoder_operators
+from headrace.engine.torch.operators.operators import Operators
+from headrace.engine.torch.operators.torch_operators import TorchOperators
 from headrace.errors import InvalidCheckpoint, Unsupported
 
 LARGEST_ERROR = 1e-4

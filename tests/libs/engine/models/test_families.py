@@ -16,11 +16,12 @@ from tiny_models import (
 )
 from transformers import PreTrainedModel
 
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import Delta, EngineRequest
-from headrace.engine.step_logits import StepLogits
-from headrace.engine.step_plan import StepPlan
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import Delta, EngineRequest
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.step.step_logits import StepLogits
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
 
@@ -34,7 +35,7 @@ TOLD_APART = ("qwen3", "mistral", "mistral_wide", "gemma2", "gemma3", "phi3_long
 
 def load(folder: Path, **settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
-    return TextEngine.load(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return load_text_engine(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
 
 
 def prompt_logits(engine: TextEngine, prompt: tuple[int, ...]) -> torch.Tensor:

@@ -15,12 +15,13 @@ import pytest
 from needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.kernels.cpu.storage import Storage
-from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.models import fused_weights_cache, fused_weights_file
-from headrace.engine.models.fused_weights import FusedWeights, Table
-from headrace.engine.models.fused_weights_cache import FusedWeightsCache
-from headrace.engine.models.fused_weights_reader import read_fused_weights
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.cpu.weights import packed_cache as fused_weights_cache
+from headrace.engine.cpu.weights import packed_file as fused_weights_file
+from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
+from headrace.engine.cpu.weights.packed_reader import read_packed_weights
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table
+from headrace.engine.kernels.storage import Storage
 
 pytestmark = needs_kernels
 CONFIG = read_model_config(CHECKPOINT)
@@ -34,8 +35,8 @@ def _small_models_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def weights() -> FusedWeights:
-    return read_fused_weights(CHECKPOINT, CONFIG, 4, exact=False)
+def weights() -> PackedWeights:
+    return read_packed_weights(CHECKPOINT, CONFIG, 4, exact=False)
 
 
 @pytest.fixture
@@ -44,18 +45,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def path(folder: Path, weights: FusedWeights) -> Path:
+def path(folder: Path, weights: PackedWeights) -> Path:
     """Path of a file of packed weights that is in order."""
     file = folder / "model-1.packed"
-    FusedWeightsCache(folder, LIMIT).save(file, weights)
+    PackedWeightsCache(folder, LIMIT).save(file, weights)
     return file
 
 
-def load(path: Path) -> FusedWeights | None:
-    return FusedWeightsCache(path.parent, LIMIT).load(path, CONFIG)
+def load(path: Path) -> PackedWeights | None:
+    return PackedWeightsCache(path.parent, LIMIT).load(path, CONFIG)
 
 
-def same(found: FusedWeights | None, weights: FusedWeights) -> bool:
+def same(found: PackedWeights | None, weights: PackedWeights) -> bool:
     assert found is not None
     assert found.matrices.keys() == weights.matrices.keys()
     return (
@@ -68,7 +69,7 @@ def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [str(vars(record)["reason"]) for record in caplog.records if record.message == REFUSED]
 
 
-def test_what_was_saved_is_loaded(path: Path, weights: FusedWeights) -> None:
+def test_what_was_saved_is_loaded(path: Path, weights: PackedWeights) -> None:
     assert same(load(path), weights)
 
 
@@ -79,7 +80,7 @@ def positions(size: int, content_start: int) -> Iterator[int]:
     yield from (source.randrange(content_start, size) for _ in range(200))
 
 
-def test_one_byte_that_is_flipped_anywhere_is_noticed(path: Path, weights: FusedWeights) -> None:
+def test_one_byte_that_is_flipped_anywhere_is_noticed(path: Path, weights: PackedWeights) -> None:
     size = path.stat().st_size
     with path.open("rb") as file:
         for _ in range(3):
@@ -140,7 +141,7 @@ def test_a_file_of_another_packed_layout_is_not_used(
     assert "its version is" in reasons(caplog)[0]
 
 
-def with_matrix(weights: FusedWeights, name: str, **changes: object) -> FusedWeights:
+def with_matrix(weights: PackedWeights, name: str, **changes: object) -> PackedWeights:
     matrix = replace(weights.matrices[name], **changes)  # type: ignore[arg-type]
     return replace(weights, matrices=weights.matrices | {name: matrix})
 
@@ -166,9 +167,9 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_weights_of_other_shapes_are_not_used_though_their_checksums_fit(
-    path: Path, weights: FusedWeights, wrong: str, caplog: pytest.LogCaptureFixture
+    path: Path, weights: PackedWeights, wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    FusedWeightsCache(path.parent, LIMIT).save(path, WRONG[wrong](weights))
+    PackedWeightsCache(path.parent, LIMIT).save(path, WRONG[wrong](weights))
     assert load(path) is None
     assert len(reasons(caplog)) == 1
 
@@ -185,8 +186,8 @@ def test_a_file_that_others_may_write_is_not_used(path: Path, mode: int, caplog:
     assert "another user may have written it" in reasons(caplog)[0]
 
 
-def test_the_least_recently_used_go_and_none_that_is_in_use(folder: Path, weights: FusedWeights) -> None:
-    cache = FusedWeightsCache(folder, LIMIT)
+def test_the_least_recently_used_go_and_none_that_is_in_use(folder: Path, weights: PackedWeights) -> None:
+    cache = PackedWeightsCache(folder, LIMIT)
     paths = [folder / f"model-{number}.packed" for number in range(5)]
     for number, path in enumerate(paths[:4]):
         cache.save(path, weights)
@@ -195,37 +196,37 @@ def test_the_least_recently_used_go_and_none_that_is_in_use(folder: Path, weight
     os.utime(paths[1], (1, 1))
     assert cache.load(paths[0], CONFIG) is not None
     size = paths[0].stat().st_size
-    FusedWeightsCache(folder, 3 * size).save(paths[4], weights)
+    PackedWeightsCache(folder, 3 * size).save(paths[4], weights)
     assert sorted(path for path in paths if path.exists()) == [paths[0], paths[1], paths[4]]
     assert same(used, weights)
     del used
-    FusedWeightsCache(folder, 2 * size).save(paths[4], weights)
+    PackedWeightsCache(folder, 2 * size).save(paths[4], weights)
     assert sorted(path for path in paths if path.exists()) == [paths[0], paths[4]]
 
 
 def test_weights_beyond_the_limit_are_not_kept(
-    path: Path, weights: FusedWeights, caplog: pytest.LogCaptureFixture
+    path: Path, weights: PackedWeights, caplog: pytest.LogCaptureFixture
 ) -> None:
-    FusedWeightsCache(path.parent, weights.byte_count - 1).save(path.with_name("other-1.packed"), weights)
+    PackedWeightsCache(path.parent, weights.byte_count - 1).save(path.with_name("other-1.packed"), weights)
     assert list(path.parent.iterdir()) == [path]
     assert "larger than the limit" in caplog.text
 
 
-def test_what_a_killed_process_left_goes_and_what_is_being_written_stays(path: Path, weights: FusedWeights) -> None:
+def test_what_a_killed_process_left_goes_and_what_is_being_written_stays(path: Path, weights: PackedWeights) -> None:
     left, written = path.with_name("model-8.abc.new"), path.with_name("model-9.abc.new")
     left.write_bytes(b"half")
     with written.open("wb") as file:
         fused_weights_cache._lock(file, fused_weights_cache.fcntl.LOCK_EX)
-        FusedWeightsCache(path.parent, LIMIT).save(path, weights)
+        PackedWeightsCache(path.parent, LIMIT).save(path, weights)
         assert sorted(path.parent.iterdir()) == [path, written]
 
 
-def test_writers_and_readers_at_the_same_time_see_whole_files(path: Path, weights: FusedWeights) -> None:
+def test_writers_and_readers_at_the_same_time_see_whole_files(path: Path, weights: PackedWeights) -> None:
     failures: list[BaseException] = []
 
     def write() -> None:
         for _ in range(3):
-            FusedWeightsCache(path.parent, LIMIT).save(path, weights)
+            PackedWeightsCache(path.parent, LIMIT).save(path, weights)
 
     def read() -> None:
         try:
@@ -245,12 +246,12 @@ def test_writers_and_readers_at_the_same_time_see_whole_files(path: Path, weight
 
 
 def test_a_write_that_fails_leaves_nothing(
-    folder: Path, weights: FusedWeights, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    folder: Path, weights: PackedWeights, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(_number: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    FusedWeightsCache(folder, LIMIT).save(folder / "model-1.packed", weights)
+    PackedWeightsCache(folder, LIMIT).save(folder / "model-1.packed", weights)
     assert list(folder.iterdir()) == []
     assert "cannot be kept" in caplog.text

@@ -10,16 +10,16 @@ from engine_running import request, run
 from needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.kernels.cpu import huge_page_copy
-from headrace.engine.kernels.cpu.mapped_file import MappedFile
-from headrace.engine.kernels.cpu.memory import address
-from headrace.engine.kernels.cpu.storage import Storage
-from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.models import fused_weights_cache
-from headrace.engine.models.fused_weights import FusedWeights
-from headrace.engine.models.fused_weights_cache import FusedWeightsCache
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.cpu.weights import packed_cache as fused_weights_cache
+from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
+from headrace.engine.cpu.weights.packed_weights import PackedWeights
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.memory import huge_page_copy
+from headrace.engine.memory.aligned import address
+from headrace.engine.memory.mapped_file import MappedFile
 
 pytestmark = needs_kernels
 
@@ -29,13 +29,13 @@ def _small_models_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused_weights_cache, "MIN_BYTES", 0)
 
 
-def load_packed(path: Path) -> FusedWeights | None:
-    return FusedWeightsCache(path.parent, 1 << 30).load(path, read_model_config(CHECKPOINT))
+def load_packed(path: Path) -> PackedWeights | None:
+    return PackedWeightsCache(path.parent, 1 << 30).load(path, read_model_config(CHECKPOINT))
 
 
 def generate(cache: Path | None, **settings: object) -> list[int]:
     config = EngineConfig(block_count=64, packed_cache=cache, **settings)  # type: ignore[arg-type]
-    engine = TextEngine.load(CHECKPOINT, config)
+    engine = load_text_engine(CHECKPOINT, config)
     return run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"]
 
 
@@ -82,7 +82,7 @@ def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -
     plain = generate(tmp_path, precision="int4")
     for _ in range(5):
         config = EngineConfig(block_count=64, packed_cache=tmp_path, precision="int4")
-        engine = TextEngine.load(CHECKPOINT, config)
+        engine = load_text_engine(CHECKPOINT, config)
         decoder = engine._runner._decoder
         mapped = decoder._weights.matrices
         assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
@@ -96,7 +96,7 @@ def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -
 def test_weights_stay_mapped_where_a_copy_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = generate(tmp_path, precision="int4")
     monkeypatch.setattr(huge_page_copy, "available_bytes", lambda: 1 << 20)
-    engine = TextEngine.load(CHECKPOINT, EngineConfig(block_count=64, packed_cache=tmp_path, precision="int4"))
+    engine = load_text_engine(CHECKPOINT, EngineConfig(block_count=64, packed_cache=tmp_path, precision="int4"))
     decoder = engine._runner._decoder
     assert decoder._copy.wait(30)
     assert decoder._model.head.panels == address(decoder._weights.matrices["head"].panels)
@@ -122,9 +122,9 @@ def test_a_start_with_packed_weights_needs_no_torch(tmp_path: Path) -> None:
     script = f"""
 import sys
 from pathlib import Path
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.load_engine import load_engine
-from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_engine import load_engine
+from headrace.engine.contract.request import EngineRequest, SamplingParams
 config = EngineConfig(block_count=64, packed_cache=Path({str(tmp_path)!r}), precision="int4")
 engine = load_engine(Path({str(CHECKPOINT)!r}), config)
 engine.add(EngineRequest("r", tuple(range(5, 30)), SamplingParams(max_tokens=30, temperature=0, ignore_eos=True)))

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import save_file
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.models import fused_weights_key
-from headrace.engine.models.fused_weights_key import file_fingerprint, packed_path
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.cpu.weights import packed_key as fused_weights_key
+from headrace.engine.cpu.weights.packed_key import file_fingerprint, packed_path
 
 CONFIG = read_model_config(CHECKPOINT)
 TIME = 1_000_000_000

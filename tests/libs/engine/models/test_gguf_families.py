@@ -12,8 +12,8 @@ from gguf_files import ARCHITECTURES, close_writer, convert, convert_values, loa
 from safetensors.torch import save_file
 from tiny_models import make_family, make_prompts, save_random
 
-from headrace.engine.evaluation.sequence_model import SequenceModel
 from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
+from headrace.offline.evaluation.sequence_model import SequenceModel
 
 FAMILIES = {
     "qwen2": {},

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from tiny_models import make_family
 
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.layers.rope_scaling import LinearScaling, LongRopeScaling, YarnScaling
-from headrace.engine.loader.model_config import read_model_config
-from headrace.engine.models.decoder_config import DecoderConfig
-from headrace.engine.models.registry import FAMILIES
-from headrace.engine.placement import choose_max_len
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.rope_scaling import LinearScaling, LongRopeScaling, YarnScaling
+from headrace.engine.checkpoints.families.registry import FAMILIES
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.model_limits import choose_max_len
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors.tree import ConfigError, InvalidCheckpoint, Unsupported
 
 SHAPE = {
@@ -173,5 +173,5 @@ def test_malformed_configurations_are_refused(
 @pytest.mark.parametrize("name", ["phi3", "gemma3", "mixtral", "qwen3_moe"])
 def test_every_parameter_is_counted_once(tmp_path: Path, name: str) -> None:
     model = make_family(tmp_path, name)
-    engine = TextEngine.load(tmp_path, EngineConfig(thread_count=1, block_count=64))
+    engine = load_text_engine(tmp_path, EngineConfig(thread_count=1, block_count=64))
     assert engine.spec.parameter_count == model.num_parameters()

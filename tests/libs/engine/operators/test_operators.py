@@ -7,11 +7,11 @@ import torch
 from row_operations import ACTIVATIONS, numbers, operations
 from torch.nn import functional
 
-from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.library import Instructions, available
-from headrace.engine.operators.kernel_operators import KernelOperators
-from headrace.engine.operators.operators import Operators
-from headrace.engine.operators.single_row_operators import SingleRowOperators
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import Instructions, available
+from headrace.engine.torch.operators.kernel_operators import KernelOperators
+from headrace.engine.torch.operators.operators import Operators
+from headrace.engine.torch.operators.single_row_operators import SingleRowOperators
 
 SIZES = (1, 7, 16, 24, 40, 96, 100, 331)
 ROW_COUNT = 37

@@ -20,14 +20,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import pytest
 from engine_running import finish, without_kernels
 
-from headrace.engine.engine import Engine
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.kernels.cpu.context import KernelContext
-from headrace.engine.kernels.cpu.library import available
-from headrace.engine.kernels.cpu.packing import pack
-from headrace.engine.load_engine import load_engine
-from headrace.engine.quantization.round_to_nearest import quantize
-from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.checkpoints.weights.round_to_nearest import quantize
+from headrace.engine.contract.engine import Engine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.cpu.weights.packing import pack
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import available
+from headrace.engine.loading.load_engine import load_engine
 
 LENGTHS = {"kernels": (3, 40, 150, 23, 24), "rows": (3, 20, 9)}
 COMPANY: dict[str, dict[str, Any]] = {

@@ -11,9 +11,9 @@ from engine_running import finish
 from needed_kernels import needs_kernels
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.load_engine import load_engine
-from headrace.engine.request import EngineRequest, SamplingParams
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.loading.load_engine import load_engine
 
 pytestmark = needs_kernels
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.engine.quantization import round_to_nearest
-from headrace.engine.quantization.awq_search import limit, search_scales
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.offline.quantization.awq_search import limit, search_scales
 
 OUT, IN, GROUP = 48, 128, 32
 

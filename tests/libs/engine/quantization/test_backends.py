@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.evaluation.quality import measure
-from headrace.engine.evaluation.sequence_model import SequenceModel
-from headrace.engine.evaluation.text import calibration_text, evaluation_text
-from headrace.engine.evaluation.token_windows import cut_windows
-from headrace.engine.quantization import backend_environment
-from headrace.engine.quantization.backend_environment import BACKENDS, PYTHON_VARIABLE, find_python, make_environment
-from headrace.engine.quantization.backend_quantizer import quantize_with_backend
-from headrace.engine.quantization.quantization_settings import QuantizationSettings
 from headrace.errors import ConfigError, InvalidCheckpoint, Unavailable, Unsupported
+from headrace.offline.backends import backend_environment
+from headrace.offline.backends.backend_environment import BACKENDS, PYTHON_VARIABLE, find_python, make_environment
+from headrace.offline.backends.backend_quantizer import quantize_with_backend
+from headrace.offline.evaluation.quality import measure
+from headrace.offline.evaluation.sequence_model import SequenceModel
+from headrace.offline.evaluation.text import calibration_text, evaluation_text
+from headrace.offline.evaluation.token_windows import cut_windows
+from headrace.offline.quantization.quantization_settings import QuantizationSettings
 
 AWQ = QuantizationSettings("awq", sequence_count=3)
 STAND_IN = """#!{python}

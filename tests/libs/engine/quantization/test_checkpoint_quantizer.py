@@ -18,20 +18,21 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.evaluation.quality import Quality, measure
-from headrace.engine.evaluation.sequence_model import SequenceModel
-from headrace.engine.evaluation.text import calibration_text, evaluation_text
-from headrace.engine.evaluation.token_windows import cut_windows
-from headrace.engine.quantization import awq_layer, calibration, round_to_nearest
-from headrace.engine.quantization.checkpoint_quantizer import (
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
+from headrace.offline.evaluation.quality import Quality, measure
+from headrace.offline.evaluation.sequence_model import SequenceModel
+from headrace.offline.evaluation.text import calibration_text, evaluation_text
+from headrace.offline.evaluation.token_windows import cut_windows
+from headrace.offline.quantization import awq_layer, calibration
+from headrace.offline.quantization.checkpoint_quantizer import (
     QuantizationSummary,
     quantize_checkpoint,
 )
-from headrace.engine.quantization.quantization_settings import QuantizationSettings
-from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
-from headrace.engine.text_engine import TextEngine
-from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
+from headrace.offline.quantization.quantization_settings import QuantizationSettings
 
 LENGTH = 256
 
@@ -113,7 +114,7 @@ def test_what_is_written_is_a_whole_gptq_checkpoint(gptq_int4: Path) -> None:
 def test_the_engine_serves_it(gptq_int4: Path) -> None:
     prompt = held_text()[0][:40]
     expected = int(SequenceModel.load(gptq_int4, LENGTH, None).logits((*prompt, 0))[-1].argmax())
-    engine = TextEngine.load(gptq_int4, EngineConfig(block_count=16, max_running_count=2))
+    engine = load_text_engine(gptq_int4, EngineConfig(block_count=16, max_running_count=2))
     assert engine.spec.precision == "int4 (gptq)"
     assert run(engine, engine_request("r", prompt, temperature=0, max_tokens=1, ignore_eos=True)) == {"r": [expected]}
     engine.close()

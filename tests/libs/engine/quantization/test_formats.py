@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.engine.quantization import awq, compressed_tensors, gptq
-from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
-from headrace.engine.quantization.scheme import QuantizationScheme
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.formats import awq, compressed_tensors, gptq
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.errors import InvalidCheckpoint, Unsupported
 
 OUT, IN = 32, 96

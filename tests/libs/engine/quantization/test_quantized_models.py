@@ -13,14 +13,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.quantization import round_to_nearest
-from headrace.engine.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
-from headrace.engine.request import Delta, EngineRequest, SamplingParams
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
+from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import InvalidCheckpoint, Unsupported
-from headrace.tokenizer.text_model import TextModel
+from headrace.offline.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
+from headrace.tokenizer.text.text_model import TextModel
 
 PROMPT = tuple(TextModel("m", CHECKPOINT).encode("Continuous batching is", True))
 GROUP = 64
@@ -28,7 +28,7 @@ GROUP = 64
 
 def generate(folder: Path, precision: str | None = None, count: int = 24) -> list[int]:
     config = EngineConfig(precision=precision, block_count=64, max_running_count=4, exact=True)
-    engine = TextEngine.load(folder, config)
+    engine = load_text_engine(folder, config)
     engine.add(EngineRequest("r", PROMPT, SamplingParams(max_tokens=count, temperature=0, ignore_eos=True)))
     tokens: list[int] = []
     while engine.has_work():
@@ -80,7 +80,7 @@ def test_rounding_while_loading_keeps_the_model_usable(precision: str) -> None:
 
 
 def test_what_the_weights_are_held_in_is_told() -> None:
-    engine = TextEngine.load(CHECKPOINT, EngineConfig(precision="int4", block_count=16))
+    engine = load_text_engine(CHECKPOINT, EngineConfig(precision="int4", block_count=16))
     assert engine.spec.precision == "int4"
     engine.close()
 
@@ -164,7 +164,7 @@ def test_the_tokenizer_of_a_gguf_file(tmp_path: Path, original: dict[str, Tensor
 
 def answer(folder: Path, grammar: Grammar) -> str:
     """Returns the text that the model generates within a grammar."""
-    engine = TextEngine.load(folder, EngineConfig(block_count=64, max_running_count=4))
+    engine = load_text_engine(folder, EngineConfig(block_count=64, max_running_count=4))
     engine.add(EngineRequest("r", PROMPT, SamplingParams(max_tokens=60, temperature=0, grammar=grammar)))
     deltas: list[Delta] = []
     while engine.has_work():
@@ -194,6 +194,6 @@ def test_broken_gguf_files_are_typed_errors(tmp_path: Path, original: dict[str, 
     for content in cases:
         broken.write_bytes(content)
         try:
-            TextEngine.load(broken, EngineConfig(block_count=8)).close()
+            load_text_engine(broken, EngineConfig(block_count=8)).close()
         except (InvalidCheckpoint, Unsupported):
             continue

@@ -6,12 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.engine.quantization import awq, gptq, gptq_solver, round_to_nearest
-from headrace.engine.quantization.gptq_solver import InputMoments
-from headrace.engine.quantization.packing import pack, unpack
-from headrace.engine.quantization.quantized_matrix import QuantizedMatrix
-from headrace.engine.quantization.scheme import QuantizationScheme
-from headrace.engine.quantization.writer import awq_tensors, gptq_tensors
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.formats import awq, gptq
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.checkpoints.weights.bit_packing import pack, unpack
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.offline.quantization import gptq_solver
+from headrace.offline.quantization.gptq_solver import InputMoments
+from headrace.offline.quantization.writer import awq_tensors, gptq_tensors
 
 OUT, IN, GROUP = 64, 256, 64
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.engine.quantization import awq, gptq
-from headrace.engine.quantization.packing import pack
-from headrace.engine.quantization.scheme import QuantizationScheme
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.formats import awq, gptq
+from headrace.engine.checkpoints.weights.bit_packing import pack
 
 SEEDS = range(10)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.evaluation.text import calibration_text
-from headrace.engine.quantization.checkpoint_quantizer import QuantizationSummary, quantize_checkpoint
-from headrace.engine.quantization.quantization_settings import QuantizationSettings
-from headrace.engine.quantization.unfinished_checkpoint import open_unfinished
 from headrace.errors import ConfigError, InvalidCheckpoint
+from headrace.offline.evaluation.text import calibration_text
+from headrace.offline.quantization.checkpoint_quantizer import QuantizationSummary, quantize_checkpoint
+from headrace.offline.quantization.quantization_settings import QuantizationSettings
+from headrace.offline.quantization.unfinished_checkpoint import open_unfinished
 
 SEQUENCES = 3
 KILLED_RUN = """
@@ -21,10 +21,10 @@ import os, signal, sys
 from pathlib import Path
 import torch
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.evaluation.text import calibration_text
+from headrace.offline.evaluation.text import calibration_text
 from headrace.engine.quantization import {module}
-from headrace.engine.quantization.checkpoint_quantizer import quantize_checkpoint
-from headrace.engine.quantization.quantization_settings import QuantizationSettings
+from headrace.offline.quantization.checkpoint_quantizer import quantize_checkpoint
+from headrace.offline.quantization.quantization_settings import QuantizationSettings
 
 torch.set_num_threads(1)  # As here: sums over activations are rounded otherwise with more.
 write, written = {module}.save_file, []

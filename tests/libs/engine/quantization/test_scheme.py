@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.quantization.scheme import read_scheme
+from headrace.engine.checkpoints.facts.scheme import read_scheme
 from headrace.errors import HeadraceError, InvalidCheckpoint, Unsupported
 
 

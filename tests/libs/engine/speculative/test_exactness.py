@@ -12,15 +12,15 @@ from engine_running import request, run
 from numpy.typing import NDArray
 from table_model import PARTS, VOCAB_SIZE, FixedDrafter, TableRunner, make_spec, make_table
 
-from headrace.engine import batcher
-from headrace.engine.engine import EngineSpec
-from headrace.engine.sampling import torch_sampler
-from headrace.engine.sequence import Sequence
-from headrace.engine.speculative.drafter import Guesses
-from headrace.engine.speculative.model_drafter import ModelDrafter
-from headrace.engine.speculative.ngram_index import NgramIndex
-from headrace.engine.structured.grammar_compiler import GrammarCompiler
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.batching import batcher
+from headrace.engine.batching.drafter import Guesses
+from headrace.engine.batching.sequence import Sequence
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.grammar.grammar_compiler import GrammarCompiler
+from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.ngram_index import NgramIndex
+from headrace.engine.torch.operators import torch_sampler
 
 TARGET = make_table(1)
 DRAFT = (TARGET + make_table(2)) / 2

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from headrace.engine.speculative.draft_cost import FADING, FEW, FIRST_FADING, OUTLIER, DraftCost
-from headrace.engine.speculative.guess_length import FIRST_PAUSE, PROBE_LENGTH, GuessLength
-from headrace.engine.speculative.ngram_index import NgramIndex
-from headrace.engine.speculative.step_cost import StepCost
+from headrace.engine.speculation.draft_cost import FADING, FEW, FIRST_FADING, OUTLIER, DraftCost
+from headrace.engine.speculation.draft_length import FIRST_PAUSE, PROBE_LENGTH, GuessLength
+from headrace.engine.speculation.ngram_index import NgramIndex
+from headrace.engine.speculation.step_cost import StepCost
 
 CHEAP = (1.0, 0.05)
 """Costs of a step, and of each guess in it."""

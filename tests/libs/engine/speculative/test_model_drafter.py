@@ -9,13 +9,13 @@ from engine_running import request
 from table_model import VOCAB_SIZE, TableRunner, make_table
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.block_hash import hash_blocks
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.sequence import Sequence, make_block_table
-from headrace.engine.speculative.model_drafter import ModelDrafter
-from headrace.engine.step_logits import StepLogits
-from headrace.engine.step_plan import StepPlan
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.batching.block_hash import hash_blocks
+from headrace.engine.batching.sequence import Sequence, make_block_table
+from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.step.step_logits import StepLogits
 from headrace.errors.tree import ConfigError
 
 BLOCK = 4
@@ -143,10 +143,10 @@ def test_another_vocabulary_is_refused_at_load(tmp_path: Path) -> None:
     vocabulary[one], vocabulary[two] = vocabulary[two], vocabulary[one]
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
     with pytest.raises(ConfigError, match="has another vocabulary: token 1"):
-        TextEngine.load(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
+        load_text_engine(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(ConfigError, match=r"tokenizer\.json is missing"):
-        TextEngine.load(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
+        load_text_engine(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
 
 
 def test_nothing_is_guessed_after_a_token_that_the_draft_model_has_no_row_for() -> None:

@@ -6,13 +6,14 @@ import pytest
 from engine_running import finish, request, run, tokens
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.batcher import MAX_SPECULATING
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.speculative.model_drafter import ModelDrafter
-from headrace.engine.speculative.step_cost import StepCost
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.text_engine import TextEngine
-from headrace.tokenizer.text_model import TextModel
+from headrace.engine.batching.batcher import MAX_SPECULATING
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.step_cost import StepCost
+from headrace.tokenizer.text.text_model import TextModel
 
 MODEL = TextModel("m", CHECKPOINT)
 QUESTION = {"role": "user", "content": "What is continuous batching?"}
@@ -43,7 +44,7 @@ def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def engine(speculation: str, **config: object) -> TextEngine:
     fields = {"block_count": 256, "max_running_count": 8} | MODES[speculation] | config
-    return TextEngine.load(CHECKPOINT, EngineConfig(**fields))  # type: ignore[arg-type]
+    return load_text_engine(CHECKPOINT, EngineConfig(**fields))  # type: ignore[arg-type]
 
 
 def generate(speculation: str, name: str, count: int = 80, **sampling: object) -> list[int]:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from engine_running import request
 
-from headrace.engine.sequence import Sequence
-from headrace.engine.speculative.drafter import Guesses
-from headrace.engine.speculative.speculator import LONGEST_LOOK_DISTANCE, PATIENCE, Speculator
+from headrace.engine.batching.drafter import Guesses
+from headrace.engine.batching.sequence import Sequence
+from headrace.engine.speculation.speculator import LONGEST_LOOK_DISTANCE, PATIENCE, Speculator
 
 LENGTH = 3
 """Tokens that have to be the same before they count as a repetition."""

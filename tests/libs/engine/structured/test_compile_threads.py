@@ -5,9 +5,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from headrace.engine.structured.compile_threads import MAX_LATE, CompileThreads
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.structured.token_matcher import TokenMatcher
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.grammar.compile_threads import MAX_LATE, CompileThreads
+from headrace.engine.grammar.token_matcher import TokenMatcher
 from headrace.errors.tree import InvalidRequest, Overloaded
 
 PATIENCE = 30.0

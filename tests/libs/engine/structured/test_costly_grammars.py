@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 import headrace.demo_model
-from headrace.engine.request import EngineRequest, SamplingParams
-from headrace.engine.sequence import Sequence
-from headrace.engine.sim import SimConfig, SimEngine
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.structured.grammar_compiler import COMPILE_SECONDS, GrammarCompiler
-from headrace.engine.structured.grammar_queue import GrammarQueue
-from headrace.engine.structured.grammar_source import write_source
-from headrace.engine.structured.token_mask import fill_bitmask
-from headrace.engine.structured.token_matcher import TokenMatcher
+from headrace.engine.batching.sequence import Sequence
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.engines.grammar_queue import GrammarQueue
+from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.engine.grammar.grammar_compiler import COMPILE_SECONDS, GrammarCompiler
+from headrace.engine.grammar.grammar_source import write_source
+from headrace.engine.grammar.token_matcher import TokenMatcher
+from headrace.engine.step.token_mask import fill_bitmask
 from headrace.errors.tree import InvalidRequest
 
 TOKENIZER_FILE = Path(headrace.demo_model.__file__).parent / "checkpoint" / "tokenizer.json"

@@ -7,12 +7,12 @@ from pathlib import Path
 import gguf
 import pytest
 
-from headrace.engine.sim import SimConfig, SimEngine
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.structured.grammar_compiler import GrammarCompiler
-from headrace.engine.structured.token_matcher import TokenMatcher
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.engine.grammar.grammar_compiler import GrammarCompiler
+from headrace.engine.grammar.token_matcher import TokenMatcher
 from headrace.errors import Unsupported
-from headrace.text.gguf_tokenizer import GgufText
+from headrace.gguf_text.gguf_tokenizer import GgufText
 
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 SENTENCE_PIECE = {

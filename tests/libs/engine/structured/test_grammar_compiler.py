@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import headrace.demo_model
-from headrace.engine.sim import SimConfig, SimEngine
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.structured.grammar_compiler import GrammarCompiler
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 TOKENIZER_FILE = Path(headrace.demo_model.__file__).parent / "checkpoint" / "tokenizer.json"

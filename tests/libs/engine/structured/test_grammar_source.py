@@ -5,8 +5,8 @@ import json
 import pytest
 from llguidance import LLMatcher
 
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.structured.grammar_source import MAX_RULE_COUNT, refusal, write_source
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.grammar.grammar_source import MAX_RULE_COUNT, refusal, write_source
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 

@@ -15,6 +15,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
+from headrace.engine.loading.load_text_engine import load_text_engine
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -22,13 +24,13 @@ from engine_running import finish, request, run, tokens
 from random_schema import random_schema
 
 import headrace.demo_model
-from headrace.engine.engine_config import EngineConfig
-from headrace.engine.request import Delta, EngineRequest, FinishReason
-from headrace.engine.sim import SimConfig, SimEngine
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.structured.grammar_compiler import GrammarCompiler
-from headrace.engine.structured.token_matcher import TokenMatcher
-from headrace.engine.text_engine import TextEngine
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import Delta, EngineRequest, FinishReason
+from headrace.engine.engines.sim import SimConfig, SimEngine
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.grammar.grammar_compiler import GrammarCompiler
+from headrace.engine.grammar.token_matcher import TokenMatcher
 from headrace.errors.tree import HeadraceError, InvalidRequest, Unsupported
 
 FOLDER = Path(headrace.demo_model.__file__).parent / "checkpoint"
@@ -47,7 +49,7 @@ PERSON = {
 
 def load(**settings: object) -> TextEngine:
     defaults = {"max_step_token_count": 256, "block_count": 512, "thread_count": 1}
-    return TextEngine.load(FOLDER, EngineConfig(**(defaults | settings)))
+    return load_text_engine(FOLDER, EngineConfig(**(defaults | settings)))
 
 
 @pytest.fixture(scope="module")

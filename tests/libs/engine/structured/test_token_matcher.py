@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
-from headrace.engine.structured.grammar import Grammar, GrammarKind
-from headrace.engine.structured.grammar_source import write_source
-from headrace.engine.structured.token_mask import fill_bitmask
-from headrace.engine.structured.token_matcher import TokenMatcher
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.grammar.grammar_source import write_source
+from headrace.engine.grammar.token_matcher import TokenMatcher
+from headrace.engine.step.token_mask import fill_bitmask
 
 EOS = 0
 PIECES = [b"", *(bytes([byte]) for byte in b'abc"{}:, 12'), b"ab", b"bc", b"abc", b'{"', b'":', b"12", b"aa", b', "']

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.scheduler.core import accounts as module
-from headrace.scheduler.core.accounts import Accounts
-from headrace.scheduler.core.ticket import Ticket
+from headrace.scheduler.core.queueing import accounts as module
+from headrace.scheduler.core.queueing.accounts import Accounts
+from headrace.scheduler.core.queueing.ticket import Ticket
 
 
 def ticket(number: int) -> Ticket:

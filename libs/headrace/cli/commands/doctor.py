@@ -1,0 +1,196 @@
+"""`headrace doctor`: checks whether this machine can run the platform, and how well."""
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.output import console, print_json
+from headrace.errors import HeadraceError
+from headrace.supervisor.nats_server import find_nats_server
+from headrace.supervisor.ports import HOST
+from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
+
+GIB = 1024**3
+CPU_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8")
+_MARKS = {"ok": ("✓", "green"), "note": ("·", "yellow"), "problem": ("✗", "red")}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    status: Literal["ok", "note", "problem"]
+    text: str
+
+
+def doctor(*, state_dir: Path = DEFAULT_FOLDER, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+    """Checks this machine: CPU, memory, GPU, engine, NATS, ports. Exit code 1 when something stands in the way.
+
+    Parameters
+    ----------
+    state_dir
+        The state folder to check.
+    json
+        Print one JSON object.
+    """
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _python, _cpu, _memory, _gpu, _engine, _nats, _ports, lambda: _state(state_dir)
+    )  # fmt: skip
+    findings = [finding for check in checks for finding in check()]
+    if json:
+        print_json({"findings": [asdict(finding) for finding in findings]})
+    else:
+        console.print(_table(findings))
+    if any(finding.status == "problem" for finding in findings):
+        raise SystemExit(1)
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in findings:
+        mark, style = _MARKS[finding.status]
+        table.add_row(Text(mark, style=style), finding.subject, finding.text)
+    return table
+
+
+def _python() -> Iterator[Finding]:
+    version = platform.python_version()
+    yield Finding("Python", "ok" if sys.version_info >= (3, 11) else "problem", f"{version} ({sys.executable})")
+    yield Finding("Headrace", "ok", importlib.metadata.version("headrace"))
+
+
+def _cpu() -> Iterator[Finding]:
+    cores = _core_count()
+    status: Literal["ok", "note"] = "ok" if cores > 1 else "note"
+    yield Finding("CPU", status, f"{_cpu_name()}, {cores} cores for us")
+    flags = _cpu_flags()
+    if flags:
+        found = [name for name in CPU_FEATURES if name in flags]
+        yield Finding("CPU features", "ok" if "avx2" in found else "note", ", ".join(found) or "none that kernels use")
+
+
+def _core_count() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu_name() -> str:
+    for line in _read_lines("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _cpu_flags() -> frozenset[str]:
+    for line in _read_lines("/proc/cpuinfo"):
+        if line.startswith("flags"):
+            return frozenset(line.split()[2:])
+    return frozenset()
+
+
+def _read_lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _memory() -> Iterator[Finding]:
+    fields = {line.split(":")[0]: line.split() for line in _read_lines("/proc/meminfo") if ":" in line}
+    if "MemAvailable" in fields:
+        free, total = (int(fields[name][1]) * 1024 / GIB for name in ("MemAvailable", "MemTotal"))
+        status: Literal["ok", "note"] = "ok" if free > 2 else "note"
+        yield Finding("Memory", status, f"{free:.1f} of {total:.1f} GiB free")
+
+
+def _gpu() -> Iterator[Finding]:
+    binary = shutil.which("nvidia-smi")
+    if binary is None:
+        yield Finding("GPU", "note", "none: models run on the CPU")
+        return
+    query = [binary, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        yield Finding("GPU", "note", f"nvidia-smi does not work: {error}")
+        return
+    for line in answer.strip().splitlines():
+        yield Finding("GPU", "ok", line)
+
+
+def _engine() -> Iterator[Finding]:
+    if importlib.util.find_spec("torch") is None:
+        yield Finding("Engine", "problem", "torch is not installed: pip install 'headrace[worker]'")
+        return
+    yield Finding("Engine", "ok", f"torch {importlib.metadata.version('torch')}")
+    yield from _kernels()
+
+
+def _kernels() -> Iterator[Finding]:
+    """Finds the kernels that run models on the CPU, and why nothing faster."""
+    from headrace.engine.kernels.kernel_speed import MANY_ROWS, measure_kernels
+    from headrace.engine.kernels.self_test import candidates
+
+    chosen = next((each for each in candidates() if not each.reason), None)
+    if chosen is None:
+        yield Finding("Kernels", "note", f"none: {candidates()[-1].reason}; models run through torch, slower")
+        return
+    refused = [f"not {each.instructions.name}: {each.reason}" for each in candidates() if each.reason]
+    text = "; ".join([f"{chosen.instructions.name}, tried against numpy", *refused])
+    yield Finding("Kernels", "ok", text)
+    for speed in measure_kernels(_core_count()):
+        reading = f"{speed.gigabytes_per_second:.1f} GB/s of int4 weights for one row"
+        computing = f"{speed.gigaoperations_per_second:.0f} GOP/s for {MANY_ROWS}"
+        yield Finding(f"  {speed.instructions.name}", "ok", f"{reading}, {computing}")
+
+
+def _nats() -> Iterator[Finding]:
+    try:
+        binary = find_nats_server()
+        version = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
+    except HeadraceError as error:
+        yield Finding("NATS", "problem", error.message)
+    except (OSError, subprocess.SubprocessError) as error:
+        yield Finding("NATS", "problem", f"nats-server does not run: {error}")
+    else:
+        yield Finding("NATS", "ok", f"{version.strip()} ({binary})")
+
+
+def _ports() -> Iterator[Finding]:
+    for port, flag in ((8000, "--http-port"), (9000, "--grpc-port")):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                yield Finding(f"Port {port}", "note", f"in use; choose another with {flag}")
+            else:
+                yield Finding(f"Port {port}", "ok", "free")
+
+
+def _state(state_dir: Path) -> Iterator[Finding]:
+    folder = state_dir.expanduser().absolute()
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not os.access(existing, os.W_OK):
+        yield Finding("State folder", "problem", f"{folder} cannot be written; choose another with --state-dir")
+        return
+    free = shutil.disk_usage(existing).free / GIB
+    yield Finding("State folder", "ok" if free > 1 else "note", f"{folder}, {free:.1f} GiB free")
+    try:
+        platform_ = read_platform(folder)
+        yield Finding("Platform", "ok", f"runs at {platform_['http']} (pid {platform_['pid']})")
+    except HeadraceError:
+        yield Finding("Platform", "ok", "none runs here; start one with: headrace up")

@@ -1,5 +1,0 @@
-"""Settings: one frozen class per service, read once from flags, environment and file."""
-
-from headrace.config.settings import Settings, load
-
-__all__ = ["Settings", "load"]

@@ -1,0 +1,352 @@
+"""Decides which tokens each step computes, and keeps the books of all requests. Knows blocks and counts, no tensors.
+
+There are no phases: every sequence has tokens (prompt and output) and a count of those computed, and a step lets the
+counts catch up within one token budget. A decode is a sequence that is one token behind.
+"""
+
+import random
+from collections.abc import Mapping
+
+from headrace.engine.batching.block_hash import hash_blocks
+from headrace.engine.batching.block_pool import BlockPool
+from headrace.engine.batching.drafter import Drafter
+from headrace.engine.batching.sequence import Sequence
+from headrace.engine.batching.sequence_blocks import SequenceBlocks
+from headrace.engine.batching.sequence_queues import SequenceQueues
+from headrace.engine.batching.step_plan import NOTHING, Chunk, PlanDraft, Sample, StepPlan
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.request import (
+    BlockEvents,
+    Delta,
+    EngineRequest,
+    EngineStats,
+    SamplingParams,
+    TokenLogprob,
+    Urgency,
+)
+from headrace.engine.contract.request_check import check_request
+from headrace.errors.tree import InvalidRequest
+
+MAX_SPECULATING = 4
+"""Most running sequences with which guesses pay."""
+
+MAX_GUESSES = 8
+"""Most guesses for one sequence in one step."""
+
+
+class Batcher:
+    """Queues, plans and records. Between two plans, call `record` with what came of the first."""
+
+    def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, drafter: Drafter | None = None) -> None:
+        self._spec = spec
+        self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
+        self._blocks = SequenceBlocks(spec, self.pool)
+        self._forgets = spec.window is not None or spec.long_context == "evict"
+        """Whether there are tokens that the model sees no more, though their sequence runs."""
+        self._drafter = drafter
+        self._queues = SequenceQueues()
+        self._step_count = 0
+        self._preemption_count = 0
+        self._prompt_token_count = 0
+        self._output_token_count = 0
+        self._prefix_hit_token_count = 0
+        self._draft_token_count = 0
+        self._accepted_token_count = 0
+
+    def add(self, request: EngineRequest) -> Sequence:
+        """Queues a request, or holds it until `release` if it awaits a grammar. Raises InvalidRequest if it can never
+        run."""
+        check_request(request, self._spec)
+        if request.request_id in self._queues:
+            raise InvalidRequest(f"Request {request.request_id!r} is already running: choose another id.")
+        sampling = request.sampling
+        sequence = Sequence(
+            request=request,
+            arrival=0,
+            seed=random.SystemRandom().getrandbits(64) if sampling.seed is None else sampling.seed,
+            stop_token_ids=self._stop_token_ids(sampling),
+            max_model_len=self._spec.max_model_len,
+            evicts=self._spec.long_context == "evict" and sampling.max_tokens > 0,
+        )
+        self._queues.add(sequence)
+        return sequence
+
+    def release(self, sequence: Sequence) -> None:
+        """Lets a held sequence run, as if it had arrived now."""
+        self._queues.release(sequence)
+
+    def cancel(self, request_id: str) -> Sequence | None:
+        """Forgets a request and frees its blocks. Returns what was forgotten, if anything."""
+        sequence = self._queues.remove(request_id)
+        if sequence is not None:
+            sequence.forgotten = True
+            self._free(sequence)
+        return sequence
+
+    def has_work(self) -> bool:
+        return len(self._queues) > 0
+
+    def evacuate(self) -> None:
+        """Lets nothing depend on the content of the KV cache: running sequences wait for recomputation, and the prefix
+        cache is empty. Not between a plan and its record."""
+        while self._queues.running:
+            self._preempt_last()
+        self.pool.forget_all()
+
+    @property
+    def only_holds(self) -> bool:
+        """Whether nothing can be done before a held sequence is released."""
+        return len(self._queues.held) == len(self._queues)
+
+    def plan(self) -> StepPlan:
+        """Chooses the next step's chunks and gives them blocks.
+
+        Decodes come before prefill chunks, then the more urgent before the less, what runs before what is new, and the
+        older before the younger. When the blocks run out, the youngest of the least urgent loses its blocks and waits
+        for recomputation. A realtime sequence that finds no room does the same to those of the batch class. In a step
+        in which somebody lost blocks, nobody else is admitted.
+        """
+        draft = PlanDraft(budget_left=self._spec.max_step_token_count)
+        reading: list[Sequence] = []
+        # Those that are preempted meanwhile are taken off the end, so that the loop does not come to them.
+        for sequence in self._queues.running:
+            if sequence.remaining_count > 1:
+                reading.append(sequence)
+            else:
+                self._continue(sequence, draft)
+        for sequence in reading:
+            self._admit(draft, sequence.request.urgency)
+            if sequence not in draft.preempted:
+                self._continue(sequence, draft)
+        self._admit(draft, len(Urgency))
+        self._guess(draft)
+        return draft.finish()
+
+    def record(self, plan: StepPlan, samples: Mapping[Chunk, Sample]) -> list[Delta]:
+        """Books what a step computed: frees finished sequences and returns what each gained.
+
+        `samples` has those of the plan's chunks that something came of. Sequences that were cancelled since the plan
+        are passed over.
+        """
+        self._step_count += bool(plan.chunks)
+        deltas = [self._end(sequence) for sequence in self._queues.take_ended()]
+        for chunk in plan.chunks:
+            if not chunk.sequence.forgotten:
+                delta = self._record_chunk(chunk, samples.get(chunk, NOTHING))
+                if delta is not None:
+                    deltas.append(delta)
+        return deltas
+
+    def stats(self) -> EngineStats:
+        return EngineStats(
+            running_count=len(self._queues.running),
+            waiting_count=self._queues.waiting_count,
+            block_count=self.pool.block_count,
+            used_block_count=self.pool.used_count,
+            step_count=self._step_count,
+            preemption_count=self._preemption_count,
+            prompt_token_count=self._prompt_token_count,
+            output_token_count=self._output_token_count,
+            prefix_hit_token_count=self._prefix_hit_token_count,
+            draft_token_count=self._draft_token_count,
+            accepted_token_count=self._accepted_token_count,
+            waiting_token_count=self._queues.waiting_token_count,
+            pausable_count=len(self._queues.pausable),
+        )
+
+    def drain_block_events(self) -> BlockEvents:
+        return self.pool.drain_events()
+
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
+        return hash_blocks(token_ids, self._spec.block_size, cache_salt, adapter)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if the books are wrong. For tests and idle moments: costs O(blocks)."""
+        queues = self._queues
+        queues.check_invariants()
+        self.pool.check_invariants([sequence.held_blocks for sequence in queues])
+        if len(queues.running) > self._spec.max_running_count:
+            raise AssertionError("more sequences run than there are places")
+        for sequence in queues.running:
+            self._blocks.check_invariants(sequence)
+        for sequence in (*queues.waiting, *queues.held):
+            if sequence.block_table or sequence.computed_count:
+                raise AssertionError(f"{sequence.request_id} waits, but holds blocks")
+
+    def _stop_token_ids(self, sampling: SamplingParams) -> frozenset[int]:
+        """Returns the request's own stop ids, and the model's end-of-sequence ids if they are to end it. After the end
+        of a grammar nothing can follow."""
+        ignored = sampling.ignore_eos and sampling.grammar is None
+        return sampling.stop_token_ids if ignored else sampling.stop_token_ids | self._spec.eos_token_ids
+
+    def _continue(self, sequence: Sequence, draft: PlanDraft) -> None:
+        """Plans the next chunk of a running sequence, at the expense of the last ones in order if need be."""
+        chunk = self._chunk(sequence, draft.budget_left)
+        if chunk is None:
+            return
+        while not self._blocks.grow(sequence, chunk.end):
+            last = self._preempt_last()
+            draft.preempt(last)
+            if last is sequence:
+                return
+        draft.add(chunk)
+
+    def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
+        """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
+        start, remaining = sequence.computed_count, sequence.remaining_count
+        if remaining == 1 <= budget:
+            return Chunk(sequence, start, start + 1)
+        end = start + min(remaining, budget, self._blocks.longest_chunk)
+        if end < start + remaining:
+            end -= end % self._spec.block_size
+        return Chunk(sequence, start, end) if end > start else None
+
+    def _guess(self, draft: PlanDraft) -> None:
+        """Adds guesses to decodes, where they fit. They never push anyone out, and large batches do without them:
+        there the model has enough to do."""
+        drafter = self._drafter
+        if drafter is None or len(self._queues.running) > MAX_SPECULATING:
+            return
+        limits: dict[Sequence, int] = {}
+        for chunk in draft.chunks.values():
+            if chunk.samples and chunk.token_count == 1 and drafter.may_guess(chunk.sequence):
+                limit = self._room_for_guesses(chunk, draft.budget_left // len(draft.chunks))
+                if limit > 0:
+                    limits[chunk.sequence] = limit
+                    self._blocks.grow(chunk.sequence, chunk.end + limit)
+        if limits:
+            for sequence, guesses in drafter.propose(limits).items():
+                draft.guess(sequence, guesses)
+
+    def _room_for_guesses(self, chunk: Chunk, budget: int) -> int:
+        """Guesses after `chunk` that could still be wanted and have a place to go."""
+        sequence = chunk.sequence
+        wanted = sequence.longest_count - len(sequence.token_ids) - 1
+        context = sequence.max_model_len - 1 - chunk.end
+        room = self._blocks.capacity(sequence) - chunk.end
+        return min(MAX_GUESSES, budget, wanted, context, room)
+
+    def _preempt_last(self) -> Sequence:
+        sequence = self._queues.stop_last()
+        self._free(sequence)
+        self._preemption_count += 1
+        return sequence
+
+    def _free(self, sequence: Sequence) -> None:
+        if self._drafter is not None:
+            self._drafter.forget(sequence)
+        self._blocks.free(sequence)
+
+    def _admit(self, draft: PlanDraft, bound: int) -> None:
+        """Starts waiting sequences that are more urgent than `bound`, in order, as long as there is budget and room for
+        all their tokens."""
+        queues = self._queues
+        draft.promised_count = None
+        while queues.waiting and queues.waiting[0].request.urgency < bound:
+            sequence = queues.waiting[0]
+            if not self._has_place(sequence, draft):
+                return
+            cached = self._blocks.find_cached(sequence)
+            sequence.computed_count = len(cached) * self._spec.block_size
+            shortage = self._blocks.shortage(sequence, cached, self._promised(draft)) if queues.running else 0
+            chunk = self._chunk(sequence, draft.budget_left) if shortage <= 0 else None
+            if chunk is not None:
+                self._start(chunk, cached, draft)
+                continue
+            sequence.computed_count = 0
+            if shortage <= 0 or not self._pause_for(sequence, shortage, draft):
+                return
+
+    def _has_place(self, sequence: Sequence, draft: PlanDraft) -> bool:
+        """Whether one more may run, now or after a pause of another."""
+        if draft.preempted and sequence.request.urgency is not Urgency.REALTIME:
+            return False
+        return len(self._queues.running) < self._spec.max_running_count or self._pause_for(sequence, 0, draft)
+
+    def _promised(self, draft: PlanDraft) -> int:
+        """Blocks that all running sequences' tokens will need besides those that they have."""
+        if draft.promised_count is None:
+            draft.promised_count = sum(self._blocks.lacking(sequence) for sequence in self._queues.running)
+        return draft.promised_count
+
+    def _pause_for(self, sequence: Sequence, shortage: int, draft: PlanDraft) -> bool:
+        """Takes the youngest of the batch class out for a realtime sequence, unless all of them together would not
+        make up for the shortage of blocks."""
+        pausable = self._queues.pausable if sequence.request.urgency is Urgency.REALTIME else []
+        room = sum(paused.held_count + self._blocks.lacking(paused) for paused in pausable)
+        if not pausable or room < shortage:
+            return False
+        draft.preempt(self._preempt_last())
+        return True
+
+    def _start(self, chunk: Chunk, cached: list[int], draft: PlanDraft) -> None:
+        sequence = self._queues.start_first()
+        self._blocks.begin(sequence, cached)
+        self._blocks.grow(sequence, chunk.end)
+        draft.add(chunk)
+        if draft.promised_count is not None:
+            draft.promised_count += self._blocks.lacking(sequence)
+        self._prefix_hit_token_count += sequence.computed_count
+        if not sequence.admitted:
+            sequence.admitted = True
+            sequence.cached_token_count = min(sequence.computed_count, sequence.prompt_count)
+
+    def _record_chunk(self, chunk: Chunk, sample: Sample) -> Delta | None:
+        """Books what a step computed of one chunk. Returns what the sequence gained, if anything."""
+        sequence = chunk.sequence
+        if chunk.start < sequence.prompt_count:
+            self._prompt_token_count += min(chunk.end, sequence.prompt_count) - chunk.start
+            sequence.prompt_logprobs += sample.prompt_logprobs
+        token_ids = self._accept(chunk, sample)
+        logprobs = sample.logprobs and sample.logprobs[: len(token_ids)]
+        sequence.computed_count = chunk.end + len(token_ids[1:])
+        self._blocks.publish(sequence, chunk.start)
+        if sequence.finish_reason is not None:
+            return self._end(sequence, token_ids, logprobs)
+        if self._forgets:
+            self._forget_beginning(sequence)
+        return sequence.deliver(token_ids, logprobs, None) if token_ids else None
+
+    def _accept(self, chunk: Chunk, sample: Sample) -> tuple[int, ...]:
+        """Appends the new tokens, up to the one that ends the sequence."""
+        sequence = chunk.sequence
+        if not chunk.samples or sample.token_id is None:
+            return ()
+        sequence.token_ids.append(sample.token_id)
+        if not chunk.draft:
+            self._output_token_count += 1
+            return (sample.token_id,)
+        return self._accept_guesses(chunk, sample.token_id, sample.further_ids)
+
+    def _accept_guesses(self, chunk: Chunk, first_id: int, further_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Appends the guesses that were right after `first_id`, and the token that follows them. Returns all new
+        tokens."""
+        sequence, accepted = chunk.sequence, [first_id]
+        for token_id in further_ids:
+            if sequence.finish_reason is not None:
+                break
+            sequence.token_ids.append(token_id)
+            accepted.append(token_id)
+        if self._drafter is not None:
+            self._drafter.observe(sequence, len(further_ids))
+        self._draft_token_count += len(chunk.draft)
+        self._accepted_token_count += len(further_ids)
+        self._output_token_count += len(accepted)
+        return tuple(accepted)
+
+    def _forget_beginning(self, sequence: Sequence) -> None:
+        """Frees what the next token does not depend on. Where the context is full, the sequence begins again with what
+        it keeps of its text."""
+        if sequence.must_evict:
+            self._free(sequence)
+            sequence.evict()
+        else:
+            self._blocks.free_unseen(sequence)
+
+    def _end(
+        self, sequence: Sequence, token_ids: tuple[int, ...] = (), logprobs: tuple[TokenLogprob, ...] = ()
+    ) -> Delta:
+        """Forgets a finished sequence and returns its last delta."""
+        delta = sequence.deliver(token_ids, logprobs, sequence.finish_reason)
+        self.cancel(sequence.request_id)
+        return delta

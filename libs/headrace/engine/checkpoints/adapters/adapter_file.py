@@ -1,0 +1,94 @@
+"""The tensors of an adapter, in the one file that PEFT writes them to."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from headrace.engine.checkpoints.adapters.lora_config import WEIGHTS_FILE
+from headrace.errors.tree import InvalidCheckpoint, Unsupported
+
+_UNKNOWN = "only lora_A and lora_B of linear modules are supported"
+_DTYPES = frozenset({"F32", "BF16", "F16"})
+_NAME = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])\.weight")
+_REASONS = {
+    "lora_magnitude_vector": "it belongs to DoRA, which is not supported",
+    "lora_embedding_": "adapters of embeddings are not supported",
+    "lora_B.bias": "adapters with a bias are not supported",
+    "modules_to_save": "modules that were trained whole (modules_to_save) are not supported",
+    "original_module": "modules that were trained whole (modules_to_save) are not supported",
+}
+
+
+class AdapterFile:
+    """Opens the file and knows which modules it has a pair of matrices for."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises InvalidCheckpoint where the file is missing or broken, Unsupported for tensors of another kind."""
+        self._path = folder / WEIGHTS_FILE
+        self._handle = _open(self._path)
+        self._names: dict[tuple[str, str], str] = {}
+        for name in self._handle.keys():  # noqa: SIM118 -- not a dict
+            self._names[_parse(self._path, name)] = name
+
+    @property
+    def modules(self) -> list[str]:
+        """Names of the adapted modules, as in the base model. Raises InvalidCheckpoint for half a pair."""
+        for module, side in self._names:
+            other = "B" if side == "A" else "A"
+            if (module, other) not in self._names:
+                raise InvalidCheckpoint(f"{self._path} has lora_{side} of {module}, but not lora_{other}.")
+        return sorted({module for module, _ in self._names})
+
+    def read(self, module: str, side: str, shape: tuple[int, int]) -> Tensor:
+        """Reads one matrix in fp32. Raises InvalidCheckpoint naming the tensor that is not of this shape or not finite,
+        Unsupported for another data type."""
+        name = self._names[module, side]
+        header = self._handle.get_slice(name)
+        found = tuple(header.get_shape())
+        if found != shape:
+            raise InvalidCheckpoint(
+                f"{self._path}: tensor {name} has shape {found}, but the base model and the rank imply {shape}."
+            )
+        if header.get_dtype() not in _DTYPES:
+            raise Unsupported(
+                f"{self._path}: tensor {name} holds {header.get_dtype()}; only {', '.join(sorted(_DTYPES))} are read."
+            )
+        tensor = self._load(name).float()
+        if not bool(torch.isfinite(tensor).all()):
+            raise InvalidCheckpoint(f"{self._path}: tensor {name} has a NaN or an infinity.")
+        return tensor
+
+    def _load(self, name: str) -> Tensor:
+        try:
+            tensor: Tensor = self._handle.get_tensor(name)
+        except SafetensorError as error:
+            raise InvalidCheckpoint(f"{self._path}: tensor {name} cannot be read: {error}.") from error
+        return tensor
+
+
+def _open(path: Path) -> Any:
+    folder = path.parent
+    if not path.is_file():
+        if pickles := sorted(other.name for other in folder.glob("*.bin")):
+            raise InvalidCheckpoint(
+                f"{folder} has its weights in {pickles[0]}: pickle files can run code and are not read. "
+                "Save the adapter with safe_serialization."
+            )
+        raise InvalidCheckpoint(f"{path} is missing: an adapter's folder needs it.")
+    try:
+        return safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}.") from error
+
+
+def _parse(path: Path, name: str) -> tuple[str, str]:
+    """The module that a tensor is for, and which side of the product it is: A or B."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        reason = next((reason for part, reason in _REASONS.items() if part in name), _UNKNOWN)
+        raise Unsupported(f"{path}: tensor {name} cannot be used: {reason}.")
+    return match["module"], match["side"]

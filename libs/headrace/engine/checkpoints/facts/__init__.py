@@ -1,0 +1,1 @@
+"""Facts about a model that its computation depends on. Plain data and numpy."""

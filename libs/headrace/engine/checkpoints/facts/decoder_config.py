@@ -1,0 +1,85 @@
+"""The facts about a decoder that its computation depends on, whichever family it is of."""
+
+from dataclasses import dataclass
+
+from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertConfig:
+    """The mixture of experts that stands where the other layers have one feed-forward block."""
+
+    count: int
+    chosen_count: int
+    """Experts that each token is computed by."""
+    intermediate_size: int
+    normalizes_weights: bool
+    """Whether the chosen experts' weights are scaled to sum to one."""
+    dense_layers: frozenset[int]
+    """Layers with a single feed-forward block after all."""
+    module: str
+    """Name of the block in checkpoints."""
+    projections: tuple[str, str, str]
+    """Names of an expert's gate, up and down projections in checkpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderConfig:
+    """The shape of a decoder. Where a field has a default, that is how Llama has it."""
+
+    architecture: str
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    layer_count: int
+    head_count: int
+    kv_head_count: int
+    head_size: int
+    rms_norm_epsilon: float
+    max_model_len: int
+    rope_theta: float
+    rope_scaling: RopeScaling | None
+    rotary_size: int
+    """Leading elements of a head that turn with the position."""
+    tied_embeddings: bool
+    qkv_bias: bool
+    output_bias: bool
+    mlp_bias: bool
+    eos_token_ids: frozenset[int]
+    precision: str
+    """Precision of the checkpoint: float32, bfloat16 or float16."""
+    quantization: QuantizationScheme | None
+    windows: tuple[int | None, ...]
+    """Tokens that a query sees in each layer, itself included. None: all before it."""
+    attention_scale: float
+    local_rope_theta: float | None = None
+    """Base of the rotary frequencies in layers with a window, where it is another one. They are never stretched."""
+    attention_soft_cap: float | None = None
+    """Bound of the attention scores: s becomes cap * tanh(s / cap)."""
+    logit_soft_cap: float | None = None
+    embedding_scale: float = 1.0
+    activation: Activation = "silu"
+    query_key_norm: bool = False
+    """Whether each query and key head is normalized before it turns."""
+    fused_projections: bool = False
+    """Whether checkpoints have query, key and value, and gate and up, as one matrix each."""
+    norm_offset: float = 0.0
+    """Number added to the weights of all norms."""
+    post_norms: bool = False
+    """Whether outputs of attention and feed-forward block are normalized before they join the residual."""
+    experts: ExpertConfig | None = None
+
+    @property
+    def widest_window(self) -> int | None:
+        """Tokens that a query sees at most, itself included. None: some layer sees all."""
+        windows = [window for window in self.windows if window is not None]
+        return max(windows) if len(windows) == len(self.windows) else None
+
+    @property
+    def usual_len(self) -> int:
+        """The longest context that needs no decision. Longrope turns keys by other factors beyond it."""
+        if isinstance(self.rope_scaling, LongRopeScaling):
+            return min(self.rope_scaling.original_max_len, self.max_model_len)
+        return self.max_model_len

@@ -1,0 +1,1 @@
+"""Architectures by the names that Hugging Face gives them."""

@@ -1,0 +1,1 @@
+"""Families of decoders: how each says its facts in config.json."""

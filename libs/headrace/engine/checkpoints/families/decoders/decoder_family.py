@@ -1,0 +1,27 @@
+"""Differences of one architecture from Llama."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+
+
+def as_llama(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
+    """Returns `config` as it is: nothing differs from Llama."""
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Rules for reading the config.json of one architecture."""
+
+    architecture: str
+    """Name of the architecture in `architectures` of config.json."""
+    adapt: Callable[[DecoderConfig, Mapping[str, Any]], DecoderConfig] = as_llama
+    """Turns what Llama would be with this config.json into what this architecture is."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that config.json may leave out."""
+    activation_key: str = "hidden_act"
+    activations: tuple[str, ...] = ("silu", "swish")
+    """Names of the one activation that its models have."""

@@ -1,0 +1,1 @@
+"""Files of a checkpoint that are read before anything else."""

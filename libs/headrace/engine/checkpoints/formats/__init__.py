@@ -1,0 +1,1 @@
+"""Quantized formats of the hub: AWQ, GPTQ and compressed-tensors."""

@@ -1,0 +1,40 @@
+"""AWQ, version gemm (Lin et al., 2023), as AutoAWQ writes it.
+
+qweight int32 [in, out/8], qzeros int32 [groups, out/8], scales float [groups, out]. Nibble i of a word holds output
+column 8 * word + ORDER[i]. W = (code - zero) * scale, without an offset.
+"""
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.weights.bit_packing import unpack
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.tensor_source import TensorSource, check_divisible, take, take_scales
+
+ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+"""Logical column of each nibble of a word."""
+INVERSE_ORDER = tuple(ORDER.index(column) for column in range(len(ORDER)))
+BITS = 4
+PER_WORD = len(ORDER)
+
+
+def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedMatrix:
+    """Reads module `name`. Raises InvalidCheckpoint naming the tensor that is wrong."""
+    group_size = scheme.group_size or in_size
+    check_divisible(name, "the output size", out_size, PER_WORD)
+    check_divisible(name, "the input size", in_size, group_size)
+    groups = in_size // group_size
+    codes = _unpack(take(source, f"{name}.qweight", (in_size, out_size // PER_WORD), torch.int32), out_size)
+    scales = take_scales(source, f"{name}.scales", (groups, out_size))
+    if f"{name}.qzeros" in source:
+        zeros = _unpack(take(source, f"{name}.qzeros", (groups, out_size // PER_WORD), torch.int32), out_size)
+    else:
+        zeros = torch.full((groups, out_size), 1 << (BITS - 1), dtype=torch.uint8)
+    return QuantizedMatrix(codes.T.contiguous(), scales.T.contiguous(), zeros.T.contiguous(), BITS, group_size)
+
+
+def _unpack(words: Tensor, count: int) -> Tensor:
+    """Unpacks int32 [rows, words] to uint8 [rows, count] in logical order."""
+    stored = unpack(words, BITS, count).view(len(words), -1, PER_WORD)
+    return stored[..., list(INVERSE_ORDER)].reshape(len(words), count)

@@ -1,0 +1,53 @@
+"""compressed-tensors, as llm-compressor writes it: pack-quantized and int-quantized.
+
+pack-quantized: weight_packed int32 [out, in * bits / 32], packed along inputs, each code raised by 2**(bits-1);
+weight_scale [out, groups]; weight_zero_point int32 [out * bits / 32, groups], packed along outputs, raised likewise.
+int-quantized: weight int8 [out, in], weight_scale [out, 1]. Activations, which such checkpoints expect to be quantized
+per token at run time, stay in the precision of the engine.
+"""
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.weights.bit_packing import unpack, words_for
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.tensor_source import TensorSource, check_divisible, take, take_scales
+from headrace.errors.tree import InvalidCheckpoint, Unsupported
+
+INT8_OFFSET = 128
+
+
+def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedMatrix:
+    """Reads module `name`. Raises InvalidCheckpoint naming the tensor that is wrong."""
+    if f"{name}.weight_g_idx" in source:
+        raise Unsupported(f"Module {name}: compressed-tensors with activation order (weight_g_idx) is not supported.")
+    group_size = scheme.group_size or in_size
+    check_divisible(name, "the input size", in_size, group_size)
+    groups = in_size // group_size
+    scales = take_scales(source, f"{name}.weight_scale", (out_size, groups))
+    if f"{name}.weight_packed" not in source:
+        codes = take(source, f"{name}.weight", (out_size, in_size), torch.int8).to(torch.int16) + INT8_OFFSET
+        zeros = torch.full(scales.shape, INT8_OFFSET, dtype=torch.uint8)
+        return QuantizedMatrix(codes.to(torch.uint8), scales, zeros, 8, group_size)
+    _check_shape(source, name, (out_size, in_size))
+    words = take(source, f"{name}.weight_packed", (out_size, words_for(in_size, scheme.bits)), torch.int32)
+    zeros = _zeros(source, name, (out_size, groups), scheme)
+    return QuantizedMatrix(unpack(words, scheme.bits, in_size), scales, zeros, scheme.bits, group_size)
+
+
+def _check_shape(source: TensorSource, name: str, shape: tuple[int, int]) -> None:
+    if f"{name}.weight_shape" in source:
+        stated = tuple(source.raw(f"{name}.weight_shape").flatten().tolist())
+        if stated != shape:
+            raise InvalidCheckpoint(f"Tensor {name}.weight_shape says {stated}; config.json implies {shape}.")
+
+
+def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: QuantizationScheme) -> Tensor:
+    """Reads the zero points uint8 [out, groups], raised like the codes."""
+    if scheme.symmetric:
+        return torch.full(shape, 1 << (scheme.bits - 1), dtype=torch.uint8)
+    out_size, groups = shape
+    packed_shape = (words_for(out_size, scheme.bits), groups)
+    words = take(source, f"{name}.weight_zero_point", packed_shape, torch.int32)
+    return unpack(words.T, scheme.bits, out_size).T.contiguous()

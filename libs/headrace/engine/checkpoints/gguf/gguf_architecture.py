@@ -1,0 +1,142 @@
+"""GGUF's architectures in Hugging Face's words: what config.json would say, and what tensors are called.
+
+The names are those of llama.cpp's converter, which its `gguf` package lists.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
+from headrace.errors.tree import Unsupported
+
+LAYER_NAMES = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.qkv_proj": "attn_qkv",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.gate_up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "mlp.gate": "ffn_gate_inp",
+    "block_sparse_moe.gate": "ffn_gate_inp",
+}
+SANDWICH_NAMES = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+EXPERT_NAMES = {
+    "gate_proj": "ffn_gate_exps",
+    "up_proj": "ffn_up_exps",
+    "down_proj": "ffn_down_exps",
+    "w1": "ffn_gate_exps",
+    "w3": "ffn_up_exps",
+    "w2": "ffn_down_exps",
+}
+"""Names of the experts' projections in GGUF, where one tensor holds a projection of all experts."""
+GEMMA2_27B_LAYERS, GEMMA3_27B_LAYERS = 46, 62
+
+
+@dataclass(frozen=True, slots=True)
+class GgufArchitecture:
+    """Facts that set one architecture apart."""
+
+    class_name: str
+    """Name of the class at Hugging Face."""
+    layer_names: Mapping[str, str] = field(default_factory=lambda: LAYER_NAMES)
+    """Names of a layer's modules at Hugging Face, and those in GGUF."""
+    norm_offset: float = 0.0
+    """Number that the converter added to the weights of all norms."""
+    interleaves_heads: bool = False
+    """Whether rows of queries and keys have the two halves of each head interleaved."""
+    describe: Callable[[GgufMetadata], Mapping[str, Any]] = lambda _metadata: {}
+    """Returns further keys of config.json."""
+
+
+def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
+    """Finds the architecture of a file. Raises Unsupported naming those that there are."""
+    name = metadata.architecture
+    if name not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: only {known}.")
+    if name == "llama" and metadata.integer("expert_count", 0):
+        return MIXTRAL
+    return ARCHITECTURES[name]
+
+
+def _mixtral(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {
+        "num_local_experts": metadata.integer("expert_count"),
+        "num_experts_per_tok": metadata.integer("expert_used_count"),
+        "sliding_window": None,
+    }
+
+
+def _qwen3_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
+    """All models of the family that there are have their experts' weights sum to one; files do not say."""
+    return {
+        "num_experts": metadata.integer("expert_count"),
+        "num_experts_per_tok": metadata.integer("expert_used_count"),
+        "moe_intermediate_size": metadata.integer("expert_feed_forward_length"),
+        "norm_topk_prob": True,
+    }
+
+
+def _phi3(metadata: GgufMetadata) -> Mapping[str, Any]:
+    usual_size = metadata.integer("embedding_length") // metadata.integer("attention.head_count")
+    head_size = metadata.integer("attention.key_length", usual_size)
+    window = metadata.integer("attention.sliding_window", 0)
+    return {
+        "partial_rotary_factor": metadata.integer("rope.dimension_count", head_size) / head_size,
+        "sliding_window": window or None,
+    }
+
+
+def _gemma2(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {
+        **_gemma(metadata, GEMMA2_27B_LAYERS),
+        "attn_logit_softcapping": metadata.number("attn_logit_softcapping", 50.0),
+        "final_logit_softcapping": metadata.number("final_logit_softcapping", 30.0),
+    }
+
+
+def _gemma3(metadata: GgufMetadata) -> Mapping[str, Any]:
+    return {
+        **_gemma(metadata, GEMMA3_27B_LAYERS),
+        "rope_theta": metadata.number("rope.freq_base", 1e6),
+        "rope_local_base_freq": metadata.number("rope.freq_base_swa", 1e4),
+    }
+
+
+def _gemma(metadata: GgufMetadata, large_layer_count: int) -> Mapping[str, Any]:
+    """Files do not say how scores are scaled: by the size of a head, but in the largest model of each generation by
+    another size, which llama.cpp knows by the number of layers."""
+    head_size = metadata.integer("attention.key_length", 256)
+    if metadata.integer("block_count") == large_layer_count:
+        head_size = metadata.integer("embedding_length") // metadata.integer("attention.head_count")
+    return {
+        "query_pre_attn_scalar": head_size,
+        "sliding_window": metadata.integer("attention.sliding_window", 4096),
+        "head_dim": metadata.integer("attention.key_length", 256),
+    }
+
+
+_GEMMA_NAMES = {**LAYER_NAMES, **SANDWICH_NAMES}
+MIXTRAL = GgufArchitecture("MixtralForCausalLM", interleaves_heads=True, describe=_mixtral)
+ARCHITECTURES = {
+    "llama": GgufArchitecture("LlamaForCausalLM", interleaves_heads=True),
+    "qwen2": GgufArchitecture("Qwen2ForCausalLM"),
+    "qwen3": GgufArchitecture("Qwen3ForCausalLM"),
+    "qwen3moe": GgufArchitecture("Qwen3MoeForCausalLM", describe=_qwen3_moe),
+    "phi3": GgufArchitecture("Phi3ForCausalLM", describe=_phi3),
+    "gemma2": GgufArchitecture("Gemma2ForCausalLM", _GEMMA_NAMES, norm_offset=1.0, describe=_gemma2),
+    "gemma3": GgufArchitecture("Gemma3ForCausalLM", _GEMMA_NAMES, norm_offset=1.0, describe=_gemma3),
+}
+"""Architectures by GGUF's names. Mixtral's files say that they are Llama's."""

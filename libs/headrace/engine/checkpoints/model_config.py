@@ -1,0 +1,141 @@
+"""Reads a model folder's `config.json` and `generation_config.json` into the facts that the engine needs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling, YarnScaling
+from headrace.engine.checkpoints.facts.scheme import read_scheme
+from headrace.engine.checkpoints.families.decoders.decoder_family import Family
+from headrace.engine.checkpoints.families.decoders.rope_parameters import find_rope_parameters, read_rope_scaling
+from headrace.engine.checkpoints.families.registry import find_family
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
+from headrace.engine.checkpoints.files.json_file import read_json
+from headrace.errors.tree import InvalidCheckpoint, Unsupported
+
+
+def read_model_config(folder: Path) -> DecoderConfig:
+    """Reads a Hugging Face model folder, in its older and its newer spelling.
+
+    Raises InvalidCheckpoint where a file or a key is missing or malformed, Unsupported where the model needs
+    something that Headrace does not have.
+    """
+    raw = _read_gguf(folder) if is_gguf(folder) else read_json(folder / "config.json")
+    try:
+        family = find_family((raw.get("architectures") or ["none"])[0])
+        raw = {**family.defaults, **raw}
+        _refuse_other_activations(family, raw)
+        config = family.adapt(_read_as_llama(folder, raw), raw)
+        _check_sizes(config)
+    except KeyError as error:
+        raise InvalidCheckpoint(f"{folder / 'config.json'} has no {error.args[0]!r}.") from error
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError, AttributeError) as error:
+        if isinstance(error, (InvalidCheckpoint, Unsupported)):
+            raise
+        raise InvalidCheckpoint(f"{folder / 'config.json'} is malformed: {error}.") from error
+    return config
+
+
+def _read_gguf(path: Path) -> dict[str, Any]:
+    # Imports torch, which takes more than a second: folders that were packed before need none of it.
+    from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
+
+    return GgufFile(path).config()
+
+
+def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
+    """Reads config.json as that of a Llama."""
+    head_count = int(raw["num_attention_heads"])
+    head_size = int(raw.get("head_dim") or raw["hidden_size"] // head_count)
+    rope = find_rope_parameters(raw)
+    rope_scaling = read_rope_scaling(rope)
+    attention_bias = bool(raw.get("attention_bias", False))
+    return DecoderConfig(
+        architecture=raw["architectures"][0],
+        vocab_size=int(raw["vocab_size"]),
+        hidden_size=int(raw["hidden_size"]),
+        intermediate_size=int(raw["intermediate_size"]),
+        layer_count=int(raw["num_hidden_layers"]),
+        head_count=head_count,
+        kv_head_count=int(raw.get("num_key_value_heads") or head_count),
+        head_size=head_size,
+        rms_norm_epsilon=float(raw.get("rms_norm_eps", 1e-6)),
+        max_model_len=_stretched_len(int(raw["max_position_embeddings"]), rope_scaling),
+        rope_theta=float(rope.get("rope_theta") or 10_000.0),
+        rope_scaling=rope_scaling,
+        rotary_size=int(head_size * float(rope.get("partial_rotary_factor") or 1.0)),
+        tied_embeddings=bool(raw.get("tie_word_embeddings", False)),
+        qkv_bias=attention_bias,
+        output_bias=attention_bias,
+        mlp_bias=bool(raw.get("mlp_bias", False)),
+        eos_token_ids=_eos_token_ids(folder, raw),
+        precision=str(raw.get("dtype") or raw.get("torch_dtype") or "float32"),
+        quantization=read_scheme(folder, raw),
+        windows=(None,) * int(raw["num_hidden_layers"]),
+        attention_scale=head_size**-0.5,
+    )
+
+
+def _stretched_len(max_len: int, scaling: RopeScaling | None) -> int:
+    """Stretches `max_len` for yarn. Where it is switched on by editing config.json, `max_position_embeddings` is often
+    left as it was."""
+    if isinstance(scaling, YarnScaling):
+        return max(max_len, int(scaling.original_max_len * scaling.factor))
+    return max_len
+
+
+def _refuse_other_activations(family: Family, raw: Mapping[str, Any]) -> None:
+    name = raw.get(family.activation_key, family.activations[0])
+    if name not in family.activations:
+        raise Unsupported(f"Activation {name} is not supported in {family.architecture}: only {family.activations[0]}.")
+
+
+def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
+    """Collects the ids that either file names: chat models often list more in `generation_config.json`."""
+    generation = folder / "generation_config.json"
+    found: set[int] = set()
+    for source in (raw, read_json(generation) if generation.is_file() else {}):
+        ids = source.get("eos_token_id")
+        found.update([ids] if isinstance(ids, int) else ids or [])
+    return frozenset(found)
+
+
+def _check_sizes(config: DecoderConfig) -> None:
+    sizes = (
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "layer_count",
+        "head_count",
+        "kv_head_count",
+        "head_size",
+        "max_model_len",
+    )
+    for name in sizes:
+        if getattr(config, name) < 1:
+            raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}.")
+    if config.head_count % config.kv_head_count:
+        raise InvalidCheckpoint(
+            f"config.json: {config.head_count} attention heads cannot share {config.kv_head_count} KV heads evenly."
+        )
+    if config.precision not in ("float32", "bfloat16", "float16"):
+        raise Unsupported(f"Checkpoint dtype {config.precision} is not supported: only float32, bfloat16, float16.")
+    if config.experts is not None and not 1 <= config.experts.chosen_count <= config.experts.count:
+        raise InvalidCheckpoint(
+            f"config.json: {config.experts.chosen_count} of {config.experts.count} experts are chosen for each token."
+        )
+    _check_rotary(config)
+
+
+def _check_rotary(config: DecoderConfig) -> None:
+    if config.head_size % 2:
+        raise InvalidCheckpoint(f"config.json: head_dim is {config.head_size}, but rotary embedding needs an even one.")
+    if config.rotary_size % 2 or not 2 <= config.rotary_size <= config.head_size:
+        raise InvalidCheckpoint(f"config.json: {config.rotary_size} of {config.head_size} elements of a head turn.")
+    if isinstance(config.rope_scaling, LongRopeScaling):
+        for factors in (config.rope_scaling.short_factors, config.rope_scaling.long_factors):
+            if len(factors) != config.rotary_size // 2:
+                raise InvalidCheckpoint(
+                    f"config.json: longrope has {len(factors)} factors for {config.rotary_size // 2} pairs."
+                )

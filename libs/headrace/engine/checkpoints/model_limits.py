@@ -1,0 +1,75 @@
+"""Settles where a model runs and how much it may hold, from the settings and the checkpoint."""
+
+from typing import Protocol
+
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.memory.host_memory import available_bytes
+from headrace.errors.tree import ConfigError
+
+ROUNDED_BITS = {"int8": 8, "int4": 4}
+"""Precisions to which plain weights are rounded while they are loaded."""
+CPU_KV_SHARE = 0.25
+"""Share of the memory that is free once the weights are loaded, for the KV cache on a CPU. Other workers want some
+too."""
+UNKNOWN_KV_BYTES = 1 << 30
+"""Bytes for the KV cache on a system that does not say what is free."""
+
+
+class CheckpointFacts(Protocol):
+    """Facts that the settings are weighed against, for encoders and decoders alike."""
+
+    @property
+    def precision(self) -> str: ...
+
+    @property
+    def quantization(self) -> QuantizationScheme | None: ...
+
+    @property
+    def max_model_len(self) -> int: ...
+
+    @property
+    def usual_len(self) -> int: ...
+
+
+def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: object) -> str:
+    """Names the precision of the weights, for people. `dtype` is the type of activations, by its name or as torch has
+    it."""
+    if model.quantization is not None:
+        return f"int{model.quantization.bits} ({model.quantization.method})"
+    if config.precision in ROUNDED_BITS:
+        return str(config.precision)
+    return str(dtype).removeprefix("torch.")
+
+
+def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
+    """Chooses the longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for.
+
+    Contexts beyond `usual_len` change how a longrope model computes shorter ones too, so they must be asked for.
+    """
+    if config.max_model_len is not None and config.max_model_len > model.max_model_len:
+        raise ConfigError(f"max_model_len is {config.max_model_len}, but the model was made for {model.max_model_len}.")
+    return config.max_model_len or model.usual_len
+
+
+def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, kv_bytes: int) -> int:
+    """Chooses as many KV blocks as the settings want and fit `kv_bytes`."""
+    wanted = config.max_running_count * -(-max_len // config.block_size)
+    return config.block_count or min(wanted, max(1, kv_bytes // block_bytes))
+
+
+def host_kv_bytes(config: EngineConfig) -> int:
+    """Returns the most bytes that a KV cache in the memory of the CPU may take."""
+    if config.kv_cache_bytes is not None:
+        return config.kv_cache_bytes
+    free = available_bytes()
+    return UNKNOWN_KV_BYTES if free is None else int(free * CPU_KV_SHARE)
+
+
+def choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
+    """Chooses the form in which the fused kernels hold keys and values. Where nothing is asked for: 8 bits if the
+    weights are `coded` in no more and nothing need be exact, else fp32, which loses nothing."""
+    if config.kv_precision == "auto":
+        return Storage.S8 if coded and not config.exact else Storage.F32
+    return {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}.get(config.kv_precision, Storage.F32)

@@ -1,0 +1,30 @@
+"""Source of a model's parts, whatever the files look like."""
+
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
+from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
+from headrace.engine.checkpoints.safetensors_weights import Weights
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+
+
+class WeightSource(Protocol):
+    """Tensors by the names that Hugging Face checkpoints have for them. Raises InvalidCheckpoint naming the tensor."""
+
+    def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Reads one tensor and converts it."""
+        ...
+
+    def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
+        """The weight [out, in] of module `name`: still quantized where a product can use it so, else converted."""
+        ...
+
+
+def open_weights(source: Path, scheme: QuantizationScheme | None, round_to_bits: int | None) -> WeightSource:
+    """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices while they are loaded."""
+    return GgufFile(source, round_to_bits) if is_gguf(source) else Weights(source, scheme, round_to_bits)

@@ -1,0 +1,1 @@
+"""Matrices in the form that all formats are read into."""

@@ -1,0 +1,25 @@
+"""Weights that the kernels can multiply as they are stored."""
+
+from torch import Tensor
+
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.kernels.library import load_kernels
+from headrace.engine.kernels.packed_weight import GROUPS
+
+
+def can_pack(weight: Weight) -> tuple[bool, str]:
+    """Whether the kernels can take a weight, and why not."""
+    if load_kernels() is None:
+        return False, "the kernels are not compiled"
+    if weight.device.type != "cpu" if isinstance(weight, Tensor) else weight.codes.device.type != "cpu":
+        return False, "the weight is not in the memory of the CPU"
+    if isinstance(weight, QuantizedMatrix):
+        in_size = weight.codes.shape[1]
+        if in_size % weight.group_size or kernel_group(weight) is None:
+            return False, f"groups of {weight.group_size} in {in_size} inputs; the kernels need whole groups of 32s"
+    return True, "ok"
+
+
+def kernel_group(matrix: QuantizedMatrix) -> int | None:
+    """Returns the largest group size of the kernels that divides the matrix's own. None: there is none."""
+    return next((size for size in GROUPS if matrix.group_size % size == 0), None)

@@ -1,0 +1,80 @@
+"""The engine's Protocol: everything that a worker may ask of a model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """Facts about a loaded model that do not change."""
+
+    architecture: str
+    vocab_size: int
+    max_model_len: int
+    """Longest prompt plus output, in tokens."""
+    max_running_count: int
+    """Most sequences in one step."""
+    max_step_token_count: int
+    """Token budget of one step (prefill chunks plus decodes)."""
+    block_size: int
+    """Tokens per KV block."""
+    block_count: int
+    eos_token_ids: frozenset[int]
+    device: str
+    precision: str
+    parameter_count: int
+    embedding_size: int | None = None
+    """Elements of an embedding, where the model makes embeddings instead of text."""
+    fingerprint: str = ""
+    """Digest of what the model makes: another one where the weights, or anything else that decides the result, differ.
+    Empty: not known."""
+    window: int | None = None
+    """Tokens that a query sees at most, itself included, where every layer has a window. None: some layer sees all."""
+    long_context: Literal["stop", "evict"] = "stop"
+    """Behavior when a request reaches `max_model_len`: it ends, or goes on with part of its text."""
+    adapters: Mapping[str, str] = field(default_factory=dict)
+    """Names of the adapters that a request may choose, each with a digest of its files."""
+    memory: HeldMemory = field(default_factory=HeldMemory)
+    """Memory of the model, and of the draft model if there is one."""
+
+
+class Engine(Protocol):
+    """Continuous batching behind five verbs. Not thread-safe: one thread owns it.
+
+    `add` only queues; `step` does the work and returns what it produced. A request's last delta carries its
+    finish reason, after which the engine has forgotten it. `cancel` of an unknown id does nothing.
+    """
+
+    @property
+    def spec(self) -> EngineSpec: ...
+
+    def add(self, request: EngineRequest) -> None:
+        """Queues a request. Raises InvalidRequest (a ValueError) if it can never run: empty prompt, a token id outside
+        the vocabulary, an adapter that is not there, or longer than the context or the KV pool."""
+
+    def cancel(self, request_id: str) -> None:
+        """Drops a request and frees its blocks before the next step. No delta follows."""
+
+    def has_work(self) -> bool: ...
+
+    def step(self) -> list[Delta]:
+        """Runs one step: plan, forward, sample, record. Returns at once when there is no work. A model that makes
+        embeddings ends each request with one delta, which has no tokens.
+
+        Raises InternalError with `details["request_id"]` when one request went wrong, or InvalidRequest when its
+        grammar cannot be used. The engine has forgotten that request; what the step produced for the others comes with
+        the next call.
+        """
+
+    def stats(self) -> EngineStats: ...
+
+    def drain_block_events(self) -> BlockEvents: ...
+
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
+        """Chained hashes of the full blocks of a prompt: the prefix-cache keys."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Decoders on the C++ kernels: a step is one call. Starts without torch."""

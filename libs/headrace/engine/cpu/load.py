@@ -1,0 +1,81 @@
+"""Loads a decoder whose steps are calls of the fused kernels."""
+
+import os
+from pathlib import Path
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.model_limits import (
+    ROUNDED_BITS,
+    choose_block_count,
+    choose_kv_storage,
+    describe_precision,
+    host_kv_bytes,
+)
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.cpu.decoder import LANES, CpuDecoder, can_fuse
+from headrace.engine.cpu.runner import CpuRunner
+from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
+from headrace.engine.cpu.weights.packed_key import packed_path
+from headrace.engine.cpu.weights.packed_weights import PackedWeights
+from headrace.engine.kernels.kernel_choice import choose_kernels
+from headrace.engine.kernels.kv_arena import KvArena, KvShape
+from headrace.engine.kernels.shared_context import shared_context
+from headrace.engine.memory.aligned import give_back_freed
+from headrace.engine.step.loaded_model import LoadedModel
+
+KERNEL_PRECISIONS = (None, "float32", *ROUNDED_BITS)
+
+
+def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str]:
+    """Whether the fused kernels can run `model` as `config` wants it, and why not."""
+    if config.kernels == "torch":
+        return False, "the settings ask for torch"
+    if config.adapters:
+        return False, "there are adapters"
+    if config.device.partition(":")[0] != "cpu":
+        return False, f"the device is {config.device}"
+    if config.precision not in KERNEL_PRECISIONS:
+        return False, f"the settings ask for arithmetic in {config.precision}"
+    if config.block_size % LANES:
+        return False, f"blocks of {config.block_size} tokens are not a multiple of {LANES}"
+    return can_fuse(model)
+
+
+def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
+    """Loads a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
+    weights = _load_weights(source, model, config)
+    decoder = CpuDecoder(model, max_len, weights, exact=config.exact)
+    storage = choose_kv_storage(config, coded=weights.is_coded)
+    shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
+    block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
+    context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
+    kernels = choose_kernels(context, weights.matrices["0.gate_up"], exact=config.exact)
+    decoder.move_to_huge_pages()
+    runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels)
+    precision = describe_precision(config, model, "float32")
+    memory = HeldMemory(weights.byte_count, block_count * shape.block_bytes)
+    return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
+
+
+def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> PackedWeights:
+    """Loads the weights from the file that an earlier start left, if there is one, else from the checkpoint."""
+    bits = ROUNDED_BITS.get(config.precision or "")
+    if config.packed_cache is None:
+        return _read_weights(source, model, bits, exact=config.exact)
+    cache = PackedWeightsCache(config.packed_cache, config.packed_cache_bytes)
+    path = packed_path(config.packed_cache, source, model, bits=bits, exact=config.exact)
+    weights = cache.load(path, model)
+    if weights is None:
+        weights = _read_weights(source, model, bits, exact=config.exact)
+        cache.save(path, weights)
+    return weights
+
+
+def _read_weights(source: Path, model: DecoderConfig, bits: int | None, *, exact: bool) -> PackedWeights:
+    # Imports torch, which takes more than a second and 200 MB: a start with packed weights needs none of it.
+    from headrace.engine.cpu.weights.packed_reader import read_packed_weights
+
+    weights = read_packed_weights(source, model, bits, exact=exact)
+    give_back_freed()
+    return weights

@@ -1,0 +1,62 @@
+"""Runs plans through a CpuDecoder. Owns the KV cache."""
+
+from array import array
+
+import numpy as np
+
+from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.cpu.decoder import CpuDecoder
+from headrace.engine.cpu.sampler import CpuSampler
+from headrace.engine.kernels.context import Floats, KernelContext
+from headrace.engine.kernels.kernel_choice import KernelChoice
+from headrace.engine.kernels.kv_arena import KvArena
+from headrace.engine.kernels.structures import Step
+from headrace.engine.memory.aligned import address
+from headrace.engine.step.step_arrays import StepArrays
+from headrace.engine.step.step_logits import LogitRows, StepLogits
+
+
+class CpuRunner:
+    """Lays the chunks of a step out for the kernels."""
+
+    def __init__(self, decoder: CpuDecoder, arena: KvArena, context: KernelContext, kernels: KernelChoice) -> None:
+        self.sampler = CpuSampler(context)
+        self._decoder = decoder
+        self._arena = arena
+        self._context = context
+        self._kernels = kernels
+        self._buffer = np.empty((0, decoder.vocab_size), np.float32)
+        decoder.bind(arena)
+
+    def run(self, plan: StepPlan) -> StepLogits:
+        """Computes all chunks, writes their KV and returns the logits that the plan wants, until the next call."""
+        wanted = LogitRows.of(plan.chunks)
+        arrays = StepArrays.of(plan.chunks)
+        logits = self._logits(len(wanted.rows))
+        logit_rows = array("q", wanted.rows)
+        inputs = (values.buffer_info()[0] for values in (arrays.token_ids, arrays.tables, arrays.spans, logit_rows))
+        row_count = len(arrays.token_ids)
+        counts = (row_count, arrays.span_count, len(logits), len(arrays.tables))
+        step = Step(*inputs, address(logits), None, *counts)
+        self._decoder.run(step, self._context, self._kernels.for_rows(row_count))
+        return wanted.filled(logits)
+
+    def clear(self, blocks: list[int]) -> None:
+        """Zeroes the KV of blocks whose content is not to be trusted."""
+        self._arena.clear(blocks)
+
+    def sleep(self) -> None:
+        """Gives the memory of the KV cache back. Nothing can be run until `wake`."""
+        self._arena.release()
+
+    def wake(self) -> None:
+        """Takes memory for the KV cache again. It is empty."""
+        self._arena.allocate()
+        self._decoder.bind(self._arena)
+
+    def _logits(self, row_count: int) -> Floats:
+        """Returns the logits [rows, vocabulary], in the same memory every time: fresh pages would cost more than the
+        step's own work."""
+        if row_count > len(self._buffer):
+            self._buffer = np.empty((row_count, self._decoder.vocab_size), np.float32)
+        return self._buffer[:row_count]

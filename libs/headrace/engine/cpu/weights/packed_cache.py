@@ -1,0 +1,127 @@
+"""A folder of packed weights, so that the second start need not pack again.
+
+Files are written beside their place and renamed, so a reader sees whole ones only, whoever writes at the same time.
+Whoever uses a file holds a lock on it: what is in use is not removed.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.cpu.weights.packed_file import read_packed, write_packed
+from headrace.engine.cpu.weights.packed_weights import PackedWeights
+
+MIN_BYTES = 4 << 20
+"""Fewest bytes of weights that are kept. Smaller models are made for tests."""
+UNFINISHED = ".new"
+"""End of the names of files that are being written."""
+WRITABLE_BY_OTHERS = 0o022
+
+_log = logging.getLogger(__name__)
+
+
+class PackedWeightsCache:
+    """Keeps at most `max_bytes` of packed weights in a folder that only this user may read. The least recently used
+    go first."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+
+    def load(self, path: Path, config: DecoderConfig) -> PackedWeights | None:
+        """Maps the weights of a file. None when there is no such file, or it cannot be trusted, which is logged."""
+        try:
+            with path.open("rb") as file:
+                _check_owner(file)
+                # The map keeps the lock when the file is closed.
+                _lock(file, fcntl.LOCK_SH)
+                weights = read_packed(file, config, _key(path))
+                os.utime(file.fileno())
+                return weights
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            _log.warning("packed weights are made again", extra={"path": str(path), "reason": str(error)})
+            return None
+
+    def save(self, path: Path, weights: PackedWeights) -> None:
+        """Keeps weights for the next start. Small models are left out; where they cannot be kept, that is logged."""
+        if weights.byte_count < MIN_BYTES:
+            return
+        if weights.byte_count > self._max_bytes:
+            facts = {"bytes": weights.byte_count, "limit": self._max_bytes}
+            _log.warning("packed weights are not kept: they are larger than the limit, raise it", extra=facts)
+            return
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._write(path, weights)
+            self._make_room(path)
+        except OSError as error:
+            _log.warning("packed weights cannot be kept", extra={"path": str(path), "error": str(error)})
+
+    def _write(self, path: Path, weights: PackedWeights) -> None:
+        # mkstemp lets only this user read and write its files.
+        number, name = tempfile.mkstemp(dir=self._folder, prefix=f"{path.stem}.", suffix=UNFINISHED)
+        draft = Path(name)
+        with open(number, "wb") as file:
+            try:
+                _lock(file, fcntl.LOCK_EX)
+                write_packed(file, weights, _key(path))
+                _lock(file, fcntl.LOCK_SH)
+                draft.replace(path)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+
+    def _make_room(self, kept: Path) -> None:
+        """Removes what a killed process left unfinished, and what was not used for longest while there is too much."""
+        for path in self._folder.glob(f"*{UNFINISHED}"):
+            _remove_unused(path)
+        found = [(path.stat(), path) for path in self._existing()]
+        total = sum(stat.st_size for stat, _ in found)
+        for stat, path in sorted(found, key=lambda entry: entry[0].st_mtime_ns):
+            if total <= self._max_bytes:
+                return
+            if path != kept and _remove_unused(path):
+                _log.info("packed weights are removed to make room", extra={"path": str(path), "bytes": stat.st_size})
+                total -= stat.st_size
+
+    def _existing(self) -> Iterator[Path]:
+        return (path for path in self._folder.glob("*.packed") if path.is_file())
+
+
+def _key(path: Path) -> str:
+    return path.stem
+
+
+def _check_owner(file: BinaryIO) -> None:
+    """Raises ValueError for a file that another user wrote or may write: checksums do not help against them."""
+    stat = os.fstat(file.fileno())
+    if stat.st_uid not in (0, os.geteuid()) or stat.st_mode & WRITABLE_BY_OTHERS:
+        mode = oct(stat.st_mode & 0o777)
+        raise ValueError(f"another user may have written it: its owner is {stat.st_uid}, its mode {mode}")
+
+
+def _lock(file: BinaryIO, kind: int) -> None:
+    """Locks a file. Raises BlockingIOError where another process has it. A file system without locks goes without."""
+    try:
+        fcntl.flock(file.fileno(), kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        _log.info("the file system of the packed weights has no locks", extra={"error": str(error)})
+
+
+def _remove_unused(path: Path) -> bool:
+    """Removes a file that nobody uses. Returns whether it is gone."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+        return True
+    return False

@@ -1,0 +1,80 @@
+"""Tells checkpoints apart by what is in their files, without reading all of it.
+
+A start with packed weights takes tenths of a second, to read a checkpoint takes many. So small files are hashed whole,
+and of large ones the beginning, middle and end of every tensor: two versions of a model differ all over. Size and time
+of change are part of the key too, for those that differ in a few numbers only; they alone would not do, because tools
+that build images set all times to the same.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.kernels.library import VERSION
+
+WHOLE_BYTES = 1 << 20
+"""Bytes of the largest file that is hashed whole."""
+SAMPLE_BYTES = 4096
+EVEN_SAMPLES = 1024
+"""Number of samples of a file whose tensors are not known, spread evenly."""
+MAX_HEADER_BYTES = 100 << 20
+"""Most bytes of a header: the limit of the safetensors library."""
+_HEADER_SIZE = struct.Struct("<Q")
+
+
+def packed_path(folder: Path, source: Path, config: DecoderConfig, **settings: object) -> Path:
+    """Returns the path of a checkpoint's packed weights: a name that other contents, shapes, settings and versions of
+    the packed layout do not have. Raises OSError where the checkpoint cannot be read."""
+    files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
+    found = [(file.name, file.stat().st_mtime_ns, file_fingerprint(file)) for file in files]
+    facts = repr((VERSION, str(source.resolve()), found, config, sorted(settings.items())))
+    return folder / f"{source.stem}-{hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()}.packed"
+
+
+def file_fingerprint(path: Path) -> str:
+    """Digest of a file's size and of samples of its content."""
+    size = path.stat().st_size
+    digest = hashlib.blake2b(_HEADER_SIZE.pack(size), digest_size=16)
+    with path.open("rb") as file:
+        for begin, end in _samples(file, path.suffix, size):
+            file.seek(begin)
+            digest.update(file.read(end - begin))
+    return digest.hexdigest()
+
+
+def _samples(file: BinaryIO, suffix: str, size: int) -> Iterator[tuple[int, int]]:
+    """Yields the begin and end of each part of a file to read."""
+    if size <= WHOLE_BYTES:
+        yield 0, size
+        return
+    tensors = _tensors(file, size) if suffix == ".safetensors" else None
+    if tensors is None:
+        yield 0, WHOLE_BYTES
+        step = size // EVEN_SAMPLES
+        tensors = [(begin, min(begin + step, size)) for begin in range(0, size, step)]
+    else:
+        yield 0, min(begin for begin, _ in tensors)
+    for begin, end in tensors:
+        middle = (begin + end) // 2
+        for start in sorted({begin, max(begin, middle - SAMPLE_BYTES // 2), max(begin, end - SAMPLE_BYTES)}):
+            yield start, min(start + SAMPLE_BYTES, end)
+
+
+def _tensors(file: BinaryIO, size: int) -> list[tuple[int, int]] | None:
+    """Finds the begins and ends of the tensors of a safetensors file, in order. None where it does not say: its reader
+    will complain."""
+    try:
+        (header_size,) = _HEADER_SIZE.unpack(file.read(_HEADER_SIZE.size))
+        if header_size > min(size, MAX_HEADER_BYTES):
+            return None
+        header = json.loads(file.read(header_size))
+        base = _HEADER_SIZE.size + header_size
+        places = [entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"]
+        tensors = sorted((base + int(begin), base + int(end)) for begin, end in places)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
+        return None
+    return tensors if tensors and all(base <= begin <= end <= size for begin, end in tensors) else None

@@ -1,0 +1,78 @@
+"""Checks that packed weights are those of a model of a given shape: kernels read as far as shapes say."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, norm_names
+from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight, panel_bytes
+from headrace.engine.kernels.storage import Storage
+
+PLAIN: dict[Storage, np.dtype[Any]] = {
+    Storage.F32: np.dtype(np.float32),
+    Storage.BF16: np.dtype(np.int16),
+    Storage.F16: np.dtype(np.float16),
+}
+CODED = (Storage.U4, Storage.S8)
+
+
+def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
+    """Raises ValueError where an array is missing, unknown, or of another shape or type than the model needs."""
+    _same_names("norms", weights.vectors, norm_names(config))
+    for name, size in norm_names(config).items():
+        _check_array(name, weights.vectors[name], (size,), np.dtype(np.float32))
+    table = weights.embedding
+    if table.storage not in PLAIN:
+        raise ValueError(f"the embedding is held as {table.storage.name}")
+    _check_array("embedding", table.numbers, (config.vocab_size, config.hidden_size), PLAIN[table.storage])
+    sizes = matrix_sizes(config)
+    _same_names("matrices", weights.matrices, sizes)
+    for name, (out_size, in_size) in sizes.items():
+        _check_matrix(name, weights.matrices[name], out_size, in_size)
+
+
+def matrix_sizes(config: DecoderConfig) -> dict[str, tuple[int, int]]:
+    """Outputs and inputs of every matrix of a model, by the name in PackedWeights."""
+    hidden, attended = config.hidden_size, config.head_count * config.head_size
+    inner = -(-config.intermediate_size // PANEL) * PANEL
+    sizes = {"head": (config.vocab_size, hidden)}
+    for index in range(config.layer_count):
+        sizes |= {
+            f"{index}.qkv": (attended + 2 * config.kv_head_count * config.head_size, hidden),
+            f"{index}.output": (hidden, attended),
+            f"{index}.gate_up": (2 * inner, hidden),
+            f"{index}.down": (hidden, config.intermediate_size),
+        }
+    return sizes
+
+
+def _check_matrix(name: str, matrix: PackedWeight, out_size: int, in_size: int) -> None:
+    if (matrix.out_size, matrix.in_size) != (out_size, in_size):
+        raise ValueError(f"{name} is [{matrix.out_size}, {matrix.in_size}], not [{out_size}, {in_size}]")
+    if matrix.storage in CODED:
+        fits = matrix.group in GROUPS and in_size % matrix.group == 0
+    else:
+        fits = matrix.storage in PLAIN and matrix.group == in_size
+    if not fits:
+        raise ValueError(f"{name} is held as {matrix.storage.name} in groups of {matrix.group}")
+    size = panel_bytes(out_size, in_size, matrix.storage, matrix.group)
+    _check_array(f"{name}.panels", matrix.panels, (size,), np.dtype(np.uint8))
+    if matrix.bias is not None:
+        _check_array(f"{name}.bias", matrix.bias, (out_size,), np.dtype(np.float32))
+    if matrix.order is not None:
+        _check_array(f"{name}.order", matrix.order, (in_size,), np.dtype(np.int32))
+        if matrix.order.min() < 0 or matrix.order.max() >= in_size:
+            raise ValueError(f"{name}.order names inputs that {name} does not have")
+
+
+def _check_array(name: str, array: NDArray[np.generic], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if array.shape != shape or array.dtype != dtype:
+        raise ValueError(f"{name} is {array.dtype} {list(array.shape)}, not {dtype} {list(shape)}")
+
+
+def _same_names(kind: str, found: Mapping[str, object], expected: Mapping[str, object]) -> None:
+    if found.keys() != expected.keys():
+        raise ValueError(f"these {kind} are in one of file and model only: {sorted(found.keys() ^ expected.keys())}")

@@ -1,0 +1,54 @@
+"""The weights of a CpuDecoder: what its kernels read, by name."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.memory.mapped_file import MappedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that are looked up."""
+
+    numbers: NDArray[np.generic]
+    """Rows of the table [vocabulary, hidden]."""
+    storage: Storage
+
+
+@dataclass(slots=True)
+class PackedWeights:
+    embedding: Table
+    vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    """Weights of norms, by the name of the norm."""
+    matrices: dict[str, PackedWeight] = field(default_factory=dict)
+    """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`."""
+    parameter_count: int = 0
+    file: MappedFile | None = None
+    """File that the arrays are views of, where they are not in memory of their own."""
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether the matrices of the layers are held in 8 bits or fewer."""
+        return any(matrix.is_coded for name, matrix in self.matrices.items() if name != "head")
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of memory that the weights take."""
+        packed = sum(matrix.byte_count for matrix in self.matrices.values())
+        return packed + sum(array.nbytes for array in (self.embedding.numbers, *self.vectors.values()))
+
+
+def norm_names(config: DecoderConfig) -> dict[str, int]:
+    """The norms of a model, and their sizes."""
+    names = {"model.norm": config.hidden_size}
+    for index in range(config.layer_count):
+        prefix = f"model.layers.{index}"
+        names |= {f"{prefix}.{name}_layernorm": config.hidden_size for name in ("input", "post_attention")}
+        if config.query_key_norm:
+            names |= {f"{prefix}.self_attn.{name}_norm": config.head_size for name in "qk"}
+    return names

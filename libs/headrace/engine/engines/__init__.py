@@ -1,0 +1,1 @@
+"""Engines that make text or embeddings, and a simulated one."""

@@ -1,0 +1,227 @@
+"""The engine that makes text with a model. Knows no architecture and no library of tensors: its runner does."""
+
+import math
+import time
+from collections import deque
+from itertools import islice
+
+from headrace.engine.batching.batcher import Batcher
+from headrace.engine.batching.sequence import Sequence
+from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.engines.grammar_queue import GrammarQueue
+from headrace.engine.grammar.grammar_compiler import GrammarCompiler
+from headrace.engine.grammar.grammar_source import refusal
+from headrace.engine.speculation.speculator import Speculator
+from headrace.engine.step.runner import Runner
+from headrace.engine.step.step_logits import StepLogits
+from headrace.errors.tree import HeadraceError, InternalError
+
+GRAMMAR_PATIENCE = 0.01
+"""Seconds that a step without other work waits for a grammar. Cancellations wait as long."""
+
+
+class TextEngine:
+    """Continuous batching over a paged KV cache. See the Protocol in `engine.py`.
+
+    When a request's logits are not finite, `step` raises an InternalError whose details name the request under
+    `request_id`; when its grammar cannot be compiled or followed, an InvalidRequest. That request is forgotten; the
+    other requests' deltas come with the next call.
+    """
+
+    def __init__(
+        self,
+        spec: EngineSpec,
+        runner: Runner,
+        compiler: GrammarCompiler,
+        speculator: Speculator | None,
+        *,
+        prefix_cache: bool,
+    ) -> None:
+        self._spec = spec
+        self._runner = runner
+        self._speculator = speculator
+        self._batcher = Batcher(spec, prefix_cache=prefix_cache, drafter=speculator)
+        self._deltas: list[Delta] = []
+        """Deltas that are ready, but held back by a failure."""
+        self._failures: deque[HeadraceError] = deque()
+        self._grammars = GrammarQueue(compiler)
+        self._is_asleep = False
+
+    @property
+    def spec(self) -> EngineSpec:
+        return self._spec
+
+    def add(self, request: EngineRequest) -> None:
+        sequence = self._batcher.add(request)
+        if sequence.awaits_grammar and (grammar := request.sampling.grammar):
+            self._grammars.add(sequence, grammar)
+
+    def cancel(self, request_id: str) -> None:
+        self._batcher.cancel(request_id)
+        self._grammars.discard(request_id)
+        self._deltas = [delta for delta in self._deltas if delta.request_id != request_id]
+
+    def has_work(self) -> bool:
+        return (self._batcher.has_work() and not self._is_asleep) or bool(self._deltas or self._failures)
+
+    def step(self) -> list[Delta]:
+        if not self._failures and not self._is_asleep:
+            self._release_compiled()
+            plan = self._batcher.plan()
+            samples = self._compute(plan) if plan.chunks else {}
+            self._deltas += self._batcher.record(plan, samples)
+        if self._failures:
+            raise self._failures.popleft()
+        deltas, self._deltas = self._deltas, []
+        return deltas
+
+    def stats(self) -> EngineStats:
+        return self._batcher.stats()
+
+    def drain_block_events(self) -> BlockEvents:
+        return self._batcher.drain_block_events()
+
+    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
+        return self._batcher.block_hashes(token_ids, cache_salt, adapter)
+
+    def sleep(self) -> None:
+        """Gives the KV cache's memory back to the system and keeps the weights (level 1 of vLLM's sleep mode).
+
+        Until `wake`, requests can be added and cancelled, but none is worked on. Those that were running go on
+        afterwards with the same tokens. The prefix cache is forgotten.
+        """
+        if not self._is_asleep:
+            self._is_asleep = True
+            self._batcher.evacuate()
+            for part in self._sleepers:
+                part.sleep()
+
+    def wake(self) -> None:
+        """Ends `sleep`."""
+        if self._is_asleep:
+            for part in self._sleepers:
+                part.wake()
+            self._is_asleep = False
+
+    @property
+    def _sleepers(self) -> list[Runner | Speculator]:
+        return [self._runner] if self._speculator is None else [self._runner, self._speculator]
+
+    def check_invariants(self) -> None:
+        self._batcher.check_invariants()
+
+    def close(self) -> None:
+        """Lets go of models and KV caches."""
+        del self._runner, self._speculator
+        self._grammars.close()
+
+    def _release_compiled(self) -> None:
+        """Lets the sequences run whose grammar is ready. Waits a little for one if there is nothing else to do."""
+        for readiness in self._grammars.take_ready(GRAMMAR_PATIENCE if self._batcher.only_holds else 0.0):
+            if readiness.error is None:
+                self._batcher.release(readiness.sequence)
+            else:
+                self._fail(readiness.sequence, readiness.error)
+
+    def _fail(self, sequence: Sequence, error: HeadraceError) -> None:
+        """Forgets a request. The error is raised by this step or a later one."""
+        self._batcher.cancel(sequence.request_id)
+        self._failures.append(error)
+
+    def _compute(self, plan: StepPlan) -> dict[Chunk, Sample]:
+        """Runs the plan and samples from it."""
+        started = time.perf_counter()
+        logits = self._runner.run(plan)
+        samples: dict[Chunk, Sample] = {}
+        if len(logits.values):
+            best, peaks = self._runner.sampler.likeliest(logits.values)
+            self._sample(logits, best, samples)
+            self._score(logits, samples)
+            if not all(map(math.isfinite, peaks)):
+                self._drop_failed(logits, [row for row, peak in enumerate(peaks) if not math.isfinite(peak)])
+            self._drop_unmatched(logits.sampling)
+        if self._speculator is not None and plan.only_decodes:
+            self._speculator.observe_step(plan.token_count, time.perf_counter() - started)
+        return samples
+
+    def _sample(self, logits: StepLogits, best: list[int], samples: dict[Chunk, Sample]) -> None:
+        """Chooses the tokens of the sampled rows. `best` has the most likely token of each row."""
+        sequences = logits.sampled_sequences
+        rows = logits.values[: len(sequences)]
+        token_ids = self._runner.sampler.sample(rows, sequences, best[: len(sequences)])
+        chosen = iter(token_ids)
+        for chunk in logits.sampling:
+            token_id = next(chosen)
+            samples[chunk] = Sample(token_id)
+            if chunk.draft:
+                after = (token_id, *islice(chosen, len(chunk.draft)))
+                samples[chunk].further_ids = _confirmed(chunk.draft, after)
+        self._add_logprobs(logits, sequences, token_ids, samples)
+
+    def _add_logprobs(
+        self, logits: StepLogits, sequences: list[Sequence], token_ids: list[int], samples: dict[Chunk, Sample]
+    ) -> None:
+        """Adds log-probabilities to the samples, for every sampled token of the requests that want them."""
+        wanted = [
+            (row, count)
+            for row, sequence in enumerate(sequences)
+            if not sequence.takes_likeliest and (count := sequence.request.sampling.logprob_count) is not None
+        ]
+        if wanted:
+            indices, counts = [index for index, _ in wanted], [count for _, count in wanted]
+            chosen = [token_ids[index] for index in indices]
+            found = self._runner.sampler.logprobs(logits.values[indices], chosen, counts)
+            chunks = logits.sampled_chunks
+            for index, logprob in zip(indices, found, strict=True):
+                samples[chunks[index]].logprobs += (logprob,)
+
+    def _score(self, logits: StepLogits, samples: dict[Chunk, Sample]) -> None:
+        first = sum(1 + len(chunk.draft) for chunk in logits.sampling)
+        for chunk in logits.scoring:
+            indices = chunk.scored_prompt_range
+            rows = logits.values[first : first + len(indices)]
+            first += len(indices)
+            count = chunk.sequence.request.sampling.prompt_logprob_count or 0
+            prompt_ids = [chunk.sequence.token_ids[index] for index in indices]
+            found = self._runner.sampler.logprobs(rows, prompt_ids, [count] * len(rows))
+            samples.setdefault(chunk, Sample()).prompt_logprobs = found
+
+    def _drop_failed(self, logits: StepLogits, rows: list[int]) -> None:
+        """Forgets the requests whose logits, in `rows`, are not finite, with everything that they put into the KV
+        cache."""
+        broken = {id(sequence): sequence for sequence in logits.owners(rows)}
+        for sequence in broken.values():
+            self._batcher.pool.forget(sequence.held_blocks)
+            self._runner.clear(sequence.held_blocks)
+            self._fail(
+                sequence,
+                InternalError(
+                    f"The model's logits for request {sequence.request_id} are not finite.",
+                    stage="decode" if sequence.output_count else "prefill",
+                    details={"request_id": sequence.request_id},
+                ),
+            )
+
+    def _drop_unmatched(self, chunks: tuple[Chunk, ...]) -> None:
+        """Forgets requests that their matcher could not follow."""
+        for chunk in chunks:
+            sequence, matcher = chunk.sequence, chunk.sequence.matcher
+            if matcher is None:
+                continue
+            grammar = sequence.request.sampling.grammar
+            if grammar and (error := matcher.error):
+                refused = refusal(grammar, error)
+                refused.details["request_id"] = sequence.request_id
+                self._fail(sequence, refused)
+
+
+def _confirmed(draft: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the tokens after the first of `chosen` that hold: each was chosen after guesses that were all right."""
+    right = 0
+    for guess, token_id in zip(draft, chosen, strict=False):
+        if guess != token_id:
+            break
+        right += 1
+    return chosen[1 : 1 + right]

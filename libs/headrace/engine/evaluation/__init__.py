@@ -1,1 +1,0 @@
-"""Quality of a model: perplexity, and distance from a reference."""

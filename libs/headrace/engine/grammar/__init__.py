@@ -1,0 +1,1 @@
+"""Structured output: grammars compiled off the engine thread, and the tokens that they allow next."""

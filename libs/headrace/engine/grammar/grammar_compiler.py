@@ -1,0 +1,103 @@
+"""Compiles grammars for one model's vocabulary, in threads of its own, and remembers the results."""
+
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+from pathlib import Path
+
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.grammar import Grammar
+from headrace.engine.grammar.compile_threads import CompileThreads
+from headrace.engine.grammar.grammar_source import refusal, write_source
+from headrace.engine.grammar.token_matcher import TokenMatcher
+from headrace.errors.tree import Overloaded, Unsupported
+from headrace.gguf_text.gguf_tokenizer import GgufText
+
+THREAD_COUNT = 2
+"""Number of threads: more than one, so that one slow grammar does not hold up the next."""
+COMPILE_SECONDS = 5.0
+"""Seconds that a grammar may take to compile, its first step included."""
+CAPACITY = 64
+LIMITS = LLParserLimits(
+    # A step is taken while everybody's tokens wait: a quarter of llguidance's own limit, some 0.1 s.
+    step_lexer_fuel=50_000,
+    verbose_errors=False,
+)
+
+
+class GrammarCompiler:
+    """Remembers the least recently used grammars, those that cannot be compiled too. One thread owns it."""
+
+    def __init__(
+        self, tokenizer_file: Path, spec: EngineSpec, capacity: int = CAPACITY, seconds: float = COMPILE_SECONDS
+    ) -> None:
+        """`tokenizer_file` is a tokenizer.json or a GGUF file, and is read with the first grammar. `seconds`: time for
+        one compilation."""
+        self._tokenizer_file = tokenizer_file
+        self._spec = spec
+        self._capacity = capacity
+        self._threads = CompileThreads(self._compile, THREAD_COUNT, seconds)
+        self._compiled: OrderedDict[Grammar, Future[TokenMatcher]] = OrderedDict()
+        """Matchers by grammar, least recently used first."""
+        self._tokenizer: LLTokenizer | None = None
+        self._tokenizer_lock = threading.Lock()
+
+    def compile(self, grammar: Grammar) -> Future[TokenMatcher]:
+        """Returns a matcher to copy, as soon as there is one. The future fails with InvalidRequest or Overloaded."""
+        future = self._compiled.get(grammar)
+        if future is None or _is_worth_another_try(future):
+            future = self._compiled[grammar] = self._threads.submit(grammar)
+        self._compiled.move_to_end(grammar)
+        if len(self._compiled) > self._capacity:
+            self._compiled.popitem(last=False)
+        return future
+
+    def close(self) -> None:
+        """Lets go of the threads. What they are at is finished, but nobody will hear of it."""
+        self._threads.close()
+
+    def _compile(self, grammar: Grammar) -> TokenMatcher:
+        source = write_source(grammar)
+        matcher = LLMatcher(self._load_tokenizer(), source, log_level=0, limits=LIMITS)
+        if not matcher.is_error():
+            # The first step is the costliest by far, and what it computes is kept for all copies.
+            first = matcher.deep_copy()
+            first.compute_bitmask()
+            if not first.is_error():
+                return TokenMatcher(matcher)
+            matcher = first
+        raise refusal(grammar, matcher.get_error())
+
+    def _load_tokenizer(self) -> LLTokenizer:
+        """Reads the vocabulary, once. Takes up to a second for large ones."""
+        with self._tokenizer_lock:
+            if self._tokenizer is None:
+                self._tokenizer = self._read_tokenizer()
+            return self._tokenizer
+
+    def _read_tokenizer(self) -> LLTokenizer:
+        if not self._spec.eos_token_ids:
+            raise Unsupported("structured output needs a model that names an end-of-sequence token")
+        try:
+            return LLTokenizer(
+                _read_tokenizer_json(self._tokenizer_file),
+                n_vocab=self._spec.vocab_size,
+                eos_token=sorted(self._spec.eos_token_ids),
+            )
+        except ValueError as error:
+            raise Unsupported(f"structured output cannot use the tokenizer of this model: {error}") from None
+
+
+def _is_worth_another_try(future: Future[TokenMatcher]) -> bool:
+    return future.cancelled() or (future.done() and isinstance(future.exception(), Overloaded))
+
+
+def _read_tokenizer_json(path: Path) -> str:
+    """Reads a tokenizer.json. Raises Unsupported or InvalidCheckpoint."""
+    if path.suffix == ".gguf":
+        return str(GgufText(path).tokenizer().to_str())
+    if not path.is_file():
+        raise Unsupported("structured output needs a tokenizer.json in the folder of the model")
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,134 @@
+"""The threads and the working memory of the kernels."""
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.kernels.library import Function, Instructions, available, load_kernels, pointer
+from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
+from headrace.engine.memory.aligned import address
+
+Floats = NDArray[np.float32]
+
+
+class KernelContext:
+    """Runs kernels one after the other on its threads. Not thread-safe: one thread calls.
+
+    All methods raise MemoryError where there is no room for intermediate results, and IndexError before anything is
+    computed where a token id, block, position, row or count is not one that the model or the step has.
+    """
+
+    def __init__(self, thread_count: int, instructions: Instructions | None = None) -> None:
+        """`instructions` forces a set; unset takes the fastest. Raises RuntimeError where there is none."""
+        library = load_kernels()
+        chosen = max(available(), default=None) if instructions is None else instructions
+        handle = None if library is None else library.headrace_open(thread_count)
+        if library is None or handle is None or chosen not in available():
+            raise RuntimeError(f"the kernels cannot run here: {chosen!r} of {available()!r}, {thread_count} threads")
+        self._library: ctypes.CDLL = library
+        self._handle = handle
+        self.instructions = chosen
+        self.thread_count = thread_count
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            self._library.headrace_close(self._handle)
+
+    def step(self, model: Model, step: Step, instructions: Instructions) -> None:
+        """Runs a decoder."""
+        _check(self._library.headrace_step(self._handle, instructions, model, step))
+
+    def product(
+        self,
+        weight: PackedWeight,
+        inputs: Floats,
+        residual: Floats | None = None,
+        *,
+        exact: bool = False,
+        instructions: Instructions | None = None,
+    ) -> Floats:
+        """Maps [rows, in] to [rows, out], plus `residual`. All contiguous. See `PackedWeight.matrix`. `instructions`
+        are others than usual."""
+        outputs = np.empty((len(inputs), weight.out_size), np.float32)
+        chosen = self.instructions if instructions is None else instructions
+        arguments = (weight.matrix(exact=exact), pointer(inputs), pointer(residual), pointer(outputs), len(inputs))
+        _check(self._library.headrace_product(self._handle, chosen, *arguments))
+        return outputs
+
+    def multiply(self, matrix: Matrix, inputs: int, residual: int | None, outputs: int, row_count: int) -> None:
+        """Multiplies by `matrix` at addresses: `inputs` [rows, in], `residual` and `outputs` [rows, out], all fp32."""
+        arguments = (matrix, inputs, residual, outputs, row_count)
+        _check(self._library.headrace_product(self._handle, self.instructions, *arguments))
+
+    def attend(self, model: Model, layer: Layer, step: Step, projected: int, outputs: int) -> None:
+        """Attention of one layer, fp32. `projected` [rows, query, key and value heads, head] is changed; its keys and
+        values go to where `layer` says. `outputs` is [rows, query heads, head]. See `src/paged_attention.h`."""
+        _check(self._library.headrace_attend(self._handle, self.instructions, model, layer, step, projected, outputs))
+
+    def normalise(self, norm: Norm, inputs: int, outputs: int, row_count: int) -> None:
+        """Normalizes [rows, size] numbers, fp32. Inputs and outputs may be the same memory."""
+        _check(self._library.headrace_normalise(self._handle, self.instructions, norm, inputs, outputs, row_count))
+
+    def activate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int], cap: float = 0.0) -> None:
+        """Applies `function` to each of [rows, size] numbers, fp32. Inputs and outputs may be the same memory. `cap` is
+        for SOFT_CAP."""
+        arguments = (function, cap, inputs, outputs, *shape)
+        _check(self._library.headrace_activate(self._handle, self.instructions, *arguments))
+
+    def gate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int]) -> None:
+        """Computes `function`(gate) times up for `inputs` [rows, gate and up] and `outputs` of `shape` [rows, size],
+        fp32."""
+        _check(self._library.headrace_gate(self._handle, self.instructions, function, inputs, outputs, *shape))
+
+    def route(self, routing: Routing, scores: int, shares: int, experts: int, row_count: int) -> None:
+        """Finds the experts that `scores` fp32 [rows, experts] prefer: int64 [rows, chosen], the best first; and their
+        shares, fp32 of the same shape."""
+        arguments = (routing, scores, shares, experts, row_count)
+        _check(self._library.headrace_route(self._handle, self.instructions, *arguments))
+
+    def likeliest(self, logits: Floats) -> tuple[list[int], list[float]]:
+        """The most likely token of each row of `logits` [rows, vocabulary], the first of equals; and its logit, which
+        is NaN where any of the row is."""
+        row_count, vocabulary = logits.shape
+        token_ids, values = np.empty(row_count, np.int64), np.empty(row_count, np.float32)
+        arguments = (address(logits), row_count, vocabulary, address(token_ids), address(values))
+        _check(self._library.headrace_likeliest(self._handle, self.instructions, *arguments))
+        return token_ids.tolist(), values.tolist()
+
+    def draw(self, draws: Sequence[Draw], vocabulary: int) -> list[int]:
+        """Draws a token for each of `draws`. Where the temperature is 0, the likeliest."""
+        array = (Draw * len(draws))(*draws)
+        _check(self._library.headrace_draw(self._handle, self.instructions, array, len(draws), vocabulary))
+        return [draw.token_id for draw in array]
+
+    def rank(self, logits: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The ids of the `count` strongest tokens of each row of `logits` [rows, vocabulary], the strongest first; and
+        the natural logarithm of each row's sum of exponentials."""
+        row_count, vocabulary = logits.shape
+        token_ids = np.zeros((row_count, count), np.int64)
+        rankings = (Ranking * row_count)(
+            *(Ranking(address(row), address(ids), count) for row, ids in zip(logits, token_ids, strict=True))
+        )
+        _check(self._library.headrace_rank(self._handle, self.instructions, rankings, row_count, vocabulary))
+        return token_ids, np.array([ranking.normaliser for ranking in rankings])
+
+
+_BAD = {
+    2: "a token id is not in the vocabulary of the model",
+    3: "the spans of a step do not cover its rows one after the other, or lack block numbers",
+    4: "a block number is not one of the KV cache",
+    5: "a position is beyond those that the model was loaded for",
+    6: "a wanted row is not one of the step",
+    7: "a count is not between the least and the most that there can be",
+}
+"""Messages by `Failure` in `src/checked_ids.h`."""
+
+
+def _check(failure: int) -> None:
+    if failure in _BAD:
+        raise IndexError(f"the kernels refuse a call: {_BAD[failure]}")
+    if failure:
+        raise MemoryError("the kernels have no memory for their intermediate results")

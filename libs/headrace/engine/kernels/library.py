@@ -1,0 +1,80 @@
+"""Loads the compiled kernels. They may be missing: there was no compiler when Headrace was installed."""
+
+import ctypes
+import enum
+import functools
+import logging
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.kernels.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
+from headrace.engine.memory.aligned import address
+
+PATH = Path(__file__).with_name("_kernels.so")
+VERSION = 5
+"""Version of the interface and the packed layout; the library says which it was built for."""
+
+_log = logging.getLogger(__name__)
+_POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
+
+
+class Instructions(enum.IntEnum):
+    """Instruction sets that the kernels are compiled for. All give the same bits."""
+
+    PORTABLE = 0
+    AVX2 = 1
+    AVX512 = 2
+    """AVX-512 with VNNI."""
+
+
+class Function(enum.IntEnum):
+    """Functions of one number that the kernels apply. The values are those of `Function` in `src/abi.h`."""
+
+    SILU = 0
+    GELU = 1
+    GELU_TANH = 2
+    RELU = 3
+    SOFT_CAP = 4
+
+
+@functools.cache
+def load_kernels() -> ctypes.CDLL | None:
+    """Loads the library, or returns None when there is none that fits. Says so once."""
+    try:
+        library = ctypes.CDLL(str(PATH))
+        version = int(library.headrace_version())
+    except (OSError, AttributeError) as error:
+        _log.warning("no compiled kernels: the engine runs through torch", extra={"error": str(error)})
+        return None
+    if version != VERSION:
+        _log.warning("the compiled kernels are of another version: reinstall Headrace", extra={"version": version})
+        return None
+    library.headrace_open.restype = _POINTER
+    library.headrace_open.argtypes = [_INT]
+    library.headrace_close.argtypes = [_POINTER]
+    library.headrace_step.argtypes = [_POINTER, _INT, ctypes.POINTER(Model), ctypes.POINTER(Step)]
+    library.headrace_product.argtypes = [_POINTER, _INT, ctypes.POINTER(Matrix), *[_POINTER] * 3, _SIZE]
+    library.headrace_attend.argtypes = [_POINTER, _INT, *map(ctypes.POINTER, (Model, Layer, Step)), _POINTER, _POINTER]
+    library.headrace_normalise.argtypes = [_POINTER, _INT, ctypes.POINTER(Norm), _POINTER, _POINTER, _SIZE]
+    library.headrace_activate.argtypes = [_POINTER, _INT, _INT, _FLOAT, _POINTER, _POINTER, _SIZE, _SIZE]
+    library.headrace_gate.argtypes = [_POINTER, _INT, _INT, _POINTER, _POINTER, _SIZE, _SIZE]
+    library.headrace_route.argtypes = [_POINTER, _INT, ctypes.POINTER(Routing), *[_POINTER] * 3, _SIZE]
+    library.headrace_likeliest.argtypes = [_POINTER, _INT, _POINTER, _SIZE, _SIZE, _POINTER, _POINTER]
+    library.headrace_draw.argtypes = [_POINTER, _INT, ctypes.POINTER(Draw), _SIZE, _SIZE]
+    library.headrace_rank.argtypes = [_POINTER, _INT, ctypes.POINTER(Ranking), _SIZE, _SIZE]
+    library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
+    library.headrace_pack_codes.argtypes = [*[_POINTER] * 4, _SIZE, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
+    return library
+
+
+def available() -> list[Instructions]:
+    """The instruction sets that this machine has, the fastest last."""
+    library = load_kernels()
+    return [] if library is None else [each for each in Instructions if library.headrace_has(each)]
+
+
+def pointer(array: NDArray[np.generic] | None) -> int | None:
+    """Returns the address of a contiguous array's data. None without an array."""
+    return None if array is None else address(array)

@@ -1,0 +1,92 @@
+"""Weights in the layout of the kernels: panels of 16 rows, see `src/matrix.h`."""
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.kernels.library import load_kernels, pointer
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.structures import Matrix
+from headrace.engine.memory.aligned import Bytes, allocate
+
+PANEL = 16
+GROUPS = (128, 64, 32)
+"""Numbers of inputs that are quantized together: the largest that divides the groups of the weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeight:
+    """One weight [out, in], with its bias."""
+
+    panels: Bytes
+    storage: Storage
+    out_size: int
+    in_size: int
+    group: int
+    """Inputs that share a scale; all of them for plain weights."""
+    bias: NDArray[np.float32] | None = None
+    """Bias [out]."""
+    order: NDArray[np.int32] | None = None
+    """Indices [in] of the input that each column belongs to. None: as they come."""
+
+    def matrix(self, *, exact: bool) -> Matrix:
+        """Describes the weight to the kernels. `exact` multiplies codes by inputs as they are; else inputs are
+        quantized to 8 bits."""
+        pointers = (pointer(self.panels), pointer(self.bias), pointer(self.order))
+        return Matrix(*pointers, self.out_size, self.in_size, self.group, self.storage, exact)
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether the weight is held in codes of 8 bits or fewer."""
+        return self.storage in (Storage.U4, Storage.S8)
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of memory that the panels take."""
+        return self.panels.nbytes
+
+
+def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
+    """Packs [., in] numbers as `storage` has them; `rows` names the row that each row of the product has, -1 for zeros.
+    Raises IndexError for rows that the weight does not have."""
+    _check_rows(rows, len(weight))
+    in_size, width = weight.shape[1], weight.itemsize
+    panels = allocate(panel_bytes(len(rows), in_size, storage, in_size))
+    _library().headrace_pack_plain(pointer(weight), pointer(rows), len(rows), in_size, width, pointer(panels))
+    return PackedWeight(panels, storage, len(rows), in_size, in_size)
+
+
+def pack_codes(
+    codes: Bytes, scales: NDArray[np.float32], zeros: Bytes, storage: Storage, rows: NDArray[np.int64]
+) -> PackedWeight:
+    """Packs [., in] codes with scales and zeros [., groups], as signed bytes or unsigned halves of bytes. `rows` is as
+    in `pack_plain`."""
+    _check_rows(rows, len(codes))
+    in_size, group_count = codes.shape[1], scales.shape[1]
+    group = in_size // group_count
+    panels = allocate(panel_bytes(len(rows), in_size, storage, group))
+    pointers = (pointer(codes), pointer(scales), pointer(zeros), pointer(rows))
+    _library().headrace_pack_codes(*pointers, len(rows), in_size, group, storage, pointer(panels))
+    return PackedWeight(panels, storage, len(rows), in_size, group)
+
+
+def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> int:
+    """Bytes of the panels of a weight [out, in]. Codes have a scale in fp32 and a zero in a byte per row and group."""
+    row_bytes = int(in_size * storage.byte_count)
+    if storage in (Storage.U4, Storage.S8):
+        row_bytes += in_size // group * 5
+    return -(-out_size // PANEL) * PANEL * row_bytes
+
+
+def _check_rows(rows: NDArray[np.int64], row_count: int) -> None:
+    if len(rows) and (rows.min() < -1 or rows.max() >= row_count):
+        raise IndexError(f"rows {rows.min()} to {rows.max()} are wanted of a weight that has {row_count}")
+
+
+def _library() -> ctypes.CDLL:
+    library = load_kernels()
+    if library is None:
+        raise RuntimeError("the kernels are not compiled; ask can_pack first")
+    return library

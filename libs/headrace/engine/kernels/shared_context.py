@@ -1,0 +1,15 @@
+"""The kernels that all models of a process use: threads of their own would only fight for the same cores."""
+
+import functools
+
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.self_test import choose_instructions
+
+
+@functools.cache
+def shared_context(thread_count: int) -> KernelContext:
+    """Returns the context of this process. Raises RuntimeError where no kernels can run."""
+    instructions = choose_instructions()
+    if instructions is None:
+        raise RuntimeError("no kernels can run here")
+    return KernelContext(thread_count, instructions)

@@ -1,1 +1,0 @@
-"""The pieces that decoders are made of: plain callables over tensors."""

@@ -1,1 +1,0 @@
-"""Reads model folders: configuration and weights."""

@@ -1,0 +1,1 @@
+"""Loads a checkpoint into the engine that suits it."""

@@ -1,0 +1,23 @@
+"""Loads a decoder in the form that runs fastest here: fused kernels where they can, else torch."""
+
+import logging
+from pathlib import Path
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.cpu.load import can_run_on_cpu, load_cpu
+from headrace.engine.step.loaded_model import LoadedModel
+
+_log = logging.getLogger(__name__)
+
+
+def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
+    """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    fits, reason = can_run_on_cpu(model, config)
+    if fits:
+        return load_cpu(source, model, config, max_len)
+    # Imports torch, which the fused kernels can do without.
+    from headrace.engine.torch.load import load_torch
+
+    _log.info("the model runs through torch", extra={"reason": reason})
+    return load_torch(source, model, config, max_len, reason)

@@ -1,0 +1,40 @@
+"""Makes the speculator that the settings ask for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_runner import load_runner
+from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.speculator import Speculator
+from headrace.engine.speculation.vocabulary import check_same_vocabulary
+
+
+def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec) -> Speculator | None:
+    """Loads a speculator, or returns None when speculation is off. Raises ConfigError for a draft model of another
+    vocabulary, InvalidCheckpoint or Unsupported for one that cannot be loaded."""
+    if config.speculation == "off":
+        return None
+    if config.draft_folder is None:
+        return Speculator()
+    check_same_vocabulary(folder, config.draft_folder)
+    return _load_with_model(config.draft_folder, config, spec)
+
+
+def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Speculator:
+    """Loads a draft model with as many blocks as the large model, under the same numbers. It guesses without adapters:
+    what is confirmed is the large model's choice."""
+    model_config = read_model_config(folder)
+    max_len = min(model_config.usual_len, spec.max_model_len)
+    model = load_runner(folder, model_config, replace(config, block_count=spec.block_count, adapters={}), max_len)
+    drafter = ModelDrafter(
+        model.runner,
+        spec.vocab_size,
+        max_len,
+        spec.block_size,
+        spec.max_step_token_count,
+        model_config.vocab_size,
+    )
+    return Speculator(drafter, model.memory)

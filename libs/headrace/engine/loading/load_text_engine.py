@@ -1,0 +1,67 @@
+"""Loads a checkpoint into an engine that makes text. Imports torch only where the model runs through it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from headrace.engine.batching.eviction import LEAST_CONTEXT
+from headrace.engine.checkpoints.adapters.adapter_fingerprint import adapter_fingerprint
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.model_limits import choose_max_len
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.engines.fingerprint import text_fingerprint_of
+from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.grammar.grammar_compiler import GrammarCompiler
+from headrace.engine.loading.load_runner import load_runner
+from headrace.engine.loading.load_speculator import load_speculator
+from headrace.errors.tree import ConfigError
+
+
+def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
+    """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    model_config = read_model_config(folder)
+    max_len = choose_max_len(config, model_config)
+    model = load_runner(folder, model_config, config, max_len)
+    spec = EngineSpec(
+        architecture=model_config.architecture,
+        vocab_size=model_config.vocab_size,
+        max_model_len=max_len,
+        max_running_count=config.max_running_count,
+        max_step_token_count=config.max_step_token_count,
+        block_size=config.block_size,
+        block_count=model.block_count,
+        eos_token_ids=model_config.eos_token_ids,
+        device=model.device,
+        precision=model.precision,
+        parameter_count=model.parameter_count,
+        long_context=_long_context(config, max_len),
+        window=_window(model_config, config, max_len),
+        adapters={name: adapter_fingerprint(folder) for name, folder in config.adapters.items()},
+    )
+    compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
+    speculator = load_speculator(folder, config, spec)
+    spec = replace(
+        spec,
+        fingerprint=text_fingerprint_of(model.runner, spec),
+        memory=model.memory + (HeldMemory() if speculator is None else speculator.memory),
+    )
+    return TextEngine(spec, model.runner, compiler, speculator, prefix_cache=config.prefix_cache)
+
+
+def _long_context(config: EngineConfig, max_len: int) -> Literal["stop", "evict"]:
+    if config.long_context == "evict" and max_len < LEAST_CONTEXT:
+        raise ConfigError(
+            f"long_context is 'evict', but the context has {max_len} tokens: it must have {LEAST_CONTEXT}."
+        )
+    return config.long_context
+
+
+def _window(model: DecoderConfig, config: EngineConfig, max_len: int) -> int | None:
+    """Tokens that a query sees at most, see `EngineSpec.window`. A draft model reads the same blocks, and may see
+    further."""
+    window = model.widest_window
+    return None if window is None or window >= max_len or config.draft_folder is not None else window

@@ -1,0 +1,1 @@
+"""Memory of the machine: what is free, aligned arrays, mapped files, huge pages."""

@@ -1,5 +1,0 @@
-"""BERT (Devlin et al., 2018), of which most sentence encoders are: MiniLM, BGE, E5, GTE, …"""
-
-from headrace.engine.models.encoder_family import EncoderFamily
-
-BERT = EncoderFamily("Bert")

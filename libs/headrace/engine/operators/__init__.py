@@ -1,1 +1,0 @@
-"""Operations of models on rows of numbers, in the form that each device has."""

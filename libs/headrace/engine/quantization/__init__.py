@@ -1,1 +1,0 @@
-"""Reads quantized checkpoints of every common format into one canonical form."""

@@ -1,1 +1,0 @@
-"""Chooses tokens from logits."""

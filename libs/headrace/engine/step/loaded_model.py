@@ -1,0 +1,19 @@
+"""A model that is ready to run."""
+
+from dataclasses import dataclass
+
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.step.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A runner, and the facts about it."""
+
+    runner: Runner
+    block_count: int
+    parameter_count: int
+    device: str
+    precision: str
+    """Name of the weights' precision, for people."""
+    memory: HeldMemory

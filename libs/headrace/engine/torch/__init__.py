@@ -1,0 +1,1 @@
+"""Models on torch: the oracle for everything else, and what runs on GPUs."""

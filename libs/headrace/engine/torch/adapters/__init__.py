@@ -1,0 +1,1 @@
+"""LoRA adapters beside the weights of a decoder."""

@@ -1,0 +1,54 @@
+"""The adapters of one model, all loaded."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headrace.engine.batching.step_plan import Chunk
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.torch.adapters.adapter import Adapter
+from headrace.engine.torch.adapters.peft_reader import read_adapter
+from headrace.engine.torch.adapters.step_adapters import AdapterRows, StepAdapters
+from headrace.engine.torch.operators.operators import Operators
+
+
+class AdapterSet:
+    """Finds a step's rows for each adapter."""
+
+    def __init__(self, adapters: Mapping[str, Adapter], device: torch.device) -> None:
+        self._adapters = adapters
+        self._device = device
+
+    @classmethod
+    def load(
+        cls,
+        folders: Mapping[str, Path],
+        model: DecoderConfig,
+        operators: Operators,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> "AdapterSet":
+        """Reads the folder of each name. Raises InvalidCheckpoint or Unsupported."""
+        adapters = {
+            name: read_adapter(name, folder, model, operators, dtype, device) for name, folder in folders.items()
+        }
+        return cls(adapters, device)
+
+    def rows_of(self, chunks: Iterable[Chunk]) -> StepAdapters | None:
+        """Groups the tokens of `chunks`, one chunk after the other, by adapter. None where no request chose one."""
+        rows: dict[str, list[int]] = {}
+        first = 0
+        for chunk in chunks:
+            rows.setdefault(chunk.sequence.request.adapter, []).extend(range(first, first + chunk.token_count))
+            first += chunk.token_count
+        rows.pop("", None)
+        if not rows:
+            return None
+        return StepAdapters(
+            tuple(AdapterRows(self._adapters[name], self._tensor(chosen)) for name, chosen in rows.items())
+        )
+
+    def _tensor(self, values: Iterable[int]) -> Tensor:
+        return torch.tensor(list(values), dtype=torch.int64, device=self._device)

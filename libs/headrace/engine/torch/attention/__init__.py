@@ -1,0 +1,1 @@
+"""Attention over a paged KV cache, and over whole inputs."""

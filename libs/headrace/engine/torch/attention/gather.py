@@ -1,0 +1,52 @@
+"""Attention by gathering each sequence's blocks into one tensor and two batched products, on any device."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headrace.engine.torch.attention.kv_cache import KvLayer
+from headrace.engine.torch.attention.scoring import Scoring
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGroup:
+    """Sequences that attend in one call, each with the same number of queries."""
+
+    rows: slice
+    """Rows of the sequences' tokens among those of the step."""
+    sequence_count: int
+    block_rows: Tensor
+    """Cache rows of the sequences' blocks, see `KvCache.block_rows`. Each sequence has the same number of blocks. They
+    begin with the one in which the first key lies that any of its queries sees."""
+    mask: Tensor
+    """Mask of 0 or -inf, to be added to the scores: [sequences x kv heads or 1, query rows or 1, keys]."""
+
+
+def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup], scoring: Scoring) -> Tensor:
+    """Attention of `queries` [tokens, heads, head] over the cached keys of their sequences: [tokens, heads x head]."""
+    if len(groups) == 1 and groups[0].rows == slice(0, len(queries)):
+        return _attend_group(queries, layer, groups[0], scoring)
+    outputs = torch.zeros_like(queries).flatten(1)
+    for group in groups:
+        outputs[group.rows] = _attend_group(queries[group.rows], layer, group, scoring)
+    return outputs
+
+
+def _attend_group(queries: Tensor, layer: KvLayer, group: AttentionGroup, scoring: Scoring) -> Tensor:
+    """Maps [tokens, heads, head] to [tokens, heads x head]. Queries that share a KV head become rows of one product."""
+    token_count, head_count, head_size = queries.shape
+    share = head_count // layer.kv_head_count
+    keys, values = layer.gather(group.block_rows, group.sequence_count)
+    if token_count == group.sequence_count:
+        outputs = _weigh(queries.reshape(-1, share, head_size), keys, values, group.mask, scoring)
+        return outputs.reshape(token_count, head_count * head_size)
+    split = (group.sequence_count, -1, layer.kv_head_count, share, head_size)
+    folded = queries.view(split).transpose(1, 2)  # [sequences, kv heads, queries, share, head]
+    outputs = _weigh(folded.reshape(len(keys), -1, head_size), keys, values, group.mask, scoring)
+    return outputs.view(folded.shape).transpose(1, 2).reshape(token_count, head_count * head_size)
+
+
+def _weigh(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scoring: Scoring) -> Tensor:
+    """Softmax attention [batch, rows, head]."""
+    return torch.bmm(torch.softmax(scoring(queries, keys, mask), dim=-1), values)

@@ -1,0 +1,166 @@
+"""Attention through torch with many tokens in one call: for GPUs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from headrace.engine.batching.step_plan import Chunk
+from headrace.engine.torch.attention.gather import AttentionGroup, attend
+from headrace.engine.torch.attention.kv_cache import KvCache
+from headrace.engine.torch.attention.layer_attention import torch_layers
+from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
+from headrace.engine.torch.attention.scoring import Scoring
+from headrace.engine.torch.layers.rotary import RotaryTable, Rotation, rotate
+
+KEY_TILE = 128
+"""Number to whose multiples key counts are padded, so that decodes of about the same length attend together."""
+MAX_SCORE_COUNT = 1 << 24
+"""Most attention scores held at once. Longer chunks attend in several calls."""
+
+
+class GatheredAttention:
+    """Implements the Protocol of `paged_attention.py` with gathered keys and values."""
+
+    def __init__(
+        self, heads: HeadShape, layers: Sequence[LayerAttention], cache: KvCache, device: torch.device
+    ) -> None:
+        self.block_count = cache.zero_block
+        self._heads = heads
+        self._cache = cache
+        self._device = device
+        self._scoring = Scoring(heads.scale, heads.soft_cap)
+        self._layers = torch_layers(heads, layers, cache.dtype, device)
+        self._layout = StepLayout(heads, cache, device)
+        self._write_rows = torch.empty(0)
+        self._rotations: dict[RotaryTable, Rotation] = {}
+        self._groups: dict[int | None, list[AttentionGroup]] = {}
+
+    @property
+    def byte_count(self) -> int:
+        return self._cache.byte_count
+
+    def begin(self, chunks: Sequence[Chunk]) -> None:
+        positions = [position for chunk in chunks for position in range(chunk.start, chunk.computed_end)]
+        places = torch.tensor(positions, dtype=torch.int64, device=self._device)
+        self._write_rows = self._cache.token_rows(torch.tensor(_slots(chunks, self._cache.block_size))).to(self._device)
+        self._rotations = {rotary: rotary.at(places) for rotary in {layer.rotary for layer in self._layers}}
+        windows = {layer.window for layer in self._layers}
+        self._groups = {window: self._layout.groups(chunks, window) for window in windows}
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        settings, kv_layer = self._layers[layer], self._cache.layers[layer]
+        rotated = rotate(settings.split(projected), self._rotations[settings.rotary])
+        kv_layer.write(self._write_rows, rotated[:, self._heads.head_count :])
+        queries = rotated[:, : self._heads.head_count]
+        return attend(queries, kv_layer, self._groups[settings.window], self._scoring)
+
+    def clear(self, blocks: list[int]) -> None:
+        self._cache.clear(blocks)
+
+    def release(self) -> None:
+        self._cache.release()
+
+    def allocate(self) -> None:
+        self._cache.allocate()
+
+
+def _slots(chunks: Sequence[Chunk], block_size: int) -> list[int]:
+    """Returns the cache slot of each token of `chunks`: block x block size + offset."""
+    return [
+        chunk.sequence.block_table[index // block_size] * block_size + index % block_size
+        for chunk in chunks
+        for index in range(chunk.start, chunk.computed_end)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Consecutive tokens of one chunk that attend in one call."""
+
+    chunk: Chunk
+    start: int
+    end: int
+    window: int | None
+    """Tokens that each token of the span sees, itself included."""
+
+    @property
+    def first_key(self) -> int:
+        """Start of the key tile that holds the first key any of these tokens sees."""
+        if self.window is None:
+            return 0
+        return max(0, self.start + 1 - self.window) // KEY_TILE * KEY_TILE
+
+    @property
+    def key_end(self) -> int:
+        return math.ceil(self.end / KEY_TILE) * KEY_TILE
+
+
+class StepLayout:
+    """Says which tokens of a step attend in one call."""
+
+    def __init__(self, heads: HeadShape, cache: KvCache, device: torch.device) -> None:
+        self._heads = heads
+        self._cache = cache
+        self._device = device
+
+    def groups(self, chunks: Sequence[Chunk], window: int | None) -> list[AttentionGroup]:
+        """Groups the tokens that attend in one call: decodes with the same key tiles together, prefill spans one by
+        one."""
+        groups: list[AttentionGroup] = []
+        first = 0
+        spans = [span for chunk in chunks for span in self._split(chunk, window)]
+        for _, company in groupby(enumerate(spans), key=lambda item: self._group_key(*item)):
+            members = [span for _, span in company]
+            group = self._group(members, first)
+            groups.append(group)
+            first = group.rows.stop
+        return groups
+
+    def _group_key(self, index: int, span: _Span) -> tuple[int, int, int]:
+        """Returns a key that spans share if they attend together: decodes by the keys they see, others alone."""
+        is_decode = span.chunk.token_count == 1
+        return (span.first_key, span.key_end, 0) if is_decode else (0, 0, index + 1)
+
+    def _split(self, chunk: Chunk, window: int | None) -> list[_Span]:
+        """Splits a chunk into parts whose scores fit `MAX_SCORE_COUNT`."""
+        width = math.ceil(chunk.computed_end / KEY_TILE) * KEY_TILE * self._heads.head_count
+        length = max(1, MAX_SCORE_COUNT // width)
+        starts = range(chunk.start, chunk.computed_end, length)
+        return [_Span(chunk, start, min(start + length, chunk.computed_end), window) for start in starts]
+
+    def _group(self, spans: list[_Span], first: int) -> AttentionGroup:
+        first_block, block_end = (key // self._cache.block_size for key in (spans[0].first_key, spans[0].key_end))
+        padding = [self._cache.zero_block] * block_end
+        tables = [[*span.chunk.sequence.block_table, *padding][first_block:block_end] for span in spans]
+        query_count = spans[0].end - spans[0].start
+        mask = self._decode_mask(spans) if query_count == 1 else self._prefill_mask(spans[0])
+        return AttentionGroup(
+            rows=slice(first, first + query_count * len(spans)),
+            sequence_count=len(spans),
+            block_rows=self._cache.block_rows(torch.tensor(tables)).to(self._device),
+            mask=mask.to(self._device, self._cache.dtype),
+        )
+
+    def _decode_mask(self, spans: list[_Span]) -> Tensor:
+        """Returns the mask [sequences x kv heads, 1, keys] of decodes: each sequence sees its own length."""
+        ends = torch.tensor([span.end for span in spans]).repeat_interleave(self._heads.kv_head_count)
+        return _mask(spans[0], ends[:, None, None])
+
+    def _prefill_mask(self, span: _Span) -> Tensor:
+        """Returns the mask [1, query rows, keys] of a prefill: each token sees itself and those before it. The queries
+        that share a KV head are neighbors."""
+        ends = torch.arange(span.start + 1, span.end + 1)
+        return _mask(span, ends.repeat_interleave(self._heads.head_count // self._heads.kv_head_count)[None, :, None])
+
+
+def _mask(span: _Span, ends: Tensor) -> Tensor:
+    """Returns a mask: 0 for the keys of `span` before `ends` that its window lets through, -inf for the others."""
+    keys = torch.arange(span.first_key, span.key_end)
+    seen = keys < ends
+    if span.window is not None:
+        seen &= keys >= ends - span.window
+    return torch.zeros(1).where(seen, -math.inf)

@@ -1,0 +1,112 @@
+"""Keys and values of all blocks, and the memory that they live in."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from headrace.engine.memory.aligned import allocate
+
+SPARE_BLOCK_COUNT = 1
+"""Number of blocks of zeros beyond those of the pool, which fill up short block tables."""
+
+
+class GatherBuffer:
+    """Memory that every gather reuses: fresh pages would cost as much as the copy itself."""
+
+    def __init__(self, row_size: int, dtype: torch.dtype, device: torch.device) -> None:
+        self._rows = torch.empty((0, row_size), dtype=dtype, device=device)
+
+    def take(self, row_count: int) -> Tensor:
+        """Returns memory for [row_count, row size] numbers, until the next call."""
+        if row_count > len(self._rows):
+            self._rows = self._rows.new_empty((row_count, self._rows.shape[1]))
+        return self._rows[:row_count]
+
+
+class KvLayer:
+    """Keys and values of one layer: [2, kv heads, blocks, block size, head]. A head's block is contiguous."""
+
+    def __init__(self, states: Tensor, buffer: GatherBuffer) -> None:
+        self.states = states
+        self._buffer = buffer
+        self.kv_head_count = states.shape[1]
+        self._tokens = states.view(-1, states.shape[-1])
+        self._blocks = states.view(-1, states.shape[-1] * states.shape[-2])
+
+    def write(self, rows: Tensor, states: Tensor) -> None:
+        """Stores `states` [tokens, 2 x kv heads, head], keys before values, at `rows`: see `KvCache.token_rows`."""
+        self._tokens.index_copy_(0, rows, states.reshape(-1, states.shape[-1]))
+
+    def gather(self, rows: Tensor, sequence_count: int) -> tuple[Tensor, Tensor]:
+        """Keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`.
+
+        They are valid until the next call for any layer of the same cache.
+        """
+        gathered = torch.index_select(self._blocks, 0, rows, out=self._buffer.take(len(rows)))
+        keys, values = gathered.view(2, sequence_count * self.kv_head_count, -1, self._tokens.shape[-1]).unbind()
+        return keys, values
+
+
+class KvCache:
+    """The KV blocks of all layers."""
+
+    def __init__(
+        self,
+        layer_count: int,
+        block_count: int,
+        block_size: int,
+        kv_head_count: int,
+        head_size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.block_size = block_size
+        self.dtype = dtype
+        self.zero_block = block_count
+        stride = block_count + SPARE_BLOCK_COUNT
+        self._layer_count = layer_count
+        self._shape = (2, kv_head_count, stride, block_size, head_size)
+        self._device = device
+        self.layers: list[KvLayer] = []
+        self.allocate()
+        self._first_blocks = torch.arange(2 * kv_head_count).view(2, 1, kv_head_count, 1) * stride
+        self._first_tokens = torch.arange(2 * kv_head_count) * stride * block_size
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of the keys and values of all layers."""
+        return self._layer_count * math.prod(self._shape) * self.dtype.itemsize
+
+    def allocate(self) -> None:
+        """Takes memory for all layers, full of zeros."""
+        buffer = GatherBuffer(self._shape[-2] * self._shape[-1], self.dtype, self._device)
+        self.layers = [KvLayer(self._zeros(), buffer) for _ in range(self._layer_count)]
+
+    def release(self) -> None:
+        """Gives the memory back, with all that is in it, until `allocate`."""
+        self.layers = []
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def block_rows(self, tables: Tensor) -> Tensor:
+        """Returns the cache rows to gather block tables [sequences, blocks] from: int64 [2 x sequences x kv heads x
+        blocks]."""
+        return (tables[:, None, :] + self._first_blocks).flatten()
+
+    def token_rows(self, slots: Tensor) -> Tensor:
+        """Returns the cache rows to write tokens to at `slots` [tokens] (block x block size + offset): int64 [tokens x
+        2 x kv heads]."""
+        return (slots[:, None] + self._first_tokens).flatten()
+
+    def clear(self, blocks: list[int]) -> None:
+        """Zeroes blocks. Stale NaN would leak through the masked part of a later reader's block: 0 x NaN is NaN."""
+        for layer in self.layers:
+            layer.states[:, :, blocks] = 0
+
+    def _zeros(self) -> Tensor:
+        """Allocates zeros, on a CPU not from the heap, which would keep what `release` frees."""
+        if self._device.type != "cpu":
+            return torch.zeros(self._shape, dtype=self.dtype, device=self._device)
+        memory = allocate(math.prod(self._shape) * self.dtype.itemsize)
+        return torch.from_numpy(memory).view(self.dtype).view(self._shape)

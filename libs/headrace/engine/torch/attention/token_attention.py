@@ -1,0 +1,112 @@
+"""Attention through torch on one token at a time: for a CPU without compiled kernels.
+
+All operations have the same shape for every token, whatever its company and however long its text: keys are taken in
+tiles of KEY_TILE in their order, and what is masked in them adds exact zeros. See `single_row_operators`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headrace.engine.batching.step_plan import Chunk
+from headrace.engine.torch.attention.kv_cache import KvCache, KvLayer
+from headrace.engine.torch.attention.layer_attention import TorchLayer, torch_layers
+from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
+from headrace.engine.torch.attention.scoring import Scoring
+from headrace.engine.torch.layers.rotary import rotate
+
+KEY_TILE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    position: Tensor
+    """Position of the token in its sequence, int64 [1]."""
+    write_rows: Tensor
+    """Cache rows to write the token to, see `KvCache.token_rows`."""
+    block_rows: Tensor
+    """Cache rows to read, see `KvCache.block_rows`: all blocks of the token's sequence up to itself, and what fills up
+    the last tile."""
+
+
+class TokenAttention:
+    """Implements the Protocol of `paged_attention.py` for one token at a time."""
+
+    def __init__(self, heads: HeadShape, layers: Sequence[LayerAttention], cache: KvCache) -> None:
+        self.block_count = cache.zero_block
+        self._heads = heads
+        self._cache = cache
+        self._scoring = Scoring(heads.scale, heads.soft_cap)
+        self._layers = torch_layers(heads, layers, cache.dtype, torch.device("cpu"))
+        self._tokens: list[_Token] = []
+
+    @property
+    def byte_count(self) -> int:
+        return self._cache.byte_count
+
+    def begin(self, chunks: Sequence[Chunk]) -> None:
+        self._tokens = [
+            self._token(chunk, position) for chunk in chunks for position in range(chunk.start, chunk.computed_end)
+        ]
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        """Stores each token before the next one attends: it sees none after itself anyway."""
+        settings, kv_layer = self._layers[layer], self._cache.layers[layer]
+        rows = [
+            self._attend(settings, kv_layer, token, row.clone()[None])
+            for token, row in zip(self._tokens, projected, strict=True)
+        ]
+        return torch.cat(rows)
+
+    def clear(self, blocks: list[int]) -> None:
+        self._cache.clear(blocks)
+
+    def release(self) -> None:
+        self._cache.release()
+
+    def allocate(self) -> None:
+        self._cache.allocate()
+
+    def _token(self, chunk: Chunk, position: int) -> _Token:
+        size = self._cache.block_size
+        table = list(chunk.sequence.block_table[: position // size + 1])
+        slot = table[-1] * size + position % size
+        missing = -len(table) % (KEY_TILE // size)
+        blocks = [*table, *[self._cache.zero_block] * missing]
+        return _Token(
+            torch.tensor([position]),
+            self._cache.token_rows(torch.tensor([slot])),
+            self._cache.block_rows(torch.tensor([blocks])),
+        )
+
+    def _attend(self, layer: TorchLayer, kv_layer: KvLayer, token: _Token, projected: Tensor) -> Tensor:
+        """Maps [1, heads x head] to [1, query heads x head]."""
+        rotated = rotate(layer.split(projected), layer.rotary.at(token.position))
+        kv_layer.write(token.write_rows, rotated[:, self._heads.head_count :])
+        share = self._heads.head_count // self._heads.kv_head_count
+        queries = rotated[0, : self._heads.head_count].float().reshape(-1, share, self._heads.head_size)
+        keys, values = (torch.split(part, KEY_TILE, dim=1) for part in kv_layer.gather(token.block_rows, 1))
+        last = int(token.position)
+        first = 0 if layer.window is None else max(0, last + 1 - layer.window)
+        seen = range(first // KEY_TILE, last // KEY_TILE + 1)
+        scores = [self._score(queries, _copy(keys[tile]), tile, first, last) for tile in seen]
+        largest = torch.stack([part.amax(dim=-1, keepdim=True) for part in scores]).amax(dim=0)
+        outputs, total = torch.zeros_like(queries), torch.zeros_like(largest)
+        for part, tile in zip(scores, seen, strict=True):
+            weights = (part - largest).exp_()
+            total += weights.sum(dim=-1, keepdim=True)
+            outputs += torch.bmm(weights, _copy(values[tile]))
+        return (outputs / total).reshape(1, -1).to(projected.dtype)
+
+    def _score(self, queries: Tensor, keys: Tensor, tile: int, first: int, last: int) -> Tensor:
+        """Returns the scores [kv heads, share, KEY_TILE] of one tile of keys."""
+        places = torch.arange(tile * KEY_TILE, (tile + 1) * KEY_TILE)
+        mask = torch.zeros(1).where((places >= first) & (places <= last), -torch.inf)
+        return self._scoring(queries, keys, mask[None, None])
+
+
+def _copy(numbers: Tensor) -> Tensor:
+    """Copies numbers to fp32, in memory of their own."""
+    return numbers.to(torch.float32, copy=True, memory_format=torch.contiguous_format)

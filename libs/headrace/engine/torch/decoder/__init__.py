@@ -1,0 +1,1 @@
+"""Decoders, put together from layers and a checkpoint."""

@@ -1,0 +1,99 @@
+"""The decoder that all families are: an embedding, layers over a paged KV cache, a norm and a head."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.layer_angles import layer_angles
+from headrace.engine.checkpoints.facts.rope_scaling import Floats
+from headrace.engine.checkpoints.weight_source import WeightSource
+from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention, PagedAttention
+from headrace.engine.torch.decoder.adapted_layer import adapted
+from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
+from headrace.engine.torch.decoder.decoder_reader import DecoderReader
+from headrace.engine.torch.decoder.step_tensors import StepTensors
+from headrace.engine.torch.layers.linear import Linear
+from headrace.engine.torch.operators.operators import Operators
+
+
+class Decoder:
+    """A decoder with its weights. Holds no state of any request: that is in the KV cache."""
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        weights: WeightSource,
+        operators: Operators,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        has_head: bool = True,
+    ) -> None:
+        """Reads a decoder. Without its head it gives hidden states instead of logits. Raises InvalidCheckpoint where
+        `weights` do not suit."""
+        self._config = config
+        self._operators = operators
+        self._reader = DecoderReader(config, weights, operators, dtype, device)
+        self._embedding = self._reader.embedding()
+        self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
+        self._norm = self._reader.norm("model.norm")
+        self._head = self._reader.head(self._embedding) if has_head else None
+        self._embedding_scale = torch.tensor(config.embedding_scale, dtype=dtype, device=device)
+
+    @property
+    def parameter_count(self) -> int:
+        return self._reader.parameter_count
+
+    @property
+    def heads(self) -> HeadShape:
+        """Attention settings that all layers share."""
+        config = self._config
+        return HeadShape(
+            config.head_count,
+            config.kv_head_count,
+            config.head_size,
+            config.rotary_size,
+            config.attention_scale,
+            config.attention_soft_cap,
+            config.rms_norm_epsilon,
+        )
+
+    def attentions(self, max_len: int) -> list[LayerAttention]:
+        """Returns the attention settings of each layer, for contexts of up to `max_len` tokens."""
+        angles = layer_angles(self._config, max_len)
+        return [self._attention(index, angles[index]) for index in range(self._config.layer_count)]
+
+    @property
+    def layers(self) -> Sequence[DecoderLayer]:
+        return self._layers
+
+    def replace_layers(self, layers: Sequence[DecoderLayer]) -> None:
+        """Puts other layers in place of its own, such as the same ones watched."""
+        self._layers = list(layers)
+
+    def __call__(self, step: StepTensors, attention: PagedAttention) -> Tensor:
+        """Computes logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalized hidden
+        states [rows, hidden]. `attention` has been told of the step, and its cache is filled for all of its tokens."""
+        hidden = self._embed(step.token_ids)
+        for layer in self._layers if step.adapters is None else adapted(self._layers, step.adapters):
+            hidden = layer(hidden, attention)
+        wanted = hidden.index_select(0, step.logit_rows)
+        normalized = self._norm(wanted) if len(wanted) else wanted
+        return normalized.float() if self._head is None else self._score(self._head, normalized)
+
+    def _embed(self, token_ids: Tensor) -> Tensor:
+        hidden = functional.embedding(token_ids, self._embedding)
+        return hidden if self._config.embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
+
+    def _score(self, head: Linear, hidden: Tensor) -> Tensor:
+        if not len(hidden):
+            return hidden.new_empty((0, self._config.vocab_size), dtype=torch.float32)
+        logits, cap = head(hidden).float(), self._config.logit_soft_cap
+        return logits if cap is None else self._operators.soft_cap(logits, cap)
+
+    def _attention(self, index: int, angles: tuple[Floats, Floats]) -> LayerAttention:
+        query_norm, key_norm = self._reader.head_norms(index)
+        return LayerAttention(self._config.windows[index], angles, query_norm, key_norm)

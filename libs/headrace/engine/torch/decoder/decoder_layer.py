@@ -1,0 +1,49 @@
+"""One layer of a decoder: attention and a feed-forward block, each with norms and a residual."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from headrace.engine.torch.attention.paged_attention import PagedAttention
+from headrace.engine.torch.decoder.self_attention import SelfAttention
+from headrace.engine.torch.layers.gated_mlp import Mlp
+from headrace.engine.torch.operators.operators import RowNorm
+
+
+class DecoderLayer(Protocol):
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        """Maps [tokens, hidden] to the same shape. Writes the tokens' keys and values to the cache of `attention`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreNormLayer:
+    """Layer whose inputs are normalized (Xiong et al., 2020)."""
+
+    attention_norm: RowNorm
+    attention: SelfAttention
+    mlp_norm: RowNorm
+    mlp: Mlp
+
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        hidden = self.attention.add(self.attention_norm(hidden), hidden, attention)
+        return self.mlp.add(self.mlp_norm(hidden), hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class SandwichNormLayer:
+    """Layer whose inputs are normalized, and outputs before they join the residual (Ding et al., 2021), as in Gemma
+    2."""
+
+    attention_norm: RowNorm
+    attention: SelfAttention
+    post_attention_norm: RowNorm
+    mlp_norm: RowNorm
+    mlp: Mlp
+    post_mlp_norm: RowNorm
+
+    def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
+        attended = self.attention(self.attention_norm(hidden), attention)
+        hidden = hidden + self.post_attention_norm(attended)
+        return hidden + self.post_mlp_norm(self.mlp(self.mlp_norm(hidden)))

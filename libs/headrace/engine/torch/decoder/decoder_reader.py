@@ -1,0 +1,105 @@
+"""Builds the parts of a decoder from a checkpoint's tensors."""
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.decoder_weights import DecoderWeights, Projection
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.weight_source import WeightSource
+from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
+from headrace.engine.torch.decoder.self_attention import SelfAttention
+from headrace.engine.torch.layers.expert_mlp import ExpertMlp
+from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
+from headrace.engine.torch.layers.linear import Linear
+from headrace.engine.torch.operators.operators import Operators, RowNorm
+
+
+class DecoderReader:
+    """Reads each tensor once. Raises InvalidCheckpoint where they do not suit."""
+
+    def __init__(
+        self,
+        config: DecoderConfig,
+        weights: WeightSource,
+        operators: Operators,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self._config = config
+        self._operators = operators
+        self._weights = DecoderWeights(config, weights, dtype, device)
+
+    @property
+    def parameter_count(self) -> int:
+        return self._weights.parameter_count
+
+    def embedding(self) -> Tensor:
+        return self._weights.embedding()
+
+    def head(self, embedding: Tensor) -> Linear:
+        """Builds the output head. Tied models use their embedding for it."""
+        return self._operators.linear(embedding) if self._config.tied_embeddings else self._linear(self._weights.head())
+
+    def norm(self, name: str) -> RowNorm:
+        weight = self._weights.norm(name, self._config.hidden_size)
+        return self._operators.rms_norm(weight, self._config.rms_norm_epsilon)
+
+    def head_norms(self, index: int) -> tuple[Tensor | None, Tensor | None]:
+        """Reads the weights [head] by which a layer's query and key heads are normalized, if they are."""
+        if not self._config.query_key_norm:
+            return None, None
+        prefix, size = f"model.layers.{index}.self_attn", self._config.head_size
+        return self._weights.norm(f"{prefix}.q_norm", size), self._weights.norm(f"{prefix}.k_norm", size)
+
+    def layer(self, index: int) -> DecoderLayer:
+        prefix = f"model.layers.{index}"
+        attention_norm = self.norm(f"{prefix}.input_layernorm")
+        attention = self._attention(index)
+        post_attention_norm = self.norm(f"{prefix}.post_attention_layernorm")
+        mlp = self._feed_forward(index)
+        if not self._config.post_norms:
+            return PreNormLayer(attention_norm, attention, mlp_norm=post_attention_norm, mlp=mlp)
+        return SandwichNormLayer(
+            attention_norm,
+            attention,
+            post_attention_norm,
+            mlp_norm=self.norm(f"{prefix}.pre_feedforward_layernorm"),
+            mlp=mlp,
+            post_mlp_norm=self.norm(f"{prefix}.post_feedforward_layernorm"),
+        )
+
+    def _attention(self, index: int) -> SelfAttention:
+        qkv, output = self._weights.qkv(index), self._weights.attention_output(index)
+        return SelfAttention(index, self._linear(qkv), self._linear(output))
+
+    def _feed_forward(self, index: int) -> Mlp:
+        experts = self._config.experts
+        if experts is not None and index not in experts.dense_layers:
+            return self._expert_mlp(f"model.layers.{index}.{experts.module}", experts)
+        return self._mlp(self._weights.gate_up(index), self._weights.down(index))
+
+    def _expert_mlp(self, prefix: str, experts: ExpertConfig) -> ExpertMlp:
+        *gate_up, down = experts.projections
+        router = {f"{prefix}.gate": experts.count}
+        names = [f"{prefix}.experts.{index}" for index in range(experts.count)]
+        inner = experts.intermediate_size
+        return ExpertMlp(
+            router=self._linear(self._weights.projection(router, self._config.hidden_size, has_bias=False)),
+            experts=[
+                self._mlp(
+                    self._weights.gate_up_of(name, tuple(gate_up), inner), self._weights.down_of(name, down, inner)
+                )
+                for name in names
+            ],
+            chosen_count=experts.chosen_count,
+            route=partial(self._operators.route, count=experts.chosen_count, normalizes=experts.normalizes_weights),
+        )
+
+    def _mlp(self, gate_up: Projection, down: Projection) -> GatedMlp:
+        gate = partial(self._operators.gate, activation=self._config.activation)
+        return GatedMlp(self._linear(gate_up), self._linear(down), gate)
+
+    def _linear(self, projection: Projection) -> Linear:
+        return self._operators.linear(projection.weight, projection.bias)

@@ -1,0 +1,1 @@
+"""Encoders, put together from layers and a checkpoint."""

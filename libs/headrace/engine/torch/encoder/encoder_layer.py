@@ -1,0 +1,38 @@
+"""One layer of an encoder: attention of every token to every other, and a feed-forward block, each with a norm."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from headrace.engine.torch.attention.whole_attention import WholeAttention
+from headrace.engine.torch.layers.feed_forward import FeedForward
+from headrace.engine.torch.layers.linear import Linear
+from headrace.engine.torch.operators.operators import RowNorm
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderAttention:
+    """Attention without a mask (Vaswani et al., 2017)."""
+
+    qkv: Linear
+    """Query, key and value projections as one product."""
+    output: Linear
+
+    def add(self, inputs: Tensor, residual: Tensor, attention: WholeAttention) -> Tensor:
+        """Computes the block's output plus `residual`, both [tokens, hidden]."""
+        return self.output.add(attention.attend(self.qkv(inputs)), residual)
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderLayer:
+    """Layer whose outputs are normalized with the residual (Devlin et al., 2018)."""
+
+    attention: EncoderAttention
+    attention_norm: RowNorm
+    mlp: FeedForward
+    mlp_norm: RowNorm
+
+    def __call__(self, hidden: Tensor, attention: WholeAttention) -> Tensor:
+        """Maps [tokens, hidden] to the same shape. `attention` has been told of the step."""
+        hidden = self.attention_norm(self.attention.add(hidden, hidden, attention))
+        return self.mlp_norm(self.mlp.add(hidden, hidden))

@@ -1,0 +1,46 @@
+"""A sparse mixture of gated feed-forward blocks (Shazeer et al., 2017), as in Mixtral and Qwen3-MoE."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headrace.engine.torch.layers.gated_mlp import GatedMlp
+from headrace.engine.torch.layers.linear import Linear
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertMlp:
+    """Each row goes through the experts that the router likes best, weighted by how much it likes them.
+
+    An expert computes only the rows that chose it. A row's outputs are summed in the order of the experts, so that
+    its result does not depend on what other rows chose.
+    """
+
+    router: Linear
+    """Product from hidden to one score per expert."""
+    experts: list[GatedMlp]
+    chosen_count: int
+    route: Callable[[Tensor], tuple[Tensor, Tensor]]
+    """Maps the router's scores to the shares and the indices of the chosen experts, both [rows, chosen]."""
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Maps [rows, hidden] to the same shape."""
+        weights, chosen = self.route(self.router(inputs))
+        outputs = torch.zeros_like(inputs)
+        for expert, places in self._group_by_expert(chosen):
+            rows = places // self.chosen_count
+            expert_weights = weights.view(-1, 1).index_select(0, places)
+            outputs.index_add_(0, rows, expert(inputs.index_select(0, rows)).mul_(expert_weights))
+        return outputs
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self(inputs).add_(residual)
+
+    def _group_by_expert(self, chosen: Tensor) -> list[tuple[GatedMlp, Tensor]]:
+        """Finds the experts that any row chose, in order, each with its places in the flattened `chosen`, in order."""
+        flat = chosen.flatten()
+        counts = torch.bincount(flat, minlength=len(self.experts)).tolist()
+        places = torch.split(torch.argsort(flat, stable=True), counts)
+        return [(expert, part) for expert, part in zip(self.experts, places, strict=True) if len(part)]

@@ -1,0 +1,19 @@
+"""The feed-forward block of Vaswani et al. (2017): two products with an activation between them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from headrace.engine.torch.layers.linear import Linear
+
+
+@dataclass(frozen=True, slots=True)
+class FeedForward:
+    up: Linear
+    down: Linear
+    activate: Callable[[Tensor], Tensor]
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        """Computes the block's output plus `residual`, both [rows, hidden]."""
+        return self.down.add(self.activate(self.up(inputs)), residual)

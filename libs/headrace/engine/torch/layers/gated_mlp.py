@@ -1,0 +1,36 @@
+"""The gated feed-forward block: SwiGLU and GeGLU (Shazeer, 2020)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from headrace.engine.torch.layers.linear import Linear
+
+
+class Mlp(Protocol):
+    """A feed-forward block."""
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Maps [rows, hidden] to the same shape."""
+        ...
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        """Computes the block's output plus `residual` [rows, hidden]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GatedMlp:
+    gate_up: Linear
+    """Gate and up projections as one product: hidden to 2 x intermediate."""
+    down: Linear
+    gate: Callable[[Tensor], Tensor]
+    """Activates gates and multiplies them with what follows: [rows, 2 x intermediate] to [rows, intermediate]."""
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return self.down(self.gate(self.gate_up(inputs)))
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self.down.add(self.gate(self.gate_up(inputs)), residual)

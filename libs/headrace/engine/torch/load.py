@@ -1,0 +1,43 @@
+"""Loads a decoder that runs through torch, on any device."""
+
+from pathlib import Path
+
+import torch
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, describe_precision
+from headrace.engine.checkpoints.weight_record import WeightRecord
+from headrace.engine.checkpoints.weight_source import open_weights
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.step.loaded_model import LoadedModel
+from headrace.engine.torch.adapters.adapter_set import AdapterSet
+from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.operators.choose_operators import choose_operators
+from headrace.engine.torch.placement import build_attention, choose_device, choose_precision, settle_threads
+from headrace.engine.torch.runner import TorchRunner
+from headrace.errors.tree import ConfigError
+
+
+def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int, reason: str) -> LoadedModel:
+    """Loads a decoder for torch. `reason` says why the fused kernels cannot run it. Raises InvalidCheckpoint,
+    Unsupported or ConfigError."""
+    device = choose_device(config)
+    dtype = choose_precision(config, model, device)
+    computed = str(dtype).removeprefix("torch.")
+    if config.kv_precision not in ("auto", computed):
+        raise ConfigError(
+            f"kv_precision is {config.kv_precision!r}, but only the fused kernels hold keys and values in another type "
+            f"than they compute with, and they cannot run this model: {reason}; use auto, which is {computed} here."
+        )
+    operators = choose_operators(device, config.thread_count)
+    settle_threads(config, operators)
+    with torch.inference_mode():
+        weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or "")))
+        decoder = Decoder(model, weights, operators, dtype, device)
+        adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
+        attention = build_attention(config, model, decoder, operators, max_len, dtype, device)
+    runner = TorchRunner(decoder, attention, operators, device, adapters)
+    precision = describe_precision(config, model, dtype)
+    memory = HeldMemory(weights.byte_count, attention.byte_count)
+    return LoadedModel(runner, attention.block_count, decoder.parameter_count, str(device), precision, memory)

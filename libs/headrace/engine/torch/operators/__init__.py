@@ -1,0 +1,1 @@
+"""Products, norms and sampling, by the library that computes them best here."""

@@ -1,0 +1,27 @@
+"""Selection of the operators that suit a device."""
+
+import os
+
+import torch
+
+from headrace.engine.kernels.self_test import choose_instructions
+from headrace.engine.kernels.shared_context import shared_context
+from headrace.engine.torch.operators.kernel_operators import KernelOperators
+from headrace.engine.torch.operators.operators import Operators
+from headrace.engine.torch.operators.single_row_operators import SingleRowOperators
+from headrace.engine.torch.operators.torch_operators import TorchOperators
+
+
+def choose_encoder_operators(device: torch.device, thread_count: int | None = None) -> Operators:
+    """Operators of an encoder. Without kernels it computes inputs one by one, which is quicker than row by row."""
+    chosen = choose_operators(device, thread_count)
+    return TorchOperators() if isinstance(chosen, SingleRowOperators) else chosen
+
+
+def choose_operators(device: torch.device, thread_count: int | None = None) -> Operators:
+    """Chooses the operators of a decoder. `thread_count` is for the kernels. Unset: as many as there are cores."""
+    if device.type != "cpu":
+        return TorchOperators()
+    if choose_instructions() is None:
+        return SingleRowOperators()
+    return KernelOperators(shared_context(thread_count or len(os.sched_getaffinity(0))))

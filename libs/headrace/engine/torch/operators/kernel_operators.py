@@ -1,0 +1,118 @@
+"""Operations through the CPU kernels: the same bits in any company and on every processor."""
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.cpu.sampler import CpuSampler
+from headrace.engine.cpu.weights.packing import pack
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import Function
+from headrace.engine.kernels.structures import Norm, Routing
+from headrace.engine.step.sampler import Logits, Sampler
+
+FUNCTIONS: dict[Activation, Function] = {
+    "silu": Function.SILU,
+    "gelu": Function.GELU,
+    "gelu_tanh": Function.GELU_TANH,
+    "relu": Function.RELU,
+}
+
+
+def floats(tensor: Tensor) -> Tensor:
+    """Returns the same numbers in contiguous fp32, in the same memory where they are so already."""
+    return tensor.float().contiguous()
+
+
+class KernelOperators:
+    """Implements the Protocol of `operators.py` with the CPU kernels. Computes in fp32 and rounds results to the dtype
+    of the inputs at the end."""
+
+    is_batch_invariant = True
+
+    def __init__(self, context: KernelContext) -> None:
+        self.context = context
+
+    def linear(self, weight: Weight, bias: Tensor | None = None) -> "KernelLinear":
+        """Packs `weight` for products: quantized ones stay packed, and plain ones take 16 bits where that loses
+        nothing."""
+        return KernelLinear(self.context, weight, bias)
+
+    def rms_norm(self, weight: Tensor, epsilon: float) -> "KernelNorm":
+        return KernelNorm(self.context, weight, None, epsilon)
+
+    def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> "KernelNorm":
+        return KernelNorm(self.context, weight, bias, epsilon)
+
+    def activate(self, inputs: Tensor, activation: Activation) -> Tensor:
+        return self._apply(FUNCTIONS[activation], inputs)
+
+    def gate(self, inputs: Tensor, activation: Activation) -> Tensor:
+        numbers = floats(inputs)
+        shape = len(numbers), numbers.shape[1] // 2
+        outputs = torch.empty(shape)
+        self.context.gate(FUNCTIONS[activation], numbers.data_ptr(), outputs.data_ptr(), shape)
+        return outputs.to(inputs.dtype)
+
+    def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
+        return self._apply(Function.SOFT_CAP, inputs, cap)
+
+    def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
+        numbers = floats(scores)
+        shares = torch.empty(len(numbers), count)
+        experts = torch.empty(len(numbers), count, dtype=torch.int64)
+        routing = Routing(numbers.shape[1], count, normalizes)
+        self.context.route(routing, numbers.data_ptr(), shares.data_ptr(), experts.data_ptr(), len(numbers))
+        return shares.to(scores.dtype), experts
+
+    def sampler(self) -> Sampler:
+        return CpuSampler(self.context)
+
+    def export(self, logits: Tensor) -> Logits:
+        return logits.numpy()
+
+    def _apply(self, function: Function, inputs: Tensor, cap: float = 0.0) -> Tensor:
+        numbers = floats(inputs)
+        place, shape = numbers.data_ptr(), (numbers.shape[0], numbers.shape[1])
+        self.context.activate(function, place, place, shape, cap)
+        return numbers.to(inputs.dtype)
+
+
+class KernelLinear:
+    """A product with a packed weight: 4 bits take an eighth of the memory of fp32."""
+
+    def __init__(self, context: KernelContext, weight: Weight, bias: Tensor | None) -> None:
+        self._context = context
+        self._weight = pack(weight, bias)
+        self._matrix = self._weight.matrix(exact=True)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return self._product(inputs, None)
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self._product(inputs, floats(residual))
+
+    def _product(self, inputs: Tensor, residual: Tensor | None) -> Tensor:
+        numbers = floats(inputs)
+        outputs = torch.empty(len(numbers), self._weight.out_size)
+        added = None if residual is None else residual.data_ptr()
+        self._context.multiply(self._matrix, numbers.data_ptr(), added, outputs.data_ptr(), len(numbers))
+        return outputs.to(inputs.dtype)
+
+
+class KernelNorm:
+    """A norm of rows. With a bias, the mean is taken off first."""
+
+    def __init__(self, context: KernelContext, weight: Tensor, bias: Tensor | None, epsilon: float) -> None:
+        self._context = context
+        self._weight = floats(weight)
+        self._bias = None if bias is None else floats(bias)
+        shift = None if self._bias is None else self._bias.data_ptr()
+        self._norm = Norm(self._weight.data_ptr(), shift, len(weight), epsilon)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        numbers = floats(inputs)
+        outputs = torch.empty_like(numbers)
+        self._context.normalise(self._norm, numbers.data_ptr(), outputs.data_ptr(), len(numbers))
+        return outputs.to(inputs.dtype)

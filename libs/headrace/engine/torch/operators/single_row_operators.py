@@ -1,0 +1,75 @@
+"""Operations through torch on one row at a time: for a CPU without compiled kernels.
+
+A BLAS chooses its kernel by the shape and the alignment of its operands, and vectorized loops treat the last elements
+in another way than the rest. With every row alone in fresh memory, shape, alignment and place are always the same, and
+so are the bits, whatever the company. Slow: each row reads all weights.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.step.sampler import Logits, Sampler
+from headrace.engine.torch.operators.operators import RowNorm
+from headrace.engine.torch.operators.torch_operators import TorchOperators
+
+
+def row_by_row(operation: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Applies `operation` of [1, size] to each row of `inputs`. There is at least one."""
+    return torch.cat([operation(row.clone()[None]) for row in inputs])
+
+
+class SingleRowOperators:
+    """Implements the Protocol of `operators.py` for one row at a time."""
+
+    is_batch_invariant = True
+
+    def __init__(self) -> None:
+        self._whole = TorchOperators()
+
+    def linear(self, weight: Weight, bias: Tensor | None = None) -> "SingleRowLinear":
+        dense = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
+        # A copy: where a file's tensors begin in memory differs from start to start.
+        return SingleRowLinear(self._whole.linear(dense.clone(memory_format=torch.contiguous_format), bias))
+
+    def rms_norm(self, weight: Tensor, epsilon: float) -> RowNorm:
+        norm = self._whole.rms_norm(weight, epsilon)
+        return lambda inputs: row_by_row(norm, inputs)
+
+    def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> RowNorm:
+        norm = self._whole.layer_norm(weight, bias, epsilon)
+        return lambda inputs: row_by_row(norm, inputs)
+
+    def activate(self, inputs: Tensor, activation: Activation) -> Tensor:
+        return row_by_row(lambda row: self._whole.activate(row, activation), inputs)
+
+    def gate(self, inputs: Tensor, activation: Activation) -> Tensor:
+        return row_by_row(lambda row: self._whole.gate(row, activation), inputs)
+
+    def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
+        return row_by_row(lambda row: self._whole.soft_cap(row, cap), inputs)
+
+    def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
+        rows = [self._whole.route(row.clone()[None], count, normalizes=normalizes) for row in scores]
+        shares, experts = zip(*rows, strict=True)
+        return torch.cat(shares), torch.cat(experts)
+
+    def sampler(self) -> Sampler:
+        return self._whole.sampler()
+
+    def export(self, logits: Tensor) -> Logits:
+        return self._whole.export(logits)
+
+
+class SingleRowLinear:
+    def __init__(self, product: Callable[[Tensor], Tensor]) -> None:
+        self._product = product
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return row_by_row(self._product, inputs)
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self(inputs).add_(residual)

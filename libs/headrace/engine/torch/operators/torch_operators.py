@@ -1,0 +1,75 @@
+"""Operations through torch, as a device has them: for GPUs.
+
+A library of matrix products chooses its kernel by the shape, so that the last bits of a row may depend on how many rows
+come with it: a request has the same text in the same company, and nearly always in any. More is not promised here.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headrace.engine.checkpoints.facts.activation import Activation
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.step.sampler import Logits, Sampler
+from headrace.engine.torch.layers.layer_norm import LayerNorm
+from headrace.engine.torch.layers.rms_norm import RmsNorm
+from headrace.engine.torch.operators.torch_sampler import TorchSampler
+
+
+class TorchOperators:
+    """Implements the Protocol of `operators.py` with torch."""
+
+    is_batch_invariant = False
+
+    def linear(self, weight: Weight, bias: Tensor | None = None) -> "TorchLinear":
+        return TorchLinear(weight, bias)
+
+    def rms_norm(self, weight: Tensor, epsilon: float) -> RmsNorm:
+        return RmsNorm(weight, epsilon)
+
+    def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> LayerNorm:
+        return LayerNorm(weight, bias, epsilon)
+
+    def activate(self, inputs: Tensor, activation: Activation) -> Tensor:
+        match activation:
+            case "silu":
+                return functional.silu(inputs)
+            case "gelu":
+                return functional.gelu(inputs)
+            case "gelu_tanh":
+                return functional.gelu(inputs, approximate="tanh")
+            case "relu":
+                return functional.relu(inputs)
+
+    def gate(self, inputs: Tensor, activation: Activation) -> Tensor:
+        gate, up = inputs.chunk(2, dim=-1)
+        return self.activate(gate, activation).mul_(up)
+
+    def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
+        return (inputs / cap).tanh_().mul_(cap)
+
+    def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
+        shares, chosen = torch.topk(torch.softmax(scores, dim=-1, dtype=torch.float32), count, dim=-1)
+        if normalizes:
+            shares = shares / shares.sum(dim=-1, keepdim=True)
+        return shares.to(scores.dtype), chosen
+
+    def sampler(self) -> Sampler:
+        return TorchSampler()
+
+    def export(self, logits: Tensor) -> Logits:
+        return logits
+
+
+class TorchLinear:
+    """The general product. Quantized weights are held as floating-point numbers."""
+
+    def __init__(self, weight: Weight, bias: Tensor | None) -> None:
+        self._weight = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
+        self._bias = bias
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return functional.linear(inputs, self._weight, self._bias)
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self(inputs).add_(residual)

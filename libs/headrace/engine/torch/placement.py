@@ -1,0 +1,94 @@
+"""Settles where a model that runs through torch runs and how much it may hold, from the settings and the checkpoint."""
+
+import os
+
+import torch
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, CheckpointFacts, choose_block_count, host_kv_bytes
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.kernels.kv_arena import KvArena, KvShape
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.torch.attention.gathered_attention import KEY_TILE, GatheredAttention
+from headrace.engine.torch.attention.kernel_attention import KernelPagedAttention
+from headrace.engine.torch.attention.kv_cache import KvCache
+from headrace.engine.torch.attention.paged_attention import PagedAttention
+from headrace.engine.torch.attention.token_attention import TokenAttention
+from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.operators.kernel_operators import KernelOperators
+from headrace.engine.torch.operators.operators import Operators
+from headrace.engine.torch.operators.single_row_operators import SingleRowOperators
+from headrace.errors.tree import ConfigError
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+KV_STORAGE = {torch.float32: Storage.F32, torch.bfloat16: Storage.BF16, torch.float16: Storage.F16}
+LANES = 16
+GPU_KV_SHARE = 0.8
+"""Share of the memory that is free once the weights are loaded, for the KV cache on a GPU."""
+
+
+def choose_device(config: EngineConfig) -> torch.device:
+    """Chooses the device that the settings name. Raises ConfigError for one that is not there."""
+    try:
+        device = torch.device(config.device)
+    except RuntimeError as error:
+        raise ConfigError(f"device is {config.device!r}: torch does not know it.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device is {config.device!r}, but torch sees no CUDA device here.")
+    return device
+
+
+def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch.device) -> torch.dtype:
+    """Chooses the type of activations and KV. Raises ConfigError for an unknown precision."""
+    usual = "float32" if device.type == "cpu" else model.precision
+    name = usual if config.precision in (None, *ROUNDED_BITS) else config.precision
+    if name not in PRECISIONS:
+        known = ", ".join((*PRECISIONS, *ROUNDED_BITS))
+        raise ConfigError(f"precision is {name!r}: it must be one of {known}.")
+    return PRECISIONS[name]
+
+
+def settle_threads(config: EngineConfig, operators: Operators) -> None:
+    """Says how many threads torch has, for the whole process. Beside the kernels' own they would only be in the way;
+    without those, one core is left over: torch's threads all wait for one that another process holds up."""
+    usual = max(1, len(os.sched_getaffinity(0)) - 1)
+    torch.set_num_threads(1 if isinstance(operators, KernelOperators) else config.thread_count or usual)
+
+
+def build_attention(
+    config: EngineConfig,
+    model: DecoderConfig,
+    decoder: Decoder,
+    operators: Operators,
+    max_len: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> PagedAttention:
+    """Builds attention over a KV cache of as many blocks as are wanted and fit, for contexts of up to `max_len` tokens.
+    Raises ConfigError for a block size that does not suit."""
+    block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
+    block_count = choose_block_count(config, max_len, block_bytes, _kv_bytes(config, device))
+    heads, layers = decoder.heads, decoder.attentions(max_len)
+    if isinstance(operators, KernelOperators):
+        _check_block_size(config, config.block_size % LANES, f"be a multiple of {LANES}")
+        shape = (model.layer_count, model.kv_head_count, model.head_size, config.block_size)
+        arena = KvArena(KvShape(*shape, KV_STORAGE[dtype]), block_count)
+        return KernelPagedAttention(operators.context, heads, layers, arena)
+    _check_block_size(config, KEY_TILE % config.block_size, f"divide {KEY_TILE}")
+    cache = KvCache(
+        model.layer_count, block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device
+    )
+    if isinstance(operators, SingleRowOperators):
+        return TokenAttention(heads, layers, cache)
+    return GatheredAttention(heads, layers, cache, device)
+
+
+def _check_block_size(config: EngineConfig, remainder: int, rule: str) -> None:
+    if remainder:
+        raise ConfigError(f"block_size is {config.block_size}: it must {rule}.")
+
+
+def _kv_bytes(config: EngineConfig, device: torch.device) -> int:
+    if config.kv_cache_bytes is None and device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] * GPU_KV_SHARE)
+    return host_kv_bytes(config)

@@ -1,0 +1,64 @@
+"""Turns a step's chunks into tensors, runs the model and hands back logits. Owns the KV cache."""
+
+import torch
+
+from headrace.engine.batching.step_plan import Chunk, StepPlan
+from headrace.engine.step.step_logits import LogitRows, StepLogits
+from headrace.engine.torch.adapters.adapter_set import AdapterSet
+from headrace.engine.torch.attention.paged_attention import PagedAttention
+from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.decoder.step_tensors import StepTensors
+from headrace.engine.torch.operators.operators import Operators
+
+
+class TorchRunner:
+    """Runs plans through one model."""
+
+    def __init__(
+        self,
+        model: Decoder,
+        attention: PagedAttention,
+        operators: Operators,
+        device: torch.device,
+        adapters: AdapterSet | None = None,
+    ) -> None:
+        """Makes a runner of one model. Without `adapters`, what requests choose is passed over."""
+        self.sampler = operators.sampler()
+        self._model = model
+        self._attention = attention
+        self._operators = operators
+        self._device = device
+        self._adapters = adapters
+
+    @torch.inference_mode()
+    def run(self, plan: StepPlan) -> StepLogits:
+        """Computes all chunks, writes their KV and returns the logits that the plan wants."""
+        chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
+        wanted = LogitRows.of(chunks)
+        self._attention.begin(chunks)
+        logits = self._model(self._build(chunks, wanted.rows), self._attention)
+        return wanted.filled(self._operators.export(logits))
+
+    @torch.inference_mode()
+    def clear(self, blocks: list[int]) -> None:
+        """Zeroes the KV of blocks whose content is not to be trusted."""
+        self._attention.clear(blocks)
+
+    def sleep(self) -> None:
+        """Gives the memory of the KV cache back. Nothing can be run until `wake`."""
+        self._attention.release()
+
+    @torch.inference_mode()
+    def wake(self) -> None:
+        """Takes memory for the KV cache again. It is empty."""
+        self._attention.allocate()
+
+    def _build(self, chunks: list[Chunk], logit_rows: list[int]) -> StepTensors:
+        return StepTensors(
+            token_ids=self._tensor([token_id for chunk in chunks for token_id in chunk.token_ids]),
+            logit_rows=self._tensor(logit_rows),
+            adapters=self._adapters.rows_of(chunks) if self._adapters else None,
+        )
+
+    def _tensor(self, values: list[int]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._device)

@@ -1,0 +1,1 @@
+"""The tokenizer inside a GGUF file."""

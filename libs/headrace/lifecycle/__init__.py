@@ -1,0 +1,9 @@
+"""Life of every service, written once: it starts, gets ready, serves, drains and stops."""
+
+from headrace.lifecycle.address_book import AddressBook
+from headrace.lifecycle.background import Background
+from headrace.lifecycle.run import run
+from headrace.lifecycle.service import Service
+from headrace.lifecycle.settings import ServiceSettings
+
+__all__ = ["AddressBook", "Background", "Service", "ServiceSettings", "run"]

@@ -1,0 +1,49 @@
+"""Tells the others that a service is there: in the registry and, every second, as a fact."""
+
+import asyncio
+import contextlib
+
+from headrace.bus import subjects
+from headrace.bus.bus import Bus
+from headrace.lifecycle.background import Background
+from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered
+
+FACT_INTERVAL = 1.0
+REGISTRY_EVERY = 10
+"""Facts between two writes to the registry, whose entries expire after 30 seconds."""
+
+
+class Announcer:
+    """Announces one service until withdrawn. Writes to the registry again after every reconnect."""
+
+    def __init__(self, bus: Bus, registration: ServiceRegistered) -> None:
+        self._bus = bus
+        self._registration = registration
+        self._due = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, background: Background) -> None:
+        self._bus.on_connect(self._due.set)
+        self._task = background.start(self._announce(), "announcer")
+
+    async def withdraw(self) -> None:
+        """Stops announcing and tells that the service goes."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        service_id = self._registration.service_id
+        await self._bus.delete(service_id)
+        farewell = ServiceDeregistered(service_id=service_id, epoch=self._registration.epoch)
+        await self._bus.publish(subjects.of(subjects.SERVICE_DEREGISTERED, service_id), farewell)
+
+    async def _announce(self) -> None:
+        subject = subjects.of(subjects.SERVICE_REGISTERED, self._registration.service_id)
+        count = 0
+        while True:
+            if self._due.is_set() or count % REGISTRY_EVERY == 0:
+                self._due.clear()
+                await self._bus.put(self._registration.service_id, self._registration)
+            await self._bus.publish(subject, self._registration)
+            count += 1
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), FACT_INTERVAL)

@@ -1,0 +1,152 @@
+"""Start → ready → serve → drain → stop, once for every service.
+
+1. Build: the app connects its clients and loads what it owns.
+2. Listen, with health red: nobody is sent here yet.
+3. Call yourself: the handlers answer before anyone is told that they exist.
+4. Health green, then announce. Never the other way round: an advertised service without handlers hangs its callers.
+5. On SIGTERM or SIGINT: withdraw, health red, let running work end, refuse new calls, close in reverse order.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+import uvloop
+from prometheus_client import start_http_server
+
+from headrace import failpoints
+from headrace.errors import HeadraceError, TaskDied, Unavailable
+from headrace.lifecycle.announcer import Announcer
+from headrace.lifecycle.background import Background
+from headrace.lifecycle.service import Service
+from headrace.lifecycle.settings import ServiceSettings
+from headrace.rpc.channel import open_channel
+from headrace.rpc.deadline import Deadline
+from headrace.rpc.health import is_serving
+from headrace.rpc.server import Server
+from headrace.settings import load
+from headrace.telemetry.logs import configure_logging
+from headrace.telemetry.traces import configure_tracing
+from headrace.v1.events_pb2 import ServiceRegistered
+
+SELF_CALL_TIMEOUT = 10.0
+STOP_GRACE = 0.5
+EXIT_BAD_START = 78
+"""Exit status EX_CONFIG of sysexits.h: starting again with the same settings cannot help."""
+EXIT_TASK_DIED = 70
+"""Exit status EX_SOFTWARE of sysexits.h: starting again helps."""
+FORCE_SECONDS = 5.0
+"""Seconds after running work was to have ended at which a process in which a task failed ends whatever it does."""
+
+_log = logging.getLogger(__name__)
+C = TypeVar("C", bound=ServiceSettings)
+OpenApp = Callable[[C], AbstractAsyncContextManager[Service]]
+
+
+def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
+    """The whole life of a service process. Reads flags and environment; exits 0 after a clean stop, and with
+    EXIT_TASK_DIED after the failure of a task that it cannot do without."""
+    try:
+        settings = load(schema, kind, sys.argv[1:], os.environ)
+        configure_logging(settings.service_id, settings.log_level)
+        failpoints.arm(settings.failpoints and settings.failpoints / settings.service_id)
+        uvloop.run(_live(settings, open_app))
+    except TaskDied as error:
+        sys.stderr.write(f"headrace {kind}: {error.message}\n")
+        raise SystemExit(EXIT_TASK_DIED) from None
+    except HeadraceError as error:
+        sys.stderr.write(f"headrace {kind}: {error.message}\n")
+        raise SystemExit(EXIT_BAD_START) from None
+
+
+async def _live(settings: C, open_app: OpenApp[C]) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    failure: TaskDied | None = None
+    provider = configure_tracing(settings.service_id, settings.otlp_endpoint)
+    with contextlib.ExitStack() as metrics:
+        if settings.metrics_port:
+            metrics_server, _thread = start_http_server(settings.metrics_port)
+            metrics.callback(metrics_server.shutdown)
+        async with open_app(settings) as service:
+            _spare_collections()
+            async with serving(settings, service):
+                failure = await _until_over(stopping, service.background)
+                _log.info("stopping")
+                if failure is not None:
+                    _end_by_force(settings.drain_seconds + FORCE_SECONDS)
+    if provider is not None:
+        provider.shutdown()
+    if failure is not None:
+        raise failure
+
+
+async def _until_over(stopping: asyncio.Event, background: Background) -> TaskDied | None:
+    """Waits for a signal to stop, or for the failure that it returns."""
+    told, failing = asyncio.create_task(stopping.wait()), asyncio.create_task(background.failure())
+    try:
+        await asyncio.wait({told, failing}, return_when=asyncio.FIRST_COMPLETED)
+        return failing.result() if failing.done() else None
+    finally:
+        for waiting in (told, failing):
+            waiting.cancel()
+
+
+def _end_by_force(seconds: float) -> None:
+    """Ends the process after a time, should what is broken keep it from ending by itself."""
+    timer = threading.Timer(seconds, os._exit, (EXIT_TASK_DIED,))
+    timer.daemon = True
+    timer.start()
+
+
+def _spare_collections() -> None:
+    """Tells the garbage collector that all that is loaded stays. To look at it again would take up to 80 ms beside a
+    model, in which every stream stands still."""
+    gc.collect()
+    gc.freeze()
+
+
+@contextlib.asynccontextmanager
+async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[str]:
+    """Serves a built service for as long as the context is open; yields its advertised address."""
+    server = Server(service.bind, service.service_names, settings.credential, service.is_public)
+    address = await server.start(settings.listen_address, settings.probe_address)
+    advertised = settings.advertise_address or address
+    service.on_listening(advertised)
+    await server.set_serving(True)
+    await _call_self(settings.probe_address or address)
+    registration = ServiceRegistered(
+        service_id=settings.service_id,
+        kind=service.kind,
+        epoch=service.epoch,
+        address=advertised,
+        pid=os.getpid(),
+        model=service.model,
+    )
+    announcer = Announcer(service.bus, registration)
+    announcer.start(service.background)
+    _log.info("ready", extra={"address": advertised})
+    try:
+        yield advertised
+    finally:
+        await announcer.withdraw()
+        await server.set_serving(False)
+        await service.drain(Deadline.after(settings.drain_seconds))
+        await server.stop(STOP_GRACE)
+
+
+async def _call_self(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    reachable = f"127.0.0.1:{port}" if host in ("0.0.0.0", "[::]") else address
+    async with open_channel(reachable) as channel:
+        if not await is_serving(channel, SELF_CALL_TIMEOUT):
+            raise Unavailable(f"the service does not answer its own call on {address}")

@@ -1,0 +1,43 @@
+"""The built service that is handed to `run`."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+import grpc
+
+from headrace.bus.bus import Bus
+from headrace.lifecycle.background import Background
+from headrace.rpc.deadline import Deadline
+
+
+async def _nothing_to_drain(_deadline: Deadline) -> None:
+    return
+
+
+def _no_interest(_address: str) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A built service: ready to be bound to a server."""
+
+    kind: str
+    """Kind of service: gateway, tokenizer, scheduler, cache or worker."""
+    bus: Bus
+    bind: Callable[[grpc.aio.Server], None]
+    """Adds the servicers to a server."""
+    service_names: Sequence[str]
+    """Full names of the gRPC services, for health and reflection."""
+    epoch: int
+    """The incarnation: larger after every start."""
+    model: str = ""
+    """The model it serves, for workers."""
+    is_public: bool = False
+    """Whether it answers calls from outside, which come without the credential of the platform."""
+    on_listening: Callable[[str], None] = _no_interest
+    """Told the advertised address once it is known."""
+    drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain
+    """Lets running work end. Called after the service left the registry and health went red."""
+    background: Background = field(default_factory=Background)
+    """Tasks of the service. One that fails ends the process; closed by whoever built the service."""

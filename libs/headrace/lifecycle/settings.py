@@ -1,0 +1,35 @@
+"""The settings that every process has."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from headrace.settings import Settings
+
+
+class ServiceSettings(Settings):
+    """Settings that every service needs."""
+
+    service_id: str = Field(min_length=1)
+    """Unique name of this process, in logs, traces, the registry and on the bus."""
+    listen_address: str = "127.0.0.1:0"
+    """Address to serve gRPC on. Port 0 picks a free one."""
+    probe_address: str = ""
+    """Another address to serve gRPC on, of this process alone, where several share the first one. Empty serves none."""
+    advertise_address: str = ""
+    """Address at which others reach it. Empty means the one it listens on."""
+    nats_url: str = "nats://127.0.0.1:4222"
+    """URL of NATS. With a secret, as in nats://TOKEN@host:4222, it belongs into the environment."""
+    credential: str = ""
+    """Secret that the services of a platform share and show each other. Belongs into the environment, not on the
+    command line. Empty: internal services answer everyone who reaches them."""
+    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+    """Least severe level that is logged."""
+    otlp_endpoint: str = ""
+    """OTLP gRPC endpoint for traces, such as 127.0.0.1:4317. Empty records none."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Port for this process's own Prometheus metrics. 0 serves none."""
+    failpoints: Path | None = None
+    """For tests only: a folder in which `<service_id>/<point>` switches a failpoint of the code on."""
+    drain_seconds: float = Field(default=6.0, gt=0)
+    """Time that running work is given to end after a stop signal."""

@@ -1,1 +1,0 @@
-"""Measures a running platform as a client sees it."""

@@ -1,0 +1,1 @@
+"""Clients that load a platform and report what they saw."""

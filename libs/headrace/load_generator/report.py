@@ -1,0 +1,67 @@
+"""Percentiles and rates of a load, as data and as a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from headrace.load_generator.closed_loop import LoadResult
+
+PERCENTILES = (50, 95, 99)
+
+
+def percentile(values: Sequence[float], percent: float) -> float | None:
+    """Linear interpolation between closest ranks; None without values."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    position = (len(ordered) - 1) * percent / 100
+    low = int(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+
+
+def summarize(result: LoadResult, slo_ttft: float | None = None, slo_tpot: float | None = None) -> dict[str, Any]:
+    """Times in milliseconds. Goodput counts the requests per second that met the SLOs given, in seconds."""
+    good = [record for record in result.records if not record.error and record.token_times]
+    errors = [record.error or "no token came" for record in result.records if record.error or not record.token_times]
+    series = {
+        "ttft_ms": [record.ttft for record in good],
+        "itl_ms": [itl for record in good for itl in record.itls],
+        "tpot_ms": [record.tpot for record in good if record.tpot is not None],
+        "e2e_ms": [record.e2e for record in good],
+    }
+    met = [
+        record
+        for record in good
+        if (slo_ttft is None or record.ttft <= slo_ttft) and (slo_tpot is None or (record.tpot or 0.0) <= slo_tpot)
+    ]
+    return {
+        "model": result.workload.model,
+        "requests": len(result.records),
+        "failed": len(errors),
+        "errors": sorted(set(errors))[:5],
+        "concurrency": result.workload.concurrency,
+        "input_tokens": result.workload.input_token_count,
+        "output_tokens": result.workload.output_token_count,
+        "seconds": round(result.seconds, 3),
+        "requests_per_second": round(len(good) / result.seconds, 3),
+        "output_tokens_per_second": round(sum(record.output_token_count for record in good) / result.seconds, 1),
+        "goodput_requests_per_second": round(len(met) / result.seconds, 3),
+    } | {name: {f"p{p}": _milliseconds(percentile(values, p)) for p in PERCENTILES} for name, values in series.items()}
+
+
+def report_table(summary: dict[str, Any]) -> Table:
+    """The latencies of a summary as a table."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("ms")
+    for p in PERCENTILES:
+        table.add_column(f"p{p}", justify="right")
+    for name in ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms"):
+        values = summary[name].values()
+        table.add_row(name.removesuffix("_ms").upper(), *("-" if value is None else f"{value:.2f}" for value in values))
+    return table
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

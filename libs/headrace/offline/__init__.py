@@ -1,0 +1,1 @@
+"""Work on models apart from serving them. Above the engine, below the command line."""

@@ -1,0 +1,1 @@
+"""Measures what a precision costs in quality and memory."""

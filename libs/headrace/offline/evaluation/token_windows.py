@@ -1,0 +1,41 @@
+"""Cuts a text into sequences of tokens of the same length."""
+
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
+from headrace.errors.tree import ConfigError, InvalidCheckpoint
+from headrace.gguf_text.gguf_tokenizer import GgufText
+
+
+def cut_windows(text: str, source: Path, length: int, limit: int | None = None) -> list[tuple[int, ...]]:
+    """Cuts at most `limit` sequences of `length` tokens, each starting as the tokenizer starts a text. A text that is
+    shorter than one sequence is taken whole. Raises InvalidCheckpoint, or ConfigError where there is nothing to
+    score."""
+    tokenizer = _read_tokenizer(source)
+    start = tokenizer.encode("").ids
+    token_ids = tokenizer.encode(text, add_special_tokens=False).ids
+    step = length - len(start)
+    windows = [(*start, *token_ids[first : first + step]) for first in range(0, len(token_ids), step)]
+    whole = [window for window in windows if len(window) == length] or windows[:1]
+    if not whole or len(whole[0]) < 2:
+        raise ConfigError("The text is too short: it must have two tokens at least.")
+    return whole[:limit]
+
+
+def _read_tokenizer(source: Path) -> Tokenizer:
+    """Reads the tokenizer of a model folder or a GGUF file."""
+    tokenizer = GgufText(source).tokenizer() if is_gguf(source) else _read_tokenizer_json(source / "tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _read_tokenizer_json(path: Path) -> Tokenizer:
+    if not path.is_file():
+        raise InvalidCheckpoint(f"{path} is missing: the text cannot be turned into tokens without it.")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:
+        raise InvalidCheckpoint(f"{path} cannot be read: {error}.") from error

@@ -1,0 +1,1 @@
+"""Quantizes checkpoints: rounding, GPTQ and AWQ."""

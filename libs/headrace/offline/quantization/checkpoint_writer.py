@@ -1,0 +1,58 @@
+"""Writes a quantized checkpoint folder that is either whole or not there."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from headrace.engine.checkpoints.safetensors_weights import SINGLE_FILE
+from headrace.errors.tree import ConfigError
+
+COMPANIONS = (
+    "generation_config.json",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "chat_template.*",
+    "LICENSE*",
+)
+"""Files that go with the weights and stay as they are."""
+FILE_MODE = 0o644
+
+
+def check_target(target: Path) -> None:
+    """Raises ConfigError where something is in the way."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"{target} is there already and not an empty folder: nothing is overwritten.")
+
+
+def write_checkpoint(
+    source: Path, target: Path, draft: Path, tensors: dict[str, Tensor], scheme: Mapping[str, Any]
+) -> None:
+    """The tensors, `source`'s config.json with `scheme` as its quantization_config, and its tokenizer.
+
+    All is written to the folder `draft` first, which must be on the same file system. Raises ConfigError.
+    """
+    check_target(target)
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir(parents=True)
+        save_file(tensors, draft / SINGLE_FILE, metadata={"format": "pt"})
+        config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+        content = json.dumps({**config, "quantization_config": scheme}, indent=2) + "\n"
+        (draft / "config.json").write_text(content, encoding="utf-8")
+        for path in sorted({path for pattern in COMPANIONS for path in source.glob(pattern) if path.is_file()}):
+            shutil.copyfile(path, draft / path.name)
+        for path in draft.iterdir():
+            path.chmod(FILE_MODE)
+        draft.rename(target)
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error}.") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Exactly-once delivery of tokens, over lost workers."""

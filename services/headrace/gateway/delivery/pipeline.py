@@ -1,0 +1,253 @@
+"""The way of a request through the platform: encode, check, ask the cache, generate, turn into text."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError
+
+from headrace.clients.cache import CacheClient
+from headrace.clients.tokenizer import TokenizerClient
+from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, InvalidRequest, Unavailable, Unsupported
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.joined import joined
+from headrace.gateway.delivery.text_stream import Piece, text_pieces
+from headrace.gateway.delivery.token_stream import Places, TokenStream
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
+from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.text.detokenizer import Vocabulary
+from headrace.gateway.text.vocabularies import Vocabularies
+from headrace.rpc.deadline import Deadline
+from headrace.telemetry.traces import span
+from headrace.v1.generation_pb2 import Embedding
+from headrace.v1.tokenizer_pb2 import ChatMessage
+from headrace.v1.worker_pb2 import TokenDelta
+
+CACHE_TIMEOUT = 0.25
+"""Seconds that the response cache may take. Without an answer the request runs as if there were none."""
+TOKENIZER_RETRY_PAUSE = 0.1
+SEQUENCES_AT_ONCE = 128
+"""Most sequences of one request for embeddings that are placed at once: the rest waits here and not in the queue of the
+model, where others wait too."""
+
+Prompt = str | list[int]
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class Pipeline:
+    """Pipeline through which every API of the gateway runs its requests."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        tokenizer: TokenizerClient,
+        places: Places,
+        cache: CacheClient,
+        fleet: Fleet,
+    ) -> None:
+        self.fleet = fleet
+        self.vocabularies = Vocabularies(tokenizer)
+        self._settings = settings
+        self._tokenizer = tokenizer
+        self._places = places
+        self._cache = cache
+
+    async def prepare_completion(
+        self,
+        model: str,
+        prompts: Sequence[Prompt],
+        add_special_tokens: bool | None,
+        options: Options,
+        envelope: Envelope,
+    ) -> Job:
+        """Encodes what is text and checks the rest. Raises HeadraceError."""
+        model_info = self.fleet.text_model(model)
+        if not all(prompts):
+            raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
+        encoded = [
+            await self.encode_text(
+                model, prompt, add_special_tokens, envelope.deadline, context_token_count=model_info.max_model_length
+            )
+            if isinstance(prompt, str)
+            else prompt
+            for prompt in prompts
+        ]
+        vocabulary = await self._vocabulary(model, envelope.deadline)
+        job = Job(envelope, model_info, vocabulary, encoded, options)
+        job.check()
+        return job
+
+    async def prepare_chat(
+        self, model: str, messages: Sequence[ChatMessage], options: Options, envelope: Envelope
+    ) -> Job:
+        """Renders and encodes a conversation, and checks it. Raises HeadraceError."""
+        model_info = self.fleet.text_model(model)
+        vocabulary = await self._vocabulary(model, envelope.deadline)
+        if not vocabulary.has_chat_template:
+            raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
+        prompt = await self.encode_chat(model, messages, None, envelope.deadline, model_info.max_model_length)
+        job = Job(envelope, model_info, vocabulary, [prompt], options)
+        job.check()
+        return job
+
+    async def prepare_embeddings(
+        self, model: str, inputs: Sequence[Prompt], options: EmbeddingOptions, envelope: Envelope
+    ) -> EmbeddingJob:
+        """Encodes what is text, cuts what may be cut, and checks the rest. Raises HeadraceError."""
+        model_info = self.fleet.embedding_model(model)
+        options.check(model_info)
+        limit, special = options.limit(model_info), options.add_special_tokens
+
+        async def encode(given: Prompt) -> list[int]:
+            if not isinstance(given, str):
+                return given[:limit]
+            if not given:
+                raise InvalidRequest("the input is empty: it must have at least one character", param="input")
+            # What may be cut may be of any length; the rest is refused where it surely does not fit.
+            context = model_info.max_model_length if limit is None else None
+            try:
+                return await self.encode_text(model, given, special, envelope.deadline, limit, context)
+            except InvalidRequest as error:
+                raise type(error)(error.message, param="input") from None
+
+        encoded = await joined([partial(encode, given) for given in inputs], SEQUENCES_AT_ONCE)
+        job = EmbeddingJob(envelope, model_info, encoded, options)
+        job.check()
+        return job
+
+    async def _vocabulary(self, model: str, deadline: Deadline) -> Vocabulary:
+        tokenizer = self.fleet.tokenizer_of(model)
+        return await _until_available(lambda: self.vocabularies.get(tokenizer, deadline.remaining), deadline)
+
+    async def encode_text(
+        self,
+        model: str,
+        text: str,
+        add_special_tokens: bool | None,
+        deadline: Deadline,
+        max_token_count: int | None = None,
+        context_token_count: int | None = None,
+    ) -> list[int]:
+        """Token ids, of which there may be more than `context_token_count`; but a text that must have more may be
+        refused. Raises HeadraceError."""
+        tokenizer = self.fleet.tokenizer_of(model)
+        return await _until_available(
+            lambda: self._tokenizer.encode_text(
+                tokenizer, text, add_special_tokens, deadline.remaining, max_token_count, context_token_count
+            ),
+            deadline,
+        )
+
+    async def encode_chat(
+        self,
+        model: str,
+        messages: Sequence[ChatMessage],
+        add_generation_prompt: bool | None,
+        deadline: Deadline,
+        context_token_count: int | None = None,
+    ) -> list[int]:
+        """Token ids of a conversation, of which there may be more than `context_token_count`; but one that must have
+        more may be refused. Raises HeadraceError."""
+        tokenizer = self.fleet.tokenizer_of(model)
+        return await _until_available(
+            lambda: self._tokenizer.encode_chat(
+                tokenizer, messages, add_generation_prompt, deadline.remaining, context_token_count
+            ),
+            deadline,
+        )
+
+    async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
+        tokenizer = self.fleet.tokenizer_of(model)
+        return await _until_available(
+            lambda: self._tokenizer.decode(tokenizer, token_ids, False, deadline.remaining), deadline
+        )
+
+    async def pieces(self, job: Job, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
+        """The text of one sequence. Closing it cancels the sequence."""
+        with span("generate", {"gen_ai.request.model": sequence.model, "headrace.request_id": sequence.request_id}):
+            async with (
+                aclosing(self._deltas(sequence)) as deltas,
+                aclosing(text_pieces(deltas, sequence, job.vocabulary)) as pieces,
+            ):
+                async for piece in pieces:
+                    yield piece
+
+    async def embedding(self, sequence: SequenceRequest) -> Embedding:
+        """The embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
+        with span("embed", {"gen_ai.request.model": sequence.model, "headrace.request_id": sequence.request_id}):
+            async with aclosing(self._deltas(sequence)) as deltas:
+                async for delta in deltas:
+                    if delta.HasField("embedding"):
+                        return delta.embedding
+        raise InternalError(f"sequence {sequence.request_id} ended without its embedding", stage="prefill")
+
+    async def _deltas(self, sequence: SequenceRequest) -> AsyncGenerator[TokenDelta, None]:
+        remembers = sequence.use_cache and (sequence.embeds or _is_deterministic(sequence))
+        key = _cache_key(sequence) if remembers else b""
+        if remembers and (known := await self._recall(sequence, key)) is not None:
+            yield known
+            return
+        stream = TokenStream(sequence, self._settings.service_id, self._places, self.fleet, self._settings.max_attempts)
+        whole = TokenDelta()
+        async with aclosing(stream.deltas()) as deltas:
+            async for delta in deltas:
+                if remembers:
+                    whole.MergeFrom(delta)
+                    # Before the last delta is handed on: whoever reads it may stop reading.
+                    if delta.finish_reason:
+                        await self._remember(sequence, key, whole)
+                yield delta
+
+    async def _recall(self, sequence: SequenceRequest, key: bytes) -> TokenDelta | None:
+        try:
+            value = await self._cache.lookup_response(sequence.tenant, key, CACHE_TIMEOUT)
+        except HeadraceError as error:
+            _log.info("the cache did not answer", extra={"error": error.message})
+            return None
+        try:
+            return None if value is None else TokenDelta.FromString(value)
+        except DecodeError:
+            _log.warning(
+                "the cache returned what is no response; computed anew", extra={"sequence": sequence.request_id}
+            )
+            return None
+
+    async def _remember(self, sequence: SequenceRequest, key: bytes, whole: TokenDelta) -> None:
+        whole.first_index = 0
+        try:
+            await self._cache.store_response(sequence.tenant, key, whole.SerializeToString(), CACHE_TIMEOUT)
+        except HeadraceError as error:
+            _log.info("the cache did not keep a response", extra={"error": error.message})
+
+
+async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+    """Calls again while the other side is being replaced. Raises DeadlineExceeded when it is not back in time."""
+    while True:
+        try:
+            return await call()
+        except Unavailable:
+            if deadline.remaining <= TOKENIZER_RETRY_PAUSE:
+                raise DeadlineExceeded("the deadline passed while the tokenizer was away", stage="tokenize") from None
+            await asyncio.sleep(TOKENIZER_RETRY_PAUSE)
+
+
+def _is_deterministic(sequence: SequenceRequest) -> bool:
+    params = sequence.sampling_params
+    return params.HasField("temperature") and params.temperature == 0
+
+
+def _cache_key(sequence: SequenceRequest) -> bytes:
+    """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
+    digest = hashlib.blake2b(sequence.model.encode() + b"\0", digest_size=32)
+    digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.fingerprint.encode() + b"\0")
+    params = sequence.sampling_params.SerializeToString(deterministic=True)
+    digest.update(len(params).to_bytes(4, "little") + params)
+    digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))
+    return digest.digest()

@@ -1,0 +1,261 @@
+"""The tokens of one sequence, each exactly once and in order, whatever happens to the workers."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Protocol
+
+from headrace.clients.scheduler import WORKER_DETAIL
+from headrace.errors import (
+    DeadlineExceeded,
+    HeadraceError,
+    InternalError,
+    Overloaded,
+    QueueTimeout,
+    StageFailed,
+    Unavailable,
+)
+from headrace.errors.status import from_status
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.inbox import GatewayStopping, Inbox, WorkerLost
+from headrace.gateway.fleet.quarantine import SUSPECT_LOSSES
+from headrace.gateway.request.ledger import (
+    INTER_TOKEN_LATENCY,
+    OUTPUT_TOKENS,
+    PROMPT_TOKENS,
+    RESUBMISSIONS,
+    TIME_TO_FIRST_TOKEN,
+)
+from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.rpc.deadline import Deadline
+from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
+from headrace.v1.worker_pb2 import TokenDelta
+
+RETRY_PAUSE = 0.02
+"""Seconds between two tries to get a place."""
+MAX_ROOM_PAUSE = 1.0
+"""Longest pause before a sequence that lost its worker asks for room again."""
+
+_log = logging.getLogger(__name__)
+
+
+class Places(Protocol):
+    """Source of places on workers: see Schedulers."""
+
+    async def place(self, submission: Submission, deadline: Deadline) -> Place:
+        """Waits until a worker has taken a request over. Raises HeadraceError."""
+
+    def settle(self, settlement: Settlement) -> None:
+        """Tells what a request has used."""
+
+
+class TokenStream:
+    """Places a sequence, reads it, and places it again with what it has so far when its worker is lost."""
+
+    def __init__(
+        self, request: SequenceRequest, gateway_id: str, places: Places, fleet: Fleet, max_attempts: int
+    ) -> None:
+        self._request = request
+        self._gateway_id = gateway_id
+        self._places = places
+        self._fleet = fleet
+        self._max_attempts = max_attempts
+        self._attempt = 0
+        self._lost_count = 0
+        self._fruitless_count = 0
+        """Workers lost in a row without a new token."""
+        self._in_quarantine = False
+        self._received: list[int] = []
+        self._excluded: list[str] = []
+        self._last_token_time: float | None = None
+        self._output_tokens = OUTPUT_TOKENS.labels(model=request.model)
+        self._resubmissions = RESUBMISSIONS.labels(model=request.model)
+        self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model)
+
+    async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
+        """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
+        try:
+            while True:
+                try:
+                    async with aclosing(self._attempt_deltas()) as deltas:
+                        async for delta in deltas:
+                            yield delta
+                    return
+                except GatewayStopping:
+                    raise
+                except Overloaded as error:
+                    if not self._excluded:
+                        raise
+                    await self._wait_for_room(error)
+                except Unavailable as error:
+                    self._exclude(error.details.get(WORKER_DETAIL))
+                    await self._prepare_retry(error)
+        finally:
+            self._settle()
+
+    async def _attempt_deltas(self) -> AsyncGenerator[TokenDelta, None]:
+        """Deltas of the next attempt."""
+        await self._enter_quarantine()
+        self._attempt += 1
+        inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
+        try:
+            await self._place_unless_stopping(inbox)
+            async for delta in inbox.read(self._request.deadline):
+                accepted = self._accept(delta)
+                if not self._fruitless_count:
+                    self._leave_quarantine()
+                yield accepted
+        except WorkerLost as error:
+            if inbox.worker_id is not None:
+                self._note_loss(error)
+            raise
+        finally:
+            self._close(inbox)
+            self._leave_quarantine()
+
+    async def _enter_quarantine(self) -> None:
+        """Makes sure that no other suspect runs, if this is one: until its next token."""
+        if self._fruitless_count >= SUSPECT_LOSSES:
+            await self._fleet.quarantine.enter(self._request.deadline)
+            self._in_quarantine = True
+
+    def _leave_quarantine(self) -> None:
+        if self._in_quarantine:
+            self._in_quarantine = False
+            self._fleet.quarantine.leave()
+
+    def _note_loss(self, loss: WorkerLost) -> None:
+        """Counts a worker that was lost while it ran this. Raises InternalError if this is what ends them."""
+        self._fruitless_count += 1
+        if self._fruitless_count > SUSPECT_LOSSES:
+            message = (
+                f"{self._fruitless_count} workers in a row were lost while they computed the same token of request "
+                f"{self._request.request_id}, the last of them alone with it: it is not tried again"
+            )
+            raise InternalError(message, stage=loss.stage) from None
+
+    async def _place_unless_stopping(self, inbox: Inbox) -> None:
+        try:
+            async with asyncio.timeout(None) as inbox.placing:
+                await self._place(inbox)
+        except TimeoutError:
+            raise GatewayStopping(stage="queue", retry_after=1) from None
+        finally:
+            inbox.placing = None
+
+    async def _place(self, inbox: Inbox) -> None:
+        since = time.monotonic()
+        place = await self._ask_for_place()
+        # Should it be lost, before or after the first token, the next attempt goes elsewhere if it can.
+        self._exclude(place.worker_id)
+        attachment = await self._fleet.attachment_for(place, since, self._request.deadline.remaining)
+        self._fleet.inboxes.assign(inbox, attachment.worker_id)
+        if not attachment.alive:
+            raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
+
+    def _settle(self) -> None:
+        """Says what was used, for the books of fairness, once the request has had a place."""
+        if self._excluded:
+            request = self._request
+            model, count = request.parent or request.model, len(self._received)
+            self._places.settle(Settlement(request_id=request.request_id, model=model, output_token_count=count))
+
+    def _exclude(self, worker_id: str | None) -> None:
+        if worker_id and worker_id not in self._excluded:
+            self._excluded.append(worker_id)
+
+    async def _ask_for_place(self) -> Place:
+        request = self._request
+        generation = Generation(
+            request_id=request.request_id,
+            attempt=self._attempt,
+            model=request.parent or request.model,
+            adapter=request.model if request.parent else "",
+            prompt_token_ids=request.prompt_token_ids,
+            output_token_ids=self._received,
+            sampling_params=request.sampling_params,
+            gateway_id=self._gateway_id,
+            traceparent=request.traceparent,
+            cache_salt=request.tenant,
+            embeds=request.embeds,
+        )
+        submission = Submission(
+            generation=generation,
+            priority_class=request.priority_class,
+            tenant=request.tenant,
+            tenant_weight=request.tenant_weight,
+            excluded_worker_ids=self._excluded,
+        )
+        if request.first_token_seconds is not None:
+            left = max(0.001, request.accepted + request.first_token_seconds - time.monotonic())
+            submission.first_token_duration.FromNanoseconds(int(left * 1e9))
+        try:
+            return await self._places.place(submission, request.deadline)
+        except DeadlineExceeded:
+            raise self._queue_timeout() from None
+
+    async def _prepare_retry(self, error: HeadraceError) -> None:
+        """Decides whether to go on after a loss. Waiting for an absent scheduler or worker is not an attempt."""
+        if self._request.deadline.expired:
+            raise self._queue_timeout() from None
+        if isinstance(error, StageFailed):
+            self._lost_count += 1
+            self._resubmissions.inc()
+            _log.warning("moving a sequence", extra={"sequence": self._request.request_id, "error": error.message})
+        elif error.stage == "schedule" and error.retry_after is not None:
+            raise error
+        if self._lost_count >= self._max_attempts:
+            raise error
+        await asyncio.sleep(min(RETRY_PAUSE, self._request.deadline.remaining))
+
+    async def _wait_for_room(self, error: Overloaded) -> None:
+        """A sequence that lost its worker is no newcomer: it waits for room instead of ending in the middle."""
+        if self._request.deadline.expired:
+            raise self._queue_timeout() from None
+        await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._request.deadline.remaining))
+
+    def _queue_timeout(self) -> DeadlineExceeded:
+        """Error for a deadline that passed without a place: a request that had begun was running."""
+        if self._received:
+            return DeadlineExceeded("the deadline passed while a lost worker was replaced", stage="queue")
+        return QueueTimeout(stage="queue")
+
+    def _accept(self, delta: TokenDelta) -> TokenDelta:
+        """Drops what is already there, by number, and keeps what is new."""
+        if delta.HasField("error"):
+            raise from_status(delta.error)
+        known = len(self._received)
+        if delta.first_index > known:
+            raise StageFailed(f"tokens {known} to {delta.first_index - 1} never arrived", stage="decode")
+        if delta.first_index < known:
+            overlap = known - delta.first_index
+            del delta.token_ids[:overlap], delta.logprobs[:overlap]
+            delta.first_index = known
+        if known:
+            # They came with the first token; a worker that takes over scores the prompt again.
+            del delta.prompt_logprobs[:]
+        self._received.extend(delta.token_ids)
+        if delta.token_ids:
+            self._fruitless_count = 0
+        if delta.token_ids or delta.HasField("embedding"):
+            self._measure(len(delta.token_ids))
+        return delta
+
+    def _measure(self, token_count: int) -> None:
+        """Takes note of new tokens, or of an embedding, which has none."""
+        now = time.monotonic()
+        self._output_tokens.inc(token_count)
+        if self._last_token_time is None:
+            TIME_TO_FIRST_TOKEN.labels(model=self._request.model).observe(now - self._request.accepted)
+            PROMPT_TOKENS.labels(model=self._request.model).inc(len(self._request.prompt_token_ids))
+        else:
+            for _ in range(token_count):
+                self._inter_token_latency.observe((now - self._last_token_time) / token_count)
+        self._last_token_time = now
+
+    def _close(self, inbox: Inbox) -> None:
+        self._fleet.inboxes.close(inbox)
+        if inbox.worker_id is not None and not inbox.ended:
+            self._fleet.cancel(inbox.worker_id, inbox.request_id, inbox.attempt)

@@ -1,0 +1,70 @@
+"""Admission of every request over HTTP, before its work begins and whatever it asks for."""
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.http.exchange import HttpExchange
+from headrace.gateway.openai.field_names import named
+from headrace.gateway.openai.schema import ModelBody, ignored_fields
+from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
+from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
+from headrace.rpc.deadline import Deadline
+from headrace.telemetry.logs import bound_request_id
+from headrace.telemetry.traces import continued_trace, current_traceparent, span
+
+
+class Admission:
+    """Opens the ledger entry and the trace, sets the deadline, and ends the work when the client leaves."""
+
+    def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._ledger = ledger
+
+    async def run(
+        self,
+        exchange: HttpExchange,
+        body: ModelBody,
+        verb: str,
+        work: Callable[[Envelope], Awaitable[None]],
+        *,
+        caches: bool = False,
+    ) -> None:
+        """Runs `work`, which is called `verb` in traces. `caches`: whether that is so unless the client says not.
+
+        Raises HeadraceError.
+        """
+        if unknown := ignored_fields(body, self._settings.strict):
+            exchange.headers["x-headrace-ignored-fields"] = named(unknown)
+        await self._pipeline.fleet.find(body.model)
+        request_id = exchange.headers["x-request-id"]
+        traceparent = exchange.header("traceparent") or ""
+        exchange.in_ledger = True
+        with (
+            bound_request_id(request_id),
+            continued_trace(traceparent),
+            span(f"{verb} {body.model}", {"gen_ai.request.model": body.model, "headrace.request_id": request_id}),
+            self._ledger.open_request(request_id, body.model),
+        ):
+            envelope = self._envelope(exchange, request_id, caches)
+            await exchange.unless_client_leaves(work(envelope), envelope.deadline)
+
+    def _envelope(self, exchange: HttpExchange, request_id: str, caches: bool) -> Envelope:
+        return Envelope(
+            # A client may use one id for several requests; what it names inside the platform must be unique.
+            request_id=f"{request_id}.{uuid.uuid4().hex[:8]}",
+            accepted=time.monotonic(),
+            deadline=Deadline.after(
+                client_timeout(exchange.header(TIMEOUT_HEADER)) or self._settings.default_timeout_seconds
+            ),
+            tenant=exchange.tenant,
+            traceparent=current_traceparent() or (exchange.header("traceparent") or ""),
+            priority_class=class_of(exchange.header(CLASS_HEADER)),
+            first_token_seconds=first_token_seconds(exchange.header(TTFT_HEADER)),
+            use_cache=(exchange.header("x-headrace-cache") or ("on" if caches else "off")) == "on",
+        )

@@ -1,0 +1,51 @@
+"""The route /v1/embeddings."""
+
+from functools import partial
+
+import msgspec
+
+from headrace.errors import InvalidRequest
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.joined import joined
+from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
+from headrace.gateway.endpoints.admission import Admission
+from headrace.gateway.http.exchange import HttpExchange
+from headrace.gateway.openai.embedding_format import embedding_list, encoded, kept
+from headrace.gateway.openai.options import inputs_of
+from headrace.gateway.openai.schema import EmbeddingBody, parse
+from headrace.gateway.request.embedding_job import EmbeddingOptions
+from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.sequence_request import SequenceRequest
+
+
+class EmbeddingRoutes:
+    """Turns an exchange into a job, runs it, and writes what comes of it."""
+
+    def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._admission = Admission(settings, pipeline, ledger)
+
+    async def embeddings(self, exchange: HttpExchange) -> None:
+        body = parse(EmbeddingBody, await exchange.read_body())
+        count = len(inputs_of(body))
+        if count > self._settings.max_inputs:
+            raise InvalidRequest(
+                f"there are {count} inputs; at most {self._settings.max_inputs} are allowed", param="input"
+            )
+        await self._admission.run(exchange, body, "embed", partial(self._respond, exchange, body), caches=True)
+
+    async def _respond(self, exchange: HttpExchange, body: EmbeddingBody, envelope: Envelope) -> None:
+        options = EmbeddingOptions(
+            dimension_count=body.dimensions,
+            max_token_count=body.truncate_prompt_tokens,
+            add_special_tokens=body.add_special_tokens,
+        )
+        job = await self._pipeline.prepare_embeddings(body.model, inputs_of(body), options, envelope)
+        calls = [partial(self._embed, sequence, body) for sequence in job.sequences()]
+        await exchange.send_json(200, embedding_list(job, await joined(calls, SEQUENCES_AT_ONCE)))
+
+    async def _embed(self, sequence: SequenceRequest, body: EmbeddingBody) -> msgspec.Raw:
+        embedding = await self._pipeline.embedding(sequence)
+        return encoded(kept(embedding.values, body.dimensions), body.encoding_format or "float")

@@ -1,0 +1,54 @@
+"""The routes /tokenize and /detokenize."""
+
+from functools import partial
+
+from headrace.errors import InvalidRequest
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.endpoints.admission import Admission
+from headrace.gateway.http.exchange import HttpExchange
+from headrace.gateway.openai.schema import DetokenizeBody, TokenizeBody, parse
+from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.ledger import Ledger
+from headrace.v1.tokenizer_pb2 import ChatMessage
+
+
+class TextRoutes:
+    """Turns text into token ids and back, without a worker. Such a request counts and ends like any other."""
+
+    def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
+        self._pipeline = pipeline
+        self._admission = Admission(settings, pipeline, ledger)
+
+    async def tokenize(self, exchange: HttpExchange) -> None:
+        body = parse(TokenizeBody, await exchange.read_body())
+        if (body.prompt is None) == (body.messages is None):
+            raise InvalidRequest("give either prompt or messages", param="prompt")
+        await self._admission.run(exchange, body, "tokenize", partial(self._respond_with_tokens, exchange, body))
+
+    async def detokenize(self, exchange: HttpExchange) -> None:
+        body = parse(DetokenizeBody, await exchange.read_body())
+        await self._admission.run(exchange, body, "detokenize", partial(self._respond_with_text, exchange, body))
+
+    async def _respond_with_tokens(self, exchange: HttpExchange, body: TokenizeBody, envelope: Envelope) -> None:
+        limit = (await self._pipeline.fleet.find(body.model)).max_model_length
+        if body.messages is not None:
+            messages = [ChatMessage(role=entry.role, content=entry.text) for entry in body.messages]
+            tokens = await self._pipeline.encode_chat(
+                body.model, messages, body.add_generation_prompt, envelope.deadline, limit
+            )
+        else:
+            tokens = await self._pipeline.encode_text(
+                body.model, body.prompt or "", body.add_special_tokens, envelope.deadline, context_token_count=limit
+            )
+        await exchange.send_json(200, {"tokens": tokens, "count": len(tokens), "max_model_len": limit})
+
+    async def _respond_with_text(self, exchange: HttpExchange, body: DetokenizeBody, envelope: Envelope) -> None:
+        limit = (await self._pipeline.fleet.find(body.model)).max_model_length
+        if len(body.tokens) > limit:
+            raise InvalidRequest(
+                f"there are {len(body.tokens)} token ids and this model's context is {limit}: send them in parts",
+                param="tokens",
+            )
+        text = await self._pipeline.decode(body.model, body.tokens, envelope.deadline)
+        await exchange.send_json(200, {"prompt": text})

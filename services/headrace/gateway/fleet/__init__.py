@@ -1,0 +1,1 @@
+"""Workers and schedulers as a gateway sees them."""

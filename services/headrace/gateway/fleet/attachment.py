@@ -1,0 +1,210 @@
+"""The stream between this gateway and one worker: frames come in, cancellations go out."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from headrace.clients.worker import WorkerClient
+from headrace.errors import HeadraceError, Unavailable
+from headrace.gateway.fleet.inbox import GatewayStopping, Inbox, WorkerLost
+from headrace.v1.worker_pb2 import (
+    AttachRequest,
+    BatchMember,
+    DispatchResponse,
+    Frame,
+    GatewayHello,
+    RequestCancellation,
+    RequestInquiry,
+    RequestReference,
+    TokenDelta,
+)
+
+WATCH_INTERVAL = 0.2
+INQUIRY_SECONDS = 1.0
+"""A worker is asked after a request of which nothing came for this long."""
+
+_log = logging.getLogger(__name__)
+
+
+class Inboxes:
+    """The open inboxes of this gateway, by request id and by worker."""
+
+    def __init__(self) -> None:
+        self._inboxes: dict[str, Inbox] = {}
+        self._by_worker: defaultdict[str, dict[str, Inbox]] = defaultdict(dict)
+        self._stopped = False
+
+    def __len__(self) -> int:
+        return len(self._inboxes)
+
+    def open(self, request_id: str, attempt: int) -> Inbox:
+        """Raises GatewayStopping."""
+        if self._stopped:
+            raise GatewayStopping(stage="queue", retry_after=1)
+        inbox = self._inboxes[request_id] = Inbox(request_id, attempt)
+        return inbox
+
+    def stop(self) -> None:
+        """Ends every request with a typed error. None is taken from here on."""
+        self._stopped = True
+        for inbox in list(self._inboxes.values()):
+            inbox.stop()
+
+    def assign(self, inbox: Inbox, worker_id: str) -> None:
+        """Notes which worker the deltas come from."""
+        inbox.worker_id = worker_id
+        self._by_worker[worker_id][inbox.request_id] = inbox
+
+    def close(self, inbox: Inbox) -> None:
+        if self._inboxes.get(inbox.request_id) is inbox:
+            del self._inboxes[inbox.request_id]
+        if inbox.worker_id is not None and (assigned := self._by_worker.get(inbox.worker_id)) is not None:
+            if assigned.get(inbox.request_id) is inbox:
+                del assigned[inbox.request_id]
+            if not assigned:
+                del self._by_worker[inbox.worker_id]
+
+    def find(self, delta: TokenDelta) -> Inbox | None:
+        """The inbox that a delta belongs to; None when nobody waits for this attempt."""
+        inbox = self._inboxes.get(delta.request_id)
+        return inbox if inbox is not None and inbox.attempt == delta.attempt else None
+
+    def of_worker(self, worker_id: str) -> list[Inbox]:
+        return list(self._by_worker.get(worker_id, {}).values())
+
+
+class Attachment:
+    """One connection to one incarnation of a worker. When it ends, the requests there are lost to this gateway.
+
+    It ends when the stream breaks, when the worker gives no sign of life for `silence_seconds`, or when it holds
+    requests of this gateway and its step counter stands still for `stall_seconds`. Time in which this process itself
+    stood still, and could not have heard anybody, does not count.
+    """
+
+    def __init__(
+        self,
+        worker_id: str,
+        client: WorkerClient,
+        gateway_id: str,
+        inboxes: Inboxes,
+        silence_seconds: float,
+        stall_seconds: float,
+    ) -> None:
+        self.worker_id = worker_id
+        self.epoch: int | None = None
+        """The incarnation, once it said hello."""
+        self._client = client
+        self._gateway_id = gateway_id
+        self._inboxes = inboxes
+        self._silence_seconds = silence_seconds
+        self._stall_seconds = stall_seconds
+        self._commands: asyncio.Queue[AttachRequest] = asyncio.Queue()
+        self._greeted = asyncio.Event()
+        self._greeted_at = 0.0
+        self._over = False
+        self._last_heard = self._last_progress = time.monotonic()
+        self._step = -1
+
+    @property
+    def alive(self) -> bool:
+        return self.epoch is not None and not self._over
+
+    def leads_elsewhere(self, epoch: int, since: float) -> bool:
+        """Whether it leads to an earlier life of the worker than `epoch`, which was met after `since` in monotonic
+        seconds. Epochs come from clocks, which may have been set back, so that their order proves nothing."""
+        return self.epoch is not None and self.epoch != epoch and self._greeted_at < since
+
+    async def dispatch(self, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
+        """Hands a batch to the worker, past any scheduler. `timeout` in seconds. Raises HeadraceError."""
+        return await self._client.dispatch(members, timeout)
+
+    async def wait_until_greeted(self, timeout: float) -> bool:
+        """Whether the worker answered the hello within `timeout` seconds."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._greeted.wait(), timeout)
+        return self.alive
+
+    def cancel(self, request_id: str, attempt: int) -> None:
+        """Tells the worker to drop a request."""
+        cancellation = RequestCancellation(request_id=request_id, attempt=attempt)
+        self._commands.put_nowait(AttachRequest(cancellation=cancellation))
+
+    async def run(self, on_end: Callable[["Attachment"], None]) -> None:
+        """Reads until the end, whatever it is; then fails every inbox of this worker."""
+        reader = asyncio.current_task()
+        watcher = asyncio.create_task(self._watch(reader.cancel if reader else lambda: None), name="attach-watch")
+        try:
+            await self._read()
+        except HeadraceError as error:
+            _log.info("attachment ended", extra={"worker": self.worker_id, "error": error.message})
+        finally:
+            self._over = True
+            self._greeted.set()
+            watcher.cancel()
+            for inbox in self._inboxes.of_worker(self.worker_id):
+                inbox.fail(WorkerLost(f"worker {self.worker_id} was lost", stage="decode"))
+            on_end(self)
+
+    async def _read(self) -> None:
+        async for response in self._client.attach(self._outgoing()):
+            self._last_heard = time.monotonic()
+            if response.WhichOneof("event") == "hello":
+                self.epoch = response.hello.epoch
+                self._greeted_at = self._last_heard
+                self._greeted.set()
+            else:
+                self._take(response.frame)
+        raise Unavailable("the worker closed the stream")
+
+    def _take(self, frame: Frame) -> None:
+        if frame.step != self._step:
+            self._step = frame.step
+            self._last_progress = self._last_heard
+        for delta in frame.deltas:
+            inbox = self._inboxes.find(delta)
+            if inbox is not None:
+                inbox.put(delta)
+            elif not delta.finish_reason and not delta.HasField("error"):
+                # Nobody waits for it any more: said, not dropped in silence, so that the worker stops.
+                self.cancel(delta.request_id, delta.attempt)
+
+    async def _outgoing(self) -> AsyncIterator[AttachRequest]:
+        yield AttachRequest(hello=GatewayHello(gateway_id=self._gateway_id))
+        while True:
+            yield await self._commands.get()
+
+    async def _watch(self, give_up: Callable[[], object]) -> None:
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(WATCH_INTERVAL)
+            now = time.monotonic()
+            self._forgive(now - before - WATCH_INTERVAL)
+            waiting = self._inboxes.of_worker(self.worker_id)
+            if not waiting:
+                self._last_progress = now
+            self._inquire([inbox for inbox in waiting if now - inbox.heard > INQUIRY_SECONDS])
+            silent = now - self._last_heard > self._silence_seconds
+            stalled = now - self._last_progress > self._stall_seconds
+            if silent or stalled:
+                _log.warning("worker is frozen", extra={"worker": self.worker_id, "silent": silent, "stalled": stalled})
+                give_up()
+                return
+
+    def _inquire(self, quiet: Sequence[Inbox]) -> None:
+        """Asks whether the worker still holds these: it may have dropped them with a stream that nobody read."""
+        if not quiet:
+            return
+        for inbox in quiet:
+            inbox.heard = time.monotonic()
+        references = [RequestReference(request_id=inbox.request_id, attempt=inbox.attempt) for inbox in quiet]
+        self._commands.put_nowait(AttachRequest(inquiry=RequestInquiry(requests=references)))
+
+    def _forgive(self, late_seconds: float) -> None:
+        """Moves on what was heard last by the time for which the watcher was kept from looking."""
+        if late_seconds > WATCH_INTERVAL:
+            now = time.monotonic()
+            self._last_heard = min(now, self._last_heard + late_seconds)
+            self._last_progress = min(now, self._last_progress + late_seconds)

@@ -1,0 +1,259 @@
+"""The workers as this gateway knows them: what they serve, how loaded they are, and the attachment to each."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import grpc
+
+from headrace.bus.bus import Bus
+from headrace.clients.worker import GrpcWorkerClient
+from headrace.errors import ModelNotFound, Unavailable, Unsupported
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.fleet.attachment import Attachment, Inboxes
+from headrace.gateway.fleet.inbox import WorkerLost
+from headrace.gateway.fleet.model_memory import ModelMemory
+from headrace.gateway.fleet.quarantine import Quarantine
+from headrace.v1.events_pb2 import ServiceDeregistered
+from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
+from headrace.v1.scheduler_pb2 import Generation, Place
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
+
+ATTACH_TIMEOUT = 1.5
+EPOCH_SECONDS = 2.0
+"""A worker is heard of at least twice in this time."""
+SWEEP_SECONDS = 1.0
+"""Seconds between two looks for workers that are silent: each looks at all of them."""
+LIST_SECONDS = 1.0
+"""Seconds after which the list of models is put together again, without the workers that fell silent."""
+FORGET_SECONDS = 120.0
+"""A worker that has not been heard of for this long, and is not attached, is no longer listed."""
+
+
+class Fleet:
+    """Learns of workers from heartbeats and from placements, and attaches to each."""
+
+    def __init__(
+        self, settings: GatewaySettings, open_channel: Callable[[str], grpc.aio.Channel], bus: Bus | None = None
+    ) -> None:
+        self.inboxes = Inboxes()
+        self.quarantine = Quarantine()
+        self._memory = ModelMemory(bus)
+        self._settings = settings
+        self._open_channel = open_channel
+        self._statuses: dict[str, WorkerStatus] = {}
+        self._heard: dict[str, float] = {}
+        self._swept = -math.inf
+        self._listed: dict[str, ModelInfo] | None = None
+        """Models by name as they were put together last. None: something has changed since."""
+        self._listed_at = -math.inf
+        self._attachments: dict[str, Attachment] = {}
+        self._tasks: dict[Attachment, asyncio.Task[None]] = {}
+
+    @property
+    def statuses(self) -> list[WorkerStatus]:
+        now = time.monotonic()
+        return [
+            status
+            for worker, status in list(self._statuses.items())
+            if now - self._heard.get(worker, 0) < FORGET_SECONDS or self.is_attached(worker)
+        ]
+
+    @property
+    def attached_count(self) -> int:
+        return sum(attachment.alive for attachment in self._attachments.values())
+
+    def is_attached(self, worker_id: str) -> bool:
+        attachment = self._attachments.get(worker_id)
+        return attachment is not None and attachment.alive
+
+    def models(self) -> dict[str, ModelInfo]:
+        """Models that can be asked for, by name, alone and with an adapter. Not to be changed.
+
+        The list is made anew only when a worker came, changed or went: every request asks several times.
+        """
+        now = time.monotonic()
+        if self._listed is None or now - self._listed_at > LIST_SECONDS:
+            found: dict[str, ModelInfo] = {}
+            statuses = self.statuses
+            for status in statuses:
+                found |= _models_of(status)
+            self._listed = found | {status.model_info.model: status.model_info for status in statuses}
+            self._listed_at = now
+        return self._listed
+
+    def tokenizer_of(self, name: str) -> str:
+        """The model whose tokenizer is used for `name`. An adapter has its parent's."""
+        info = self.models().get(name) or self._memory.recall(name)
+        return name if info is None else info.parent or name
+
+    def model(self, name: str) -> ModelInfo:
+        """A model that is served, or was a moment ago: the scheduler waits for its next worker.
+
+        Raises ModelNotFound with the names that exist.
+        """
+        models = self.models()
+        info = models.get(name) or self._memory.recall(name)
+        if info is None:
+            known = ", ".join(sorted({*models, *self._memory.names})) or "none is ready yet"
+            raise ModelNotFound(f"model {name!r} does not exist; there are: {known}", param="model")
+        return info
+
+    async def find(self, name: str) -> ModelInfo:
+        """Returns what `model` does, after a gateway that has just started had time to hear of its workers.
+
+        Raises ModelNotFound, or Unavailable while nobody can tell whether there is such a model.
+        """
+        if (info := self.models().get(name)) is not None:
+            return info
+        if await self._memory.wait_for(name) is None and not (self._memory.settled and self._memory.names):
+            message = f"it is not known yet whether model {name!r} is served: the platform is starting; try again"
+            raise Unavailable(message, param="model", stage="accept", retry_after=1)
+        return self.model(name)
+
+    def text_model(self, name: str) -> ModelInfo:
+        """Raises ModelNotFound, or Unsupported for one that makes embeddings."""
+        model = self.model(name)
+        if model.embedding_size:
+            raise Unsupported(f"model {name!r} makes embeddings and no text; use /v1/embeddings", param="model")
+        return model
+
+    def embedding_model(self, name: str) -> ModelInfo:
+        """Raises ModelNotFound, or Unsupported for one that makes text."""
+        model = self.model(name)
+        if not model.embedding_size:
+            others = sorted(other for other, info in self.models().items() if info.embedding_size)
+            known = f"use {', '.join(others)}" if others else "serve an encoder beside it for that"
+            raise Unsupported(f"model {name!r} makes text and no embeddings; {known}", param="model")
+        return model
+
+    def observe(self, status: WorkerStatus) -> None:
+        """A worker said how it is."""
+        known = self._statuses.get(status.worker_id)
+        if known is None and status.draining:
+            return  # It has said goodbye; what it still runs is not to be listed again.
+        if known is not None and self._is_outdated(status, known):
+            return
+        if known is None or known.model_info != status.model_info:
+            self._listed = None
+        self._statuses[status.worker_id] = status
+        self._heard[status.worker_id] = time.monotonic()
+        self._memory.note(_models_of(status))
+        self._forget_silent()
+        attachment = self._attachments.get(status.worker_id)
+        if attachment is None and not status.draining:
+            self._attach(status.worker_id, status.address)
+
+    def _is_outdated(self, status: WorkerStatus, known: WorkerStatus) -> bool:
+        """Whether a newer status is known. Epochs come from clocks, which may have been set back: a smaller one counts
+        as soon as nothing is heard any more from the larger."""
+        if status.epoch == known.epoch:
+            return status.version <= known.version
+        silent_seconds = time.monotonic() - self._heard.get(known.worker_id, 0.0)
+        return status.epoch < known.epoch and silent_seconds < EPOCH_SECONDS
+
+    def _forget_silent(self) -> None:
+        """Drops what was not heard of for long: worker ids may be new ones after every start."""
+        now = time.monotonic()
+        if now - self._swept < SWEEP_SECONDS:
+            return
+        self._swept, limit = now, now - FORGET_SECONDS
+        silent = [worker_id for worker_id, heard in self._heard.items() if heard < limit]
+        for worker_id in [worker_id for worker_id in silent if not self.is_attached(worker_id)]:
+            del self._heard[worker_id]
+            self._statuses.pop(worker_id, None)
+            self._listed = None
+
+    def on_deregistered(self, event: ServiceDeregistered) -> None:
+        status = self._statuses.get(event.service_id)
+        if status is not None and status.epoch <= event.epoch:
+            del self._statuses[event.service_id]
+            self._listed = None
+
+    async def attachment_for(self, place: Place, since: float, timeout: float) -> Attachment:
+        """The live attachment to where a request was placed. `since`: when a place was asked for, monotonic seconds.
+
+        Raises WorkerLost when that incarnation of the worker is gone.
+        """
+        attachment = self._attachments.get(place.worker_id)
+        if attachment is not None and attachment.leads_elsewhere(place.worker_epoch, since):
+            # The worker began a new life, and the stream to the last one has not noticed yet.
+            self._tasks[attachment].cancel()
+            self._on_end(attachment)
+            attachment = None
+        if attachment is None:
+            attachment = self._attach(place.worker_id, place.worker_address)
+        greeted = await attachment.wait_until_greeted(min(timeout, ATTACH_TIMEOUT))
+        if not greeted or attachment.epoch != place.worker_epoch:
+            raise WorkerLost(f"worker {place.worker_id} was lost", stage="dispatch")
+        return attachment
+
+    def reachable(self, generation: Generation) -> list[WorkerStatus]:
+        """Statuses of the attached workers that serve the model of a request, with its adapter."""
+        return [
+            status
+            for status in self.statuses
+            if status.model_info.model == generation.model
+            and not status.draining
+            and self.is_attached(status.worker_id)
+            and (not generation.adapter or generation.adapter in {a.name for a in status.model_info.adapters})
+        ]
+
+    async def dispatch(self, worker_id: str, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
+        """Hands a batch to an attached worker. Raises HeadraceError."""
+        attachment = self._attachments.get(worker_id)
+        if attachment is None:
+            raise WorkerLost(f"worker {worker_id} was lost", stage="dispatch")
+        return await attachment.dispatch(members, timeout)
+
+    def cancel(self, worker_id: str, request_id: str, attempt: int) -> None:
+        attachment = self._attachments.get(worker_id)
+        if attachment is not None:
+            attachment.cancel(request_id, attempt)
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _attach(self, worker_id: str, address: str) -> Attachment:
+        channel = self._open_channel(address)
+        attachment = Attachment(
+            worker_id,
+            GrpcWorkerClient(channel),
+            self._settings.service_id,
+            self.inboxes,
+            self._settings.worker_silence_seconds,
+            self._settings.worker_stall_seconds,
+        )
+        self._attachments[worker_id] = attachment
+        self._tasks[attachment] = asyncio.create_task(self._run(attachment, channel), name=f"attach-{worker_id}")
+        return attachment
+
+    async def _run(self, attachment: Attachment, channel: grpc.aio.Channel) -> None:
+        try:
+            await attachment.run(self._on_end)
+        finally:
+            await channel.close()
+
+    def _on_end(self, attachment: Attachment) -> None:
+        """The next heartbeat or placement attaches again."""
+        self._tasks.pop(attachment, None)
+        if self._attachments.get(attachment.worker_id) is attachment:
+            del self._attachments[attachment.worker_id]
+
+
+def _models_of(status: WorkerStatus) -> dict[str, ModelInfo]:
+    """Models that one worker serves, by name. A model goes before an adapter of its name."""
+    info = status.model_info
+    return {adapter.name: _adapted(info, adapter) for adapter in info.adapters} | {info.model: info}
+
+
+def _adapted(model: ModelInfo, adapter: AdapterInfo) -> ModelInfo:
+    """Describes a model with an adapter."""
+    described = ModelInfo()
+    described.CopyFrom(model)
+    del described.adapters[:]
+    described.model, described.parent, described.fingerprint = adapter.name, model.model, adapter.fingerprint
+    return described

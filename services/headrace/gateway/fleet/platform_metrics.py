@@ -1,0 +1,85 @@
+"""Metrics of the whole platform, from what workers and scheduler last said."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.request.ledger import Ledger
+from headrace.v1.events_pb2 import SchedulerHeartbeatSent
+
+STALE_SECONDS = 3.0
+PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str], ...] = (
+    (GaugeMetricFamily, "headrace_worker_open_requests", "Sequences that one worker holds", "open_request_count"),
+    (GaugeMetricFamily, "headrace_memory_weights_bytes", "Memory of the weights", "weight_byte_count"),
+    (GaugeMetricFamily, "headrace_memory_kv_bytes", "Memory of the KV cache, used or not", "kv_byte_count"),
+    (GaugeMetricFamily, "headrace_memory_resident_bytes", "Main memory of the process", "resident_byte_count"),
+    (CounterMetricFamily, "headrace_draft_tokens", "Tokens that were guessed", "draft_token_count"),
+    (CounterMetricFamily, "headrace_accepted_tokens", "Guesses that were right", "accepted_token_count"),
+)
+"""Kind, name and meaning of each metric with a value for each worker, and the field of the status that has it."""
+
+
+class PlatformMetrics(Collector):
+    """Computed when asked, from any thread. A scheduler that is gone has no queue."""
+
+    def __init__(self, fleet: Fleet, ledger: Ledger) -> None:
+        self._fleet = fleet
+        self._ledger = ledger
+        self._loop = asyncio.get_running_loop()
+        self._queues: dict[str, int] = {}
+        self._queues_heard = 0.0
+
+    def on_scheduler_heartbeat(self, event: SchedulerHeartbeatSent) -> None:
+        self._queues = {queue.model: queue.waiting_count for queue in event.queues}
+        self._queues_heard = time.monotonic()
+
+    def collect(self) -> Iterator[Metric]:
+        gauges = {
+            "headrace_requests_running": ("Sequences in running batches", defaultdict[str, float](float)),
+            "headrace_requests_waiting": ("Sequences waiting to run", self._waiting()),
+            "headrace_requests_open": ("Requests accepted and not ended", self._open()),
+            "headrace_kv_blocks_used": ("KV blocks held by live sequences", defaultdict[str, float](float)),
+            "headrace_kv_blocks_total": ("KV blocks", defaultdict[str, float](float)),
+            "headrace_worker_sessions": ("Sequences that workers hold state for", defaultdict[str, float](float)),
+            "headrace_workers": ("Workers attached", defaultdict[str, float](float)),
+        }
+        for status in self._fleet.statuses:
+            if not self._fleet.is_attached(status.worker_id):
+                continue
+            model = status.model_info.model
+            gauges["headrace_requests_running"][1][model] += status.running_count
+            gauges["headrace_requests_waiting"][1][model] += status.waiting_count
+            gauges["headrace_kv_blocks_used"][1][model] += status.used_block_count
+            gauges["headrace_kv_blocks_total"][1][model] += status.block_count
+            gauges["headrace_worker_sessions"][1][model] += status.open_request_count
+            gauges["headrace_workers"][1][model] += 1
+        # Workers, blocks and running batches are a model's, whatever adapters its requests choose.
+        models = [name for name, model in self._fleet.models().items() if not model.parent]
+        for name, (text, values) in gauges.items():
+            family = GaugeMetricFamily(name, text, labels=["model"])
+            for model in {*models, *values}:
+                family.add_metric([model], values.get(model, 0.0))
+            yield family
+        yield from self._by_worker()
+        task_count = len(asyncio.all_tasks(self._loop))
+        yield GaugeMetricFamily("headrace_event_loop_tasks", "Tasks of the gateway", value=task_count)
+
+    def _by_worker(self) -> Iterator[Metric]:
+        statuses = [status for status in self._fleet.statuses if self._fleet.is_attached(status.worker_id)]
+        for kind, name, text, field in PER_WORKER:
+            family = kind(name, text, labels=["model", "worker"])
+            for status in statuses:
+                family.add_metric([status.model_info.model, status.worker_id], getattr(status, field))
+            yield family
+
+    def _waiting(self) -> defaultdict[str, float]:
+        fresh = time.monotonic() - self._queues_heard < STALE_SECONDS
+        return defaultdict(float, self._queues if fresh else {})
+
+    def _open(self) -> defaultdict[str, float]:
+        return defaultdict(float, self._ledger.open_counts())

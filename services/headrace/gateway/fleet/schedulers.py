@@ -1,0 +1,72 @@
+"""The way from this gateway to a place for a request: a scheduler that answers, or its own choice."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Sequence
+
+from headrace.clients.scheduler import SchedulerStream
+from headrace.errors import QueueTimeout
+from headrace.gateway.fleet.self_placement import SelfPlacement
+from headrace.rpc.deadline import Deadline
+from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
+
+ABSENCE_SECONDS = 1.0
+"""Seconds without any scheduler that answers after which the gateway places by itself."""
+ANSWER_SECONDS = 0.25
+"""Seconds after the deadline by which a scheduler has said that it passed."""
+LOOK_SECONDS = 0.02
+
+
+class Schedulers:
+    """Knows several schedulers. While nobody leads a model, all gateways that see the same ones alive ask the same one,
+    which then does (rendezvous hashing: Thaler and Ravishankar, 1996)."""
+
+    def __init__(self, streams: Sequence[SchedulerStream], alone: SelfPlacement) -> None:
+        self._streams = streams
+        self._alone = alone
+        self._started = time.monotonic()
+
+    async def place(self, submission: Submission, deadline: Deadline) -> Place:
+        """Waits until a worker has taken a request over, and returns which.
+
+        Raises QueueTimeout when the deadline passes, SchedulerGone when the scheduler was lost meanwhile (the next try
+        must be another attempt: the first one may have been placed), and whatever the scheduler refuses with.
+        """
+        try:
+            async with asyncio.timeout(deadline.remaining + ANSWER_SECONDS):
+                return await self._place(submission, deadline)
+        except TimeoutError:
+            raise QueueTimeout(stage="queue") from None
+
+    def settle(self, settlement: Settlement) -> None:
+        """Tells the scheduler of the model what a request has used."""
+        if (stream := self._leader(settlement.model)) is not None:
+            stream.settle(settlement)
+
+    async def _place(self, submission: Submission, deadline: Deadline) -> Place:
+        model = submission.generation.model
+        while (stream := self._leader(model)) is None:
+            if self._absent_seconds() > ABSENCE_SECONDS:
+                return await self._alone.place(submission, deadline)
+            await asyncio.sleep(LOOK_SECONDS)
+        submission.remaining_duration.FromNanoseconds(int(deadline.remaining * 1e9))
+        return await stream.submit(submission)
+
+    def _leader(self, model: str) -> SchedulerStream | None:
+        """The scheduler that says it leads the model; else the one that all gateways would choose."""
+        alive = [stream for stream in self._streams if stream.alive]
+        return max(alive, key=lambda stream: (_fence(stream, model), _weight(stream.scheduler_id, model)), default=None)
+
+    def _absent_seconds(self) -> float:
+        last = max((stream.answered_at for stream in self._streams), default=self._started)
+        return time.monotonic() - max(last, self._started)
+
+
+def _fence(stream: SchedulerStream, model: str) -> int:
+    queue = stream.queues.get(model)
+    return 0 if queue is None else queue.fence
+
+
+def _weight(scheduler_id: str, model: str) -> bytes:
+    return hashlib.blake2b(f"{scheduler_id}\0{model}".encode(), digest_size=8).digest()

@@ -1,0 +1,92 @@
+"""Keeps web pages away from an API that trusts whoever reaches it, and lets in those that the settings name.
+
+A browser carries requests of any page to any address that it reaches, the machine's own included. Three things tell
+them apart: the name that the browser looked up (Host), the page that asks (Origin), and the kind of body, as some kinds
+are sent without asking first.
+"""
+
+import re
+
+from headrace.errors import Forbidden, UnsupportedMediaType
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http.exchange import HttpExchange
+from headrace.settings.web_names import EVERY, host_name, is_loopback, is_same_origin
+
+PREFLIGHT_SECONDS = 600
+"""Time for which a browser may remember what a preflight allowed."""
+_METHODS = "GET, HEAD, POST"
+_FIELD_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,4096}")
+_JSON = re.compile(r"application/([!-~]+\+)?json\s*(;.*)?", re.IGNORECASE)
+
+
+class BrowserGuard:
+    """Refuses requests of pages that are not allowed, and tells browsers of those that are."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._hosts = frozenset(settings.allowed_hosts)
+        self._origins = frozenset(settings.allowed_origins)
+        bound = host_name(settings.http_address)
+        self._checks_host = EVERY not in self._hosts and (bool(self._hosts) or is_loopback(bound))
+
+    def admit(self, method: str, exchange: HttpExchange) -> bool:
+        """Whether it is a request to handle; otherwise it is a preflight, which its headers answer already.
+
+        Raises Forbidden and UnsupportedMediaType.
+        """
+        host = exchange.header("host")
+        if host is not None and self._checks_host:
+            self._check_host(host)
+        origin = exchange.header("origin")
+        if origin is None:
+            return True
+        self._check_origin(origin, host or "", exchange)
+        if method == "OPTIONS" and exchange.header("access-control-request-method") is not None:
+            self._answer_preflight(exchange)
+            return False
+        if method == "POST":
+            _check_media_type(exchange.header("content-type") or "")
+        return True
+
+    def _check_host(self, host: str) -> None:
+        name = host_name(host)
+        if not is_loopback(name) and name not in self._hosts:
+            raise Forbidden(
+                f"this address does not answer to the host {name!r}: use localhost, or add it to the setting "
+                "gateway.allowed_hosts",
+                param="host",
+            )
+
+    def _check_origin(self, origin: str, host: str, exchange: HttpExchange) -> None:
+        exchange.headers["vary"] = "origin"
+        if EVERY in self._origins:
+            exchange.headers["access-control-allow-origin"] = EVERY
+        elif origin.lower() in self._origins:
+            exchange.headers["access-control-allow-origin"] = origin
+        elif not is_same_origin(origin, host):
+            raise Forbidden(
+                f"pages of {origin!r} may not use this API: add the origin to the setting gateway.allowed_origins",
+                param="origin",
+            )
+        else:
+            return
+        exchange.headers["access-control-expose-headers"] = EVERY
+
+    def _answer_preflight(self, exchange: HttpExchange) -> None:
+        wanted = exchange.header("access-control-request-headers") or ""
+        exchange.headers |= {
+            "access-control-allow-methods": _METHODS,
+            "access-control-allow-headers": wanted if _FIELD_NAMES.fullmatch(wanted) else "content-type",
+            "access-control-max-age": str(PREFLIGHT_SECONDS),
+        }
+        if exchange.header("access-control-request-private-network") == "true":
+            exchange.headers["access-control-allow-private-network"] = "true"
+
+
+def _check_media_type(content_type: str) -> None:
+    """Browsers send other kinds for any page without a preflight. Without a browser no kind is asked for, as
+    `curl --data` names one of them by default."""
+    if not _JSON.fullmatch(content_type):
+        raise UnsupportedMediaType(
+            f"a page must send JSON as content-type application/json, not {content_type or 'without a type'}",
+            param="content-type",
+        )

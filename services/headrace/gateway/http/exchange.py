@@ -1,0 +1,196 @@
+"""One HTTP request and its response, below any framework: bounded bodies, whole events, a client that may vanish."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.types import Message, Receive, Scope, Send
+
+from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled, UploadTimeout
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http.body_meter import SLICE_BYTES, BodyMeter
+from headrace.gateway.http.connection import ABORT
+from headrace.gateway.http.upload_budget import UploadBudget
+from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
+from headrace.gateway.request.tenants import PUBLIC
+from headrace.rpc.deadline import Deadline
+
+_encode = msgspec.json.Encoder().encode
+Event = bytes
+DONE: Event = b"data: [DONE]\n\n"
+PING: Event = b": ping\n\n"
+PARTING_SECONDS = 1.0
+"""Seconds after its deadline in which a request may still write why it ended."""
+DROP_SECONDS = 5.0
+DROP_BYTES = 64 * 1024 * 1024
+"""Most bytes of the rest of a refused body that are read and dropped: to stop reading would break the connection before
+the client has read the answer."""
+
+
+def data_event(content: Any) -> Event:
+    """A server-sent event with a JSON payload."""
+    return b"data: " + _encode(content) + b"\n\n"
+
+
+_EVENT_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+
+
+class HttpExchange:
+    """Reads the body, then writes either one JSON response or a stream of server-sent events."""
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, settings: GatewaySettings, uploads: UploadBudget
+    ) -> None:
+        self.path: str = scope["path"]
+        self._receive = receive
+        self._send = send
+        self._settings = settings
+        self._uploads = uploads
+        self._extensions: dict[str, Any] = scope.get("extensions") or {}
+        self._request_headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        self.headers: dict[str, str] = {}
+        """Headers of the response. May be added to until it starts."""
+        self.tenant = PUBLIC
+        self.started = False
+        self.in_ledger = False
+        """Whether an entry of the ledger tells how it ends."""
+        self._body_left = True
+        """Whether the client may still be sending."""
+        self._last_write = time.monotonic()
+
+    def header(self, name: str) -> str | None:
+        return self._request_headers.get(name)
+
+    async def read_body(self) -> bytes:
+        """The whole body. Raises PayloadTooLarge, before reading it where the client says its size, InvalidRequest at
+        the first part that makes it too deep, UploadTimeout, and Overloaded when too much is arriving from others."""
+        limit, declared = self._settings.max_body_bytes, self._request_headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > limit:
+            raise PayloadTooLarge(f"the body has {declared} bytes; the limit is {limit}")
+        own = client_timeout(self.header(TIMEOUT_HEADER))
+        seconds = self._settings.body_seconds if own is None else min(own, self._settings.body_seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                with self._uploads.upload() as arrive:
+                    return await self._collect(limit, arrive)
+        except TimeoutError:
+            raise UploadTimeout(f"the body did not arrive within {seconds:g} s", stage="upload") from None
+
+    async def _collect(self, limit: int, arrive: Callable[[int], None]) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        meter = BodyMeter(self._settings.max_body_elements)
+        while self._body_left:
+            part = await self._receive_part()
+            arrive(len(part))
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise PayloadTooLarge(f"the body is larger than {limit} bytes")
+            for start in range(0, len(part), SLICE_BYTES):
+                meter.feed(part[start : start + SLICE_BYTES])
+                # Others get their turn, however much has arrived already.
+                await asyncio.sleep(0)
+        return b"".join(parts)
+
+    async def _receive_part(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise RequestCancelled("the client left before its request was complete")
+        self._body_left = message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
+
+    async def unless_client_leaves(self, work: Awaitable[None], deadline: Deadline) -> None:
+        """Awaits `work`; cancels it and raises RequestCancelled when the client disconnects, and DeadlineExceeded when
+        it goes on for longer than it may: the client does not read what is written, or a stage overlooks its deadline.
+        """
+        task = asyncio.ensure_future(work)
+        watcher = asyncio.create_task(self._wait_for_disconnect())
+        try:
+            await asyncio.wait(
+                {task, watcher}, timeout=deadline.remaining + PARTING_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if task.done():
+                return task.result()
+            if watcher.done():
+                raise RequestCancelled("the client left")
+            self._abort_if_started()
+            raise DeadlineExceeded("the deadline passed while the response was written", stage="deliver")
+        finally:
+            for pending in (task, watcher):
+                pending.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await pending
+
+    def _abort_if_started(self) -> None:
+        """Cuts the connection, with what was written and nobody read. Nothing else can be told to the client."""
+        if self.started and ABORT in self._extensions:
+            self._extensions[ABORT]["call"]()
+
+    async def refuse(self, status: int, content: Any) -> None:
+        """Sends a JSON response at once, also to a client that is still sending its body."""
+        if not self._body_left or self._request_headers.keys().isdisjoint({"content-length", "transfer-encoding"}):
+            await self.send_json(status, content)
+            return
+        body = _encode(content)
+        headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+        await self._start(status, headers)
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        with contextlib.suppress(TimeoutError, RequestCancelled):
+            async with asyncio.timeout(DROP_SECONDS):
+                await self._drop_body()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _drop_body(self) -> None:
+        dropped = 0
+        while self._body_left and dropped < DROP_BYTES:
+            dropped += len(await self._receive_part())
+
+    async def send_json(self, status: int, content: Any) -> None:
+        await self.send_bytes(status, _encode(content), "application/json")
+
+    async def send_bytes(self, status: int, body: bytes, content_type: str) -> None:
+        await self._start(status, {"content-type": content_type, "content-length": str(len(body))})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def send_event(self, event: Event) -> None:
+        """Writes one event, whole. The first starts the response."""
+        await self._write_event(event, more=True)
+
+    async def end_events(self, last: Event) -> None:
+        """Writes the last event and the end of the response, together."""
+        await self._write_event(last, more=False)
+
+    async def keep_alive(self, interval: float) -> None:
+        """Writes a comment whenever nothing was written for `interval` seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(max(0.0, self._last_write + interval - time.monotonic()))
+            if time.monotonic() - self._last_write >= interval:
+                await self.send_event(PING)
+
+    async def _write_event(self, event: Event, more: bool) -> None:
+        if not self.started:
+            await self._start(200, _EVENT_HEADERS)
+        self._last_write = time.monotonic()
+        await self._send({"type": "http.response.body", "body": event, "more_body": more})
+
+    async def _start(self, status: int, headers: dict[str, str]) -> None:
+        self.started = True
+        encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in (headers | self.headers).items()]
+        message: Message = {"type": "http.response.start", "status": status, "headers": encoded}
+        await self._send(message)
+
+    async def _wait_for_disconnect(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+Handler = Callable[[HttpExchange], Awaitable[None]]

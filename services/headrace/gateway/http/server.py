@@ -1,0 +1,137 @@
+"""Runs the REST bridge on uvicorn, under the life cycle of the service and not uvicorn's own."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from headrace.errors import AddressInUse, ConfigError
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http.connection import HttpConnection
+from headrace.rpc.deadline import Deadline
+
+STARTUP_TIMEOUT = 10.0
+BACKLOG = 2048
+OTHER_FILES = 256
+"""Files that the gateway may need besides the connections that it serves."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves signals to the service."""
+        yield
+
+
+class HttpServer:
+    """Listens at once when made; serves from `start` to `stop`."""
+
+    def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
+        inherited = settings.http_socket >= 0
+        self._socket = _inherited(settings.http_socket) if inherited else _listen(settings.http_address)
+        host, port = self._socket.getsockname()[:2]
+        self.address = f"{host}:{port}"
+        config = uvicorn.Config(
+            app,
+            loop="none",
+            http=_connection_class(settings),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]
+            backlog=BACKLOG,
+        )
+        self._server = _Server(config)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> "asyncio.Task[None]":
+        """Returns the task that serves."""
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http")
+        deadline = Deadline.after(STARTUP_TIMEOUT)
+        while not self._server.started and not self._task.done() and not deadline.expired:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.005)
+        return self._task
+
+    async def stop(self, deadline: Deadline) -> None:
+        """Refuses new connections, lets running requests end until the deadline, then cuts them."""
+        if self._task is not None and not self._task.done():
+            self._server.should_exit = True
+            done, _ = await asyncio.wait({self._task}, timeout=deadline.remaining)
+            if not done:
+                self._server.force_exit = True
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
+                for server in getattr(self._server, "servers", []):
+                    server.close()
+        self._socket.close()
+
+
+def _connection_class(settings: GatewaySettings) -> type[HttpConnection]:
+    """uvicorn makes its connections itself and takes only a class: the settings are bound to one."""
+
+    class Connection(HttpConnection):
+        max_connections = _connection_bound(settings.max_connections)
+        header_seconds = settings.header_seconds
+        unread_seconds = settings.unread_seconds
+
+    return Connection
+
+
+def _connection_bound(wanted: int) -> int:
+    """Returns how many of the wanted connections the operating system lets one process have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    bound = max(1, soft - OTHER_FILES)
+    _log.warning(
+        "fewer connections than the setting says: the operating system allows too few open files",
+        extra={"max_connections": wanted, "bound": bound, "open_files": soft},
+    )
+    return bound
+
+
+def _inherited(descriptor: int) -> socket.socket:
+    """A socket that was passed on. Raises ConfigError if there is none."""
+    try:
+        listening = socket.socket(fileno=descriptor)
+        is_listening = listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    except OSError as error:
+        raise ConfigError(f"file descriptor {descriptor} is no socket: {error}", param="http_socket") from None
+    if not is_listening:
+        raise ConfigError(f"the socket with file descriptor {descriptor} does not listen", param="http_socket")
+    listening.setblocking(False)
+    return listening
+
+
+def _listen(address: str) -> socket.socket:
+    """A listening socket. Raises AddressInUse."""
+    host, _, port = address.rpartition(":")
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "SO_REUSEPORT"):
+        # Lets several gateway processes share the port, and the supervisor keep it reserved across restarts.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        listening.bind((host.strip("[]"), int(port)))
+    except (OSError, ValueError) as error:
+        listening.close()
+        raise AddressInUse(f"cannot listen on {address}: {error}") from None
+    listening.setblocking(False)
+    return listening

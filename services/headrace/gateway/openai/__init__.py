@@ -1,0 +1,1 @@
+"""OpenAI's API: its requests, answers and options."""

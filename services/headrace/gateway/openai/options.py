@@ -1,0 +1,127 @@
+"""Translates request bodies to the options that the platform understands."""
+
+import secrets
+
+from headrace.errors import InvalidRequest
+from headrace.gateway.delivery.pipeline import Prompt
+from headrace.gateway.openai.requested_grammar import requested_grammar
+from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, EmbeddingBody
+from headrace.gateway.request.job import Options
+from headrace.gateway.request.request_class import SERVICE_TIERS
+from headrace.v1.generation_pb2 import SamplingParams
+from headrace.v1.tokenizer_pb2 import ChatMessage
+
+MAX_STOP_TEXTS = 16
+MAX_STOP_LENGTH = 1024
+DEFAULT_COMPLETION_TOKENS = 16
+
+
+def completion_options(body: CompletionBody) -> Options:
+    """Raises InvalidRequest."""
+    wanted = DEFAULT_COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
+    if wanted == 0 and not body.echo:
+        raise InvalidRequest("max_tokens must be at least 1 unless echo is set", param="max_tokens")
+    params = _sampling_params(body)
+    if body.logprobs is not None:
+        params.logprob_count = body.logprobs
+        if body.echo:
+            params.prompt_logprob_count = body.logprobs
+    return _options(body, params, wanted)
+
+
+def chat_options(body: ChatBody) -> Options:
+    """Raises InvalidRequest."""
+    if body.top_logprobs is not None and not body.logprobs:
+        raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
+    params = _sampling_params(body)
+    if body.logprobs:
+        params.logprob_count = body.top_logprobs or 0
+    wanted = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
+    return _options(body, params, wanted)
+
+
+def prompts_of(body: CompletionBody) -> list[Prompt]:
+    """The prompts of a completion request, each a text or a list of token ids."""
+    prompt = body.prompt
+    if isinstance(prompt, str):
+        return [prompt]
+    if not prompt:
+        raise InvalidRequest("the prompt is empty", param="prompt")
+    return _prompts(prompt)
+
+
+def inputs_of(body: EmbeddingBody) -> list[Prompt]:
+    """The inputs of a request for embeddings, each a text or a list of token ids."""
+    given = body.input
+    if isinstance(given, str):
+        return [given]
+    if not given:
+        raise InvalidRequest("the input is empty", param="input")
+    return _prompts(given)
+
+
+def _prompts(given: list[str] | list[int] | list[list[int]]) -> list[Prompt]:
+    """Prompts of a list whose elements are all of one kind: ids make one prompt, anything else one each."""
+    return [given] if isinstance(given[0], int) else list(given)
+
+
+def messages_of(body: ChatBody) -> list[ChatMessage]:
+    return [ChatMessage(role=entry.role, content=entry.text, name=entry.name or "") for entry in body.messages]
+
+
+def _options(body: Body, params: SamplingParams, wanted: int | None) -> Options:
+    if body.min_tokens and wanted is not None and body.min_tokens > wanted:
+        raise InvalidRequest(f"min_tokens ({body.min_tokens}) is above max_tokens ({wanted})", param="min_tokens")
+    if body.stream_options is not None and not body.stream:
+        raise InvalidRequest("stream_options needs stream: true", param="stream_options")
+    check_stop_texts(body.stop_texts)
+    return Options(
+        sampling_params=params,
+        max_token_count=wanted,
+        choice_count=body.n or 1,
+        stop_texts=body.stop_texts,
+        includes_stop_text=bool(body.include_stop_str_in_output),
+        skips_special_tokens=body.skip_special_tokens is not False,
+        priority_class=SERVICE_TIERS[body.service_tier],
+    )
+
+
+def _sampling_params(body: Body) -> SamplingParams:
+    params = SamplingParams(
+        temperature=body.temperature,
+        top_p=body.top_p,
+        top_k=body.top_k if body.top_k and body.top_k > 0 else None,
+        min_p=body.min_p or 0.0,
+        repetition_penalty=body.repetition_penalty,
+        presence_penalty=body.presence_penalty or 0.0,
+        frequency_penalty=body.frequency_penalty or 0.0,
+        logit_biases=_logit_biases(body.logit_bias or {}),
+        # A seed of our own, so that a sequence whose worker is lost goes on as it would have.
+        seed=body.seed if body.seed is not None else secrets.randbits(62),
+        stop_token_ids=body.stop_token_ids or [],
+        ignore_eos=bool(body.ignore_eos),
+        min_token_count=body.min_tokens or 0,
+    )
+    if body.temperature == 0:
+        params.seed = 0
+    if (grammar := requested_grammar(body)) is not None:
+        params.grammar.CopyFrom(grammar)
+    return params
+
+
+def _logit_biases(given: dict[str, float]) -> dict[int, float]:
+    try:
+        biases = {int(key): value for key, value in given.items()}
+    except ValueError:
+        raise InvalidRequest("the keys of logit_bias must be token ids", param="logit_bias") from None
+    if any(not 0 <= token_id < 2**31 for token_id in biases):
+        raise InvalidRequest("the keys of logit_bias must be token ids", param="logit_bias")
+    return biases
+
+
+def check_stop_texts(stop_texts: tuple[str, ...]) -> None:
+    """Raises InvalidRequest for too many, too long or empty ones."""
+    if len(stop_texts) > MAX_STOP_TEXTS:
+        raise InvalidRequest(f"at most {MAX_STOP_TEXTS} stop texts are allowed", param="stop")
+    if any(not text or len(text) > MAX_STOP_LENGTH for text in stop_texts):
+        raise InvalidRequest(f"a stop text must have 1 to {MAX_STOP_LENGTH} characters", param="stop")

@@ -1,0 +1,123 @@
+"""A request after validation and encoding: one or more prompts, each continued one or more times."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.errors import InvalidRequest
+from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.tenants import Tenant
+from headrace.gateway.text.detokenizer import Vocabulary
+from headrace.rpc.checked_ids import check_token_ids
+from headrace.rpc.deadline import Deadline
+from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of a request to generate, the same for every API."""
+
+    sampling_params: SamplingParams
+    max_token_count: int | None
+    """Most tokens of the output. Unset means as many as fit."""
+    choice_count: int = 1
+    stop_texts: tuple[str, ...] = ()
+    includes_stop_text: bool = False
+    skips_special_tokens: bool = True
+    priority_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Everything that a request carries besides its content."""
+
+    request_id: str
+    accepted: float
+    """Time at which the request was accepted, in monotonic seconds."""
+    deadline: Deadline
+    tenant: Tenant
+    traceparent: str
+    use_cache: bool
+    priority_class: "PriorityClass.ValueType | None" = None
+    """The class that was named beside the content, which goes before the one inside. None: none was."""
+    first_token_seconds: float | None = None
+    """Time in which the first token is wanted. None: what the class promises."""
+
+    def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
+        """The class that counts, where the content itself names `inner`: none that the tenant may not have."""
+        return self.tenant.allowed(inner if self.priority_class is None else self.priority_class)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A request to generate that is ready to run."""
+
+    envelope: Envelope
+    model: ModelInfo
+    vocabulary: Vocabulary
+    prompts: list[list[int]]
+    options: Options
+
+    def check(self) -> None:
+        """Raises InvalidRequest for what could never run on this model."""
+        limit = self.model.max_model_length
+        wanted = self.options.max_token_count
+        for prompt in self.prompts:
+            _check_prompt(prompt, self.model)
+            if wanted is not None and len(prompt) + wanted > limit and not self.model.evicts_context:
+                raise InvalidRequest(
+                    f"this model's context is {limit} tokens; the prompt has {len(prompt)} and max_tokens is {wanted}: "
+                    "shorten one of them",
+                    param="max_tokens",
+                )
+        size, params = self.model.vocabulary_size, self.options.sampling_params
+        check_token_ids(params.stop_token_ids, size, "stop_token_ids")
+        check_token_ids(list(params.logit_biases), size, "logit_bias")
+
+    def sequences(self) -> list[SequenceRequest]:
+        """Sequences to generate, one per choice; choice i of prompt p has index p * choice_count + i."""
+        return list(self._sequences())
+
+    def _sequences(self) -> Iterator[SequenceRequest]:
+        options, envelope = self.options, self.envelope
+        for prompt_index, prompt in enumerate(self.prompts):
+            for choice in range(options.choice_count):
+                params = SamplingParams()
+                params.CopyFrom(options.sampling_params)
+                params.seed = _as_int64(params.seed + choice)
+                wanted = options.max_token_count
+                params.max_token_count = self.model.max_model_length - len(prompt) if wanted is None else wanted
+                yield SequenceRequest(
+                    request_id=f"{envelope.request_id}-{prompt_index * options.choice_count + choice}",
+                    model=self.model.model,
+                    prompt_token_ids=prompt,
+                    sampling_params=params,
+                    deadline=envelope.deadline,
+                    accepted=envelope.accepted,
+                    tenant=envelope.tenant.name,
+                    tenant_weight=envelope.tenant.weight,
+                    priority_class=envelope.class_or(options.priority_class),
+                    first_token_seconds=envelope.first_token_seconds,
+                    traceparent=envelope.traceparent,
+                    stop_texts=options.stop_texts,
+                    includes_stop_text=options.includes_stop_text,
+                    skips_special_tokens=options.skips_special_tokens,
+                    use_cache=envelope.use_cache,
+                    fingerprint=self.model.fingerprint,
+                    parent=self.model.parent,
+                )
+
+
+def _check_prompt(prompt: list[int], model: ModelInfo) -> None:
+    if not prompt:
+        raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
+    if len(prompt) >= model.max_model_length:
+        raise InvalidRequest(
+            f"this model's context is {model.max_model_length} tokens and the prompt has {len(prompt)}: "
+            "shorten it so that at least one token can follow",
+            param="prompt",
+        )
+    check_token_ids(prompt, model.vocabulary_size, "prompt")
+
+
+def _as_int64(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63

@@ -1,0 +1,1 @@
+"""Workers as the scheduler knows them, and the choice of one."""

@@ -1,0 +1,161 @@
+"""The workers of one model, found by how loaded they are without looking at all of them."""
+
+import heapq
+from collections.abc import Collection, Iterator
+
+from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
+
+SILENCE_SECONDS = 1.5
+"""A worker that said nothing for this long gets no requests."""
+FORGET_SECONDS = 600.0
+"""A worker that said nothing for this long is not remembered."""
+MASS_SILENCE_SHARE = 0.5
+MASS_SILENCE_COUNT = 3
+"""Number of workers, beside MASS_SILENCE_SHARE, whose silence at the same time is blamed on the listener."""
+
+_Entry = tuple[float, int, str]
+"""Pressure, stamp of the worker when it was noted, worker id."""
+
+
+class Fleet:
+    """Keeps, for each adapter asked for and each price, a heap of workers by pressure. Old entries are dropped when
+    they come to the top."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, Worker] = {}
+        self._heaps: dict[str, dict[float, list[_Entry]]] = {"": {}}
+        self._load = 0
+        self.capacity = 0
+        """Requests that all workers together can hold."""
+        self.reserved = ""
+        """The worker that is kept free of batch work while there are realtime requests. Empty: there is only one."""
+        self._heard_from = 0.0
+        """Silence before this time is not held against anyone."""
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    @property
+    def mean_load(self) -> float:
+        return self._load / max(1, len(self.workers))
+
+    def take_report(self, report: WorkerReport, answers: bool, now: float) -> None:
+        """Takes in what a worker says of itself, unless it says something newer already."""
+        worker = self.workers.get(report.worker_id)
+        if worker is None or worker.report.epoch != report.epoch:
+            self._remove(report.worker_id)
+            worker = self.workers[report.worker_id] = Worker(report, last_heard=now, last_progress=now)
+            self._load += worker.load
+            self.capacity += _capacity(report)
+        else:
+            worker.last_heard = now
+            worker.suspect = worker.suspect and not answers
+            if report.version > worker.report.version:
+                self._load += report.open_count - worker.report.open_count
+                self.capacity += _capacity(report) - _capacity(worker.report)
+                moved = report.step_count != worker.report.step_count
+                if moved or not (report.running_count or report.waiting_token_count):
+                    worker.last_progress = now
+                worker.report = report
+        self.note(worker)
+
+    def remove(self, worker_id: str, epoch: int) -> None:
+        """Forgets an incarnation of a worker."""
+        worker = self.workers.get(worker_id)
+        if worker is not None and worker.report.epoch == epoch:
+            self._remove(worker_id)
+
+    def suspect(self, worker_id: str, epoch: int) -> None:
+        """Sends nothing more to a worker until it has answered a dispatch."""
+        worker = self.workers.get(worker_id)
+        if worker is not None and worker.report.epoch == epoch:
+            worker.suspect = True
+
+    def note(self, worker: Worker) -> None:
+        """Puts a worker whose load changed in its new place."""
+        worker.stamp += 1
+        if not (worker.free_count or worker.report.pausable_count):
+            return
+        for adapter, heaps in self._heaps.items():
+            if worker.has_adapter(adapter):
+                heap = heaps.setdefault(worker.report.hourly_price, [])
+                heapq.heappush(heap, (worker.pressure, worker.stamp, worker.worker_id))
+                if len(heap) > 4 * len(self.workers) + 16:
+                    heap[:] = [entry for entry in heap if self._is_current(entry)]
+                    heapq.heapify(heap)
+
+    def add_load(self, count: int) -> None:
+        """Counts requests that are on their way to a worker, or no longer are."""
+        self._load += count
+
+    def least_loaded(self, adapter: str, count: int) -> Iterator[Worker]:
+        """The `count` workers under the least pressure of each price, of those that have the adapter."""
+        for heap in self._heaps_for(adapter).values():
+            taken: list[_Entry] = []
+            while heap and len(taken) < count:
+                entry = heapq.heappop(heap)
+                if self._is_current(entry):
+                    taken.append(entry)
+            for entry in taken:
+                heapq.heappush(heap, entry)
+                yield self.workers[entry[2]]
+
+    def has_idle(self) -> bool:
+        """Whether some worker has nothing to do."""
+        return any(worker.idle for worker in self.least_loaded("", 1))
+
+    def has_adapter(self, adapter: str) -> bool:
+        """Whether any worker has the adapter. Costs O(workers)."""
+        return any(worker.has_adapter(adapter) for worker in self.workers.values())
+
+    def hears(self, worker: Worker, now: float) -> bool:
+        """Whether a worker gave a sign of life lately."""
+        return now - max(worker.last_heard, self._heard_from) <= SILENCE_SECONDS
+
+    def forgive_silence(self, now: float) -> None:
+        """Gives every worker new time to speak: the listener was away."""
+        self._heard_from = now
+
+    def look_around(self, now: float) -> bool:
+        """Forgets those silent for long, and tells whether any worker is heard. Costs O(workers)."""
+        for worker_id in [name for name, worker in self.workers.items() if now - worker.last_heard > FORGET_SECONDS]:
+            self._remove(worker_id)
+        silent = [worker for worker in self.workers.values() if not self.hears(worker, now)]
+        fresh = [worker for worker in silent if now - worker.last_heard < 2 * SILENCE_SECONDS]
+        if len(fresh) >= MASS_SILENCE_COUNT and len(fresh) >= MASS_SILENCE_SHARE * len(self.workers):
+            self.forgive_silence(now)
+            return True
+        return len(silent) < len(self.workers)
+
+    def choose_reserved(self) -> None:
+        """Picks the fastest worker to be kept free of batch work. Costs O(workers)."""
+        fastest = min(self.workers.values(), key=lambda worker: (-worker.prefill_rate, worker.worker_id), default=None)
+        self.reserved = "" if fastest is None or len(self.workers) < 2 else fastest.worker_id
+
+    def _heaps_for(self, adapter: str) -> dict[float, list[_Entry]]:
+        heaps = self._heaps.get(adapter)
+        if heaps is None:
+            heaps = self._heaps[adapter] = {}
+            for worker in self.workers.values():
+                if worker.has_adapter(adapter) and (worker.free_count or worker.report.pausable_count):
+                    entry = (worker.pressure, worker.stamp, worker.worker_id)
+                    heapq.heappush(heaps.setdefault(worker.report.hourly_price, []), entry)
+        return heaps
+
+    def keep_adapters(self, names: Collection[str]) -> None:
+        """Drops the index of every adapter that nobody asks for at the moment."""
+        self._heaps = {name: heaps for name, heaps in self._heaps.items() if not name or name in names}
+
+    def _remove(self, worker_id: str) -> None:
+        worker = self.workers.pop(worker_id, None)
+        if worker is not None:
+            self._load -= worker.load
+            self.capacity -= _capacity(worker.report)
+
+    def _is_current(self, entry: _Entry) -> bool:
+        worker = self.workers.get(entry[2])
+        return worker is not None and worker.stamp == entry[1]
+
+
+def _capacity(report: WorkerReport) -> int:
+    return report.open_count + report.credit_count

@@ -1,0 +1,110 @@
+"""Chooses the worker that gets a ticket: filter, score, pick from a few."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from headrace.scheduler.core.fleet.candidate import Candidate
+from headrace.scheduler.core.fleet.fleet import Fleet
+from headrace.scheduler.core.fleet.worker import Worker
+from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.urgency import Urgency
+
+CANDIDATE_COUNT = 4
+"""Least loaded workers of each price, and holders of the longest prefixes, that are looked at for each ticket."""
+AFFINITY_LOAD = 1.25
+"""A worker is not chosen for the prefix that it holds when it would then have more than this many times the mean
+load (consistent hashing with bounded loads: Mirrokni et al., 2018)."""
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A worker for a ticket, and who else could have been."""
+
+    worker: Worker
+    candidates: tuple[Candidate, ...]
+    """Candidates, the chosen one first."""
+
+
+def choose(ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: float) -> Choice | None:
+    """Picks the cheapest worker that meets the time when the first token is due; of equal ones, or if none meets it,
+    the one that gives the first token soonest. None where nobody has room.
+
+    `token_limit`: most prompt tokens that may wait on one worker. `spares`: see `Worker.has_room`.
+    """
+    scored: list[tuple[Worker, Candidate]] = []
+    for worker in _candidates(ticket, fleet):
+        remark = _objection(worker, ticket, fleet, token_limit, spares, now)
+        scored.append((worker, _score(worker, ticket, remark)))
+    allowed = [pair for pair in scored if not pair[1].remark]
+    # A worker that lost this request before is better than none.
+    allowed = [pair for pair in allowed if pair[0].worker_id not in ticket.excluded] or allowed
+    if not allowed:
+        return None
+    chosen = _pick(_within_bound(allowed, fleet), ticket.due - now)
+    others = [candidate for worker, candidate in scored if worker is not chosen]
+    first = next(candidate for worker, candidate in allowed if worker is chosen)
+    return Choice(chosen, (first, *others))
+
+
+def _candidates(ticket: Ticket, fleet: Fleet) -> list[Worker]:
+    found = {worker.worker_id: worker for worker in fleet.least_loaded(ticket.adapter, CANDIDATE_COUNT)}
+    if ticket.excluded and found.keys() <= ticket.excluded:
+        more = CANDIDATE_COUNT + len(ticket.excluded)
+        found = {worker.worker_id: worker for worker in fleet.least_loaded(ticket.adapter, more)}
+    if not found:
+        return []  # Whoever has room is among the least loaded.
+    holders = sorted(ticket.held, key=lambda worker_id: -ticket.held[worker_id])[:CANDIDATE_COUNT]
+    for worker_id in holders:
+        if (worker := fleet.workers.get(worker_id)) is not None and worker.has_adapter(ticket.adapter):
+            found.setdefault(worker_id, worker)
+    return list(found.values())
+
+
+def _objection(worker: Worker, ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: float) -> str:
+    """Returns why a worker cannot take a ticket. Empty: it can."""
+    if not fleet.hears(worker, now):
+        return "silent"
+    if worker.is_stalled(now):
+        return "makes no progress"
+    if spares and ticket.rank is Urgency.BATCH and worker.worker_id == fleet.reserved:
+        return "kept for realtime"
+    return "" if worker.has_room(ticket, token_limit, spares) else "full"
+
+
+def _score(worker: Worker, ticket: Ticket, remark: str) -> Candidate:
+    report = worker.report
+    held = ticket.held.get(worker.worker_id, 0)
+    missing = max(1, ticket.prompt_token_count - held * report.block_size)
+    prefill_seconds = missing / worker.prefill_rate
+    busy_seconds = prefill_seconds + ticket.max_token_count * worker.step_seconds
+    return Candidate(
+        worker_id=worker.worker_id,
+        load=worker.load,
+        held_block_count=held,
+        first_token_seconds=worker.pressure + prefill_seconds + worker.step_seconds,
+        price=report.hourly_price * busy_seconds / SECONDS_PER_HOUR,
+        remark=remark,
+    )
+
+
+def _within_bound(allowed: Sequence[tuple[Worker, Candidate]], fleet: Fleet) -> list[tuple[Worker, Candidate]]:
+    """Counts a prefix for nothing where it would load its holder beyond the bound."""
+    limit = AFFINITY_LOAD * (fleet.mean_load + 1)
+    least = min(candidate.load for _, candidate in allowed)
+    return [
+        (worker, candidate)
+        if candidate.load + 1 <= limit or candidate.load == least
+        else (worker, replace(candidate, first_token_seconds=float("inf")))
+        for worker, candidate in allowed
+    ]
+
+
+def _pick(allowed: Sequence[tuple[Worker, Candidate]], slack_seconds: float) -> Worker:
+    def order(pair: tuple[Worker, Candidate]) -> tuple[bool, float, float, int, str]:
+        candidate = pair[1]
+        late = candidate.first_token_seconds > slack_seconds
+        price = 0.0 if late else candidate.price
+        return (late, price, candidate.first_token_seconds, candidate.load, candidate.worker_id)
+
+    return min(allowed, key=order)[0]

@@ -1,0 +1,169 @@
+"""A worker as the scheduler knows it: what it reported last, and what was sent to it since."""
+
+from dataclasses import dataclass, field
+
+from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.urgency import Urgency
+
+NOMINAL_PREFILL_RATE = 10_000.0
+"""Prompt tokens per second that a worker is taken to compute until it has measured it."""
+NOMINAL_STEP_SECONDS = 0.02
+RESERVE_SHARE = 1 / 16
+"""Share of the sequences of a worker that is kept free for more urgent classes, while there are such requests."""
+GROWTH_TOKENS = 64
+"""Output tokens for which a request must find KV blocks at once; for the rest they come and go with others."""
+STALL_SECONDS = 1.0
+STALL_STEPS = 20.0
+"""A worker that holds work and does no step for a second, or for as long as this many steps usually take, gets no
+more."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """The state of a worker in its own words."""
+
+    worker_id: str
+    epoch: int
+    """Incarnation of the worker: larger after every start."""
+    version: int
+    """Grows with every report of an incarnation."""
+    model: str
+    credit_count: int
+    """Sequences that it would accept."""
+    open_count: int = 0
+    """Requests that the worker holds."""
+    address: str = ""
+    adapters: frozenset[str] = frozenset()
+    vocabulary_size: int = 0
+    block_size: int = 0
+    """Tokens in one KV block. 0: it keeps none."""
+    block_count: int = 0
+    used_block_count: int = 0
+    running_count: int = 0
+    pausable_count: int = 0
+    """Running sequences of the batch class."""
+    waiting_token_count: int = 0
+    """Prompt tokens accepted and not yet computed."""
+    step_count: int = 0
+    prefill_rate: float = 0.0
+    """Prompt tokens per second. 0: not measured yet."""
+    step_seconds: float = 0.0
+    hourly_price: float = 0.0
+    draining: bool = False
+    fence: int = 0
+    """The largest number of a lease under which it was sent anything."""
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One incarnation of a worker."""
+
+    report: WorkerReport
+    last_heard: float
+    last_progress: float
+    """Time at which it last finished a step, or had nothing to do."""
+    suspect: bool = False
+    """A call to it failed, and none has been answered since."""
+    stamp: int = 0
+    """Grows whenever the worker's place among the others may have changed."""
+    sent: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Blocks and prompt tokens of tickets on their way to it, which its report does not count yet."""
+    sent_block_count: int = 0
+    sent_token_count: int = 0
+
+    @property
+    def worker_id(self) -> str:
+        return self.report.worker_id
+
+    @property
+    def load(self) -> int:
+        """Requests that it holds or that are on their way."""
+        return self.report.open_count + len(self.sent)
+
+    @property
+    def idle(self) -> bool:
+        return self.load == 0 and self.takes_any
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether it may get requests at all."""
+        return not (self.report.draining or self.suspect)
+
+    @property
+    def free_count(self) -> int:
+        """Sequences that it would accept."""
+        return max(0, self.report.credit_count - len(self.sent)) if self.takes_any else 0
+
+    @property
+    def prefill_rate(self) -> float:
+        return self.report.prefill_rate or NOMINAL_PREFILL_RATE
+
+    @property
+    def step_seconds(self) -> float:
+        return self.report.step_seconds or NOMINAL_STEP_SECONDS
+
+    @property
+    def pressure(self) -> float:
+        """Seconds by which what it has already holds up what comes: prompts to compute, and sequences to share with."""
+        backlog = self.report.waiting_token_count + self.sent_token_count
+        return backlog / self.prefill_rate + self.load * self.step_seconds
+
+    def has_adapter(self, name: str) -> bool:
+        """Whether it can run requests for an adapter. The empty name stands for none."""
+        return not name or name in self.report.adapters
+
+    def blocks_for(self, ticket: Ticket) -> int:
+        """KV blocks that a ticket needs to begin. One that can never fit asks for all."""
+        report = self.report
+        if not report.block_size or not report.block_count:
+            return 0
+        tokens = ticket.prompt_token_count + min(ticket.max_token_count, GROWTH_TOKENS)
+        return min(-(-tokens // report.block_size), report.block_count)
+
+    def pauses_for(self, ticket: Ticket) -> bool:
+        """Whether it would have to pause a sequence of the batch class to run a ticket."""
+        return self.free_count == 0 and self._may_pause(ticket)
+
+    def has_room(self, ticket: Ticket, token_limit: int, spares: bool) -> bool:
+        """Whether it can take a ticket now. `token_limit`: most prompt tokens that may wait there. `spares`: whether
+        more urgent requests are about, for whom a share of the sequences is kept free."""
+        if not self.takes_any:
+            return False
+        urgent = ticket.rank <= Urgency.REALTIME
+        spared = 0 if urgent or not spares else int((self.report.open_count + self.free_count) * RESERVE_SHARE)
+        if self.free_count <= spared and not self._may_pause(ticket):
+            return False
+        backlog = self.report.waiting_token_count + self.sent_token_count
+        if backlog and not urgent and backlog + ticket.prompt_token_count > token_limit:
+            return False
+        return self._has_blocks(ticket)
+
+    def is_stalled(self, now: float) -> bool:
+        """Whether it holds work and makes no progress."""
+        patience = max(STALL_SECONDS, STALL_STEPS * self.step_seconds)
+        return now - self.last_progress > patience
+
+    def send(self, ticket: Ticket) -> None:
+        """Counts a ticket as on its way."""
+        blocks = self.blocks_for(ticket)
+        self.sent[ticket.key] = (blocks, ticket.prompt_token_count)
+        self.sent_block_count += blocks
+        self.sent_token_count += ticket.prompt_token_count
+
+    def arrive(self, key: str) -> None:
+        """Counts a ticket as on its way no longer: it is there, or will never be."""
+        blocks, tokens = self.sent.pop(key, (0, 0))
+        self.sent_block_count -= blocks
+        self.sent_token_count -= tokens
+
+    def _may_pause(self, ticket: Ticket) -> bool:
+        over = max(0, len(self.sent) - self.report.credit_count)
+        return ticket.rank is Urgency.REALTIME and self.takes_any and over < self.report.pausable_count
+
+    def _has_blocks(self, ticket: Ticket) -> bool:
+        report = self.report
+        if not report.block_count or self._may_pause(ticket):
+            return True
+        held = min(ticket.held.get(self.worker_id, 0), ticket.prompt_token_count // max(1, report.block_size))
+        free = report.block_count - report.used_block_count - self.sent_block_count
+        return self.blocks_for(ticket) - held <= free

@@ -1,0 +1,77 @@
+"""The books of fairness: how many tokens each tenant was served, by weight."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from headrace.scheduler.core.queueing.ticket import Ticket
+
+MAX_TENANTS = 10_000
+MAX_UNSETTLED = 200_000
+EXPECTED_OUTPUT_TOKENS = 128.0
+"""Output of a request of which nothing is known."""
+OUTPUT_WEIGHT = 0.1
+"""Weight of the newest request in the average length of outputs."""
+
+
+@dataclass(slots=True)
+class _Charge:
+    tenant: str
+    weight: float
+    tokens: float
+    prompt_token_count: int
+
+
+@dataclass(slots=True)
+class Accounts:
+    """Virtual counters of tokens (Sheng et al., Fairness in Serving Large Language Models, 2024). A tenant that was
+    away starts where those served now are (start-time fair queueing: Goyal et al., 1996)."""
+
+    _served: "OrderedDict[str, float]" = field(default_factory=OrderedDict)
+    _now: float = 0.0
+    """The counter of the tenant that was served last, before it was."""
+    _unsettled: "OrderedDict[str, _Charge]" = field(default_factory=OrderedDict)
+    mean_output: float = EXPECTED_OUTPUT_TOKENS
+
+    def standing(self, tenant: str) -> float:
+        """Tokens that the tenant was served, over its weight. The least goes first."""
+        return self._served.get(tenant, self._now)
+
+    def enter(self, tenant: str) -> None:
+        """Lets a tenant in that had nothing waiting: it has no claim to the time it was away."""
+        self._served[tenant] = max(self._served.get(tenant, 0.0), self._now)
+        self._served.move_to_end(tenant)
+        while len(self._served) > MAX_TENANTS:
+            self._served.popitem(last=False)
+
+    def charge(self, ticket: Ticket) -> None:
+        """Books what a ticket sends and is expected to get. A resumed one was charged for when it first had a place."""
+        if ticket.resumes:
+            return
+        expected = ticket.prompt_token_count + min(float(ticket.max_token_count), self.mean_output)
+        standing = self.standing(ticket.tenant)
+        self._now = max(self._now, standing)
+        tokens = expected / ticket.weight
+        self._served[ticket.tenant] = standing + tokens
+        self._unsettled[ticket.request_id] = _Charge(ticket.tenant, ticket.weight, tokens, ticket.prompt_token_count)
+        while len(self._unsettled) > MAX_UNSETTLED:
+            self._unsettled.popitem(last=False)
+
+    def refund(self, ticket: Ticket) -> None:
+        """Takes the charge for a ticket back: it was not served."""
+        charge = self._unsettled.pop(ticket.request_id, None)
+        if charge is not None:
+            self._correct(charge.tenant, -charge.tokens)
+
+    def settle(self, request_id: str, output_token_count: int) -> str | None:
+        """Books what was really used instead of what was expected. Returns the tenant, if the request is known."""
+        charge = self._unsettled.pop(request_id, None)
+        if charge is None:
+            return None
+        self.mean_output += OUTPUT_WEIGHT * (output_token_count - self.mean_output)
+        used = (charge.prompt_token_count + output_token_count) / charge.weight
+        self._correct(charge.tenant, used - charge.tokens)
+        return charge.tenant
+
+    def _correct(self, tenant: str, tokens: float) -> None:
+        if tenant in self._served:
+            self._served[tenant] += tokens

@@ -1,0 +1,125 @@
+"""The tickets that wait for one model, in the order in which they should run."""
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from headrace.scheduler.core.queueing.accounts import Accounts
+from headrace.scheduler.core.queueing.fair_line import FairLine
+from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.urgency import Urgency
+
+STARVING_TURNS = 4
+"""Number of tickets that leave the queue, of which one is the oldest if it has waited too long."""
+
+_Lane = dict[Urgency, FairLine]
+
+
+class ModelQueue:
+    """Lines by adapter and class. A more urgent class goes first; of one class, the tenant served least (see FairLine).
+
+    Whoever has waited for longer than `starvation_seconds` gets every fourth turn, whatever its class.
+    """
+
+    def __init__(self, accounts: Accounts, starvation_seconds: float) -> None:
+        self._accounts = accounts
+        self._starvation_seconds = starvation_seconds
+        self._lanes: dict[str, _Lane] = {}
+        self._tickets: dict[str, Ticket] = {}
+        self._tenant_counts: dict[str, int] = {}
+        self._turn = 0
+        self.token_count = 0
+        """Prompt tokens that wait."""
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def __iter__(self) -> Iterator[Ticket]:
+        return iter(list(self._tickets.values()))
+
+    def get(self, key: str) -> Ticket | None:
+        return self._tickets.get(key)
+
+    @property
+    def adapters(self) -> Collection[str]:
+        """Adapters that are waited for; the empty name stands for none."""
+        return self._lanes.keys()
+
+    @property
+    def has_urgent(self) -> bool:
+        """Whether someone waits who is not to wait for company."""
+        return any(line for lane in self._lanes.values() for rank, line in lane.items() if rank <= Urgency.REALTIME)
+
+    def add(self, ticket: Ticket) -> None:
+        """Puts a ticket in."""
+        if not self._tenant_counts.get(ticket.tenant):
+            self._accounts.enter(ticket.tenant)
+        self._tenant_counts[ticket.tenant] = self._tenant_counts.get(ticket.tenant, 0) + 1
+        lane = self._lanes.setdefault(ticket.adapter, {})
+        line = lane.get(ticket.rank)
+        if line is None:
+            line = lane[ticket.rank] = FairLine(self._accounts)
+        line.add(ticket)
+        self._tickets[ticket.key] = ticket
+        self.token_count += ticket.prompt_token_count
+
+    def remove(self, ticket: Ticket) -> None:
+        """Takes a ticket out."""
+        del self._tickets[ticket.key]
+        self.token_count -= ticket.prompt_token_count
+        self._tenant_counts[ticket.tenant] -= 1
+        if not self._tenant_counts[ticket.tenant]:
+            del self._tenant_counts[ticket.tenant]
+        lane = self._lanes[ticket.adapter]
+        line = lane[ticket.rank]
+        line.remove(ticket)
+        if not line:
+            del lane[ticket.rank]
+            if not lane:
+                del self._lanes[ticket.adapter]
+
+    def take(self, ticket: Ticket) -> None:
+        """Takes out a ticket whose turn it was, at the expense of its tenant."""
+        self._turn += 1
+        self.remove(ticket)
+        self._accounts.charge(ticket)
+
+    def reorder(self, tenant: str) -> None:
+        """Puts the tickets of a tenant whose account fell where they belong now."""
+        for lane in self._lanes.values():
+            for line in lane.values():
+                line.reorder(tenant)
+
+    def next(self, blocked: Collection[str], now: float) -> Ticket | None:
+        """The ticket that goes next, but for those of adapters that are blocked."""
+        lanes = [lane for adapter, lane in self._lanes.items() if adapter not in blocked]
+        if not lanes:
+            return None
+        if self._turn % STARVING_TURNS == STARVING_TURNS - 1:
+            oldest = min(_picks(_lines(lanes), FairLine.oldest), key=_by_arrival)
+            if now - oldest.arrival > self._starvation_seconds:
+                return oldest
+        rank = min(min(lane) for lane in lanes)
+        firsts = _picks((lane[rank] for lane in lanes if rank in lane), FairLine.first)
+        return min(firsts, key=lambda ticket: (self._accounts.standing(ticket.tenant), ticket.due, ticket.key))
+
+    def oldest_arrival(self) -> float:
+        """Returns the arrival time of the ticket that has waited longest. The queue must not be empty."""
+        return min(_picks(_lines(self._lanes.values()), FairLine.oldest), key=_by_arrival).arrival
+
+    def least_urgent(self) -> Ticket:
+        """The newest ticket of the least urgent class. The queue must not be empty."""
+        rank = max(max(lane) for lane in self._lanes.values())
+        newest = _picks((lane[rank] for lane in self._lanes.values() if rank in lane), FairLine.newest)
+        return max(newest, key=_by_arrival)
+
+
+def _lines(lanes: Iterable[_Lane]) -> Iterator[FairLine]:
+    return itertools.chain.from_iterable(lane.values() for lane in lanes)
+
+
+def _picks(lines: Iterable[FairLine], pick: Callable[[FairLine], Ticket | None]) -> list[Ticket]:
+    return [ticket for line in lines if (ticket := pick(line)) is not None]
+
+
+def _by_arrival(ticket: Ticket) -> tuple[float, str]:
+    return (ticket.arrival, ticket.key)

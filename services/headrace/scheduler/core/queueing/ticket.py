@@ -1,0 +1,52 @@
+"""One request for a place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.scheduler.core.queueing.urgency import FIRST_TOKEN_SECONDS, Urgency
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """Facts about one attempt of one request. Times are seconds of one monotonic clock."""
+
+    request_id: str
+    attempt: int
+    """Counts the places that the request asked for, from 1."""
+    model: str
+    tenant: str
+    arrival: float
+    deadline: float
+    """Time at which the request ends, done or not."""
+    prompt_token_count: int
+    """Tokens to compute before the next one comes: the prompt and what earlier attempts delivered."""
+    max_token_count: int
+    """Most tokens that may still come."""
+    urgency: Urgency = Urgency.DEFAULT
+    weight: float = 1.0
+    """Share of the tenant against others."""
+    adapter: str = ""
+    resumes: bool = False
+    """Whether it had a place before: it goes first, is never refused for want of room, and its tenant has paid."""
+    excluded: frozenset[str] = frozenset()
+    """Workers that lost it, to be chosen only where there is no other."""
+    held: Mapping[str, int] = field(default_factory=dict)
+    """Leading KV blocks of the prompt that a worker holds, by worker id."""
+    first_token_seconds: float | None = None
+    """Time from arrival in which the first token is wanted. None: what the class promises."""
+
+    @property
+    def key(self) -> str:
+        """Name of this attempt, unique among all tickets."""
+        return f"{self.request_id}#{self.attempt}"
+
+    @property
+    def rank(self) -> Urgency:
+        """The place of its class in the queue."""
+        return Urgency.RESUMED if self.resumes else self.urgency
+
+    @property
+    def due(self) -> float:
+        """Time at which its first token is wanted."""
+        wanted = self.first_token_seconds or FIRST_TOKEN_SECONDS.get(self.urgency)
+        return self.deadline if wanted is None else min(self.deadline, self.arrival + wanted)

@@ -1,0 +1,86 @@
+"""Jobs of a text process: encodes, renders and decodes with models that it has loaded itself."""
+
+import contextlib
+import ctypes
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import InvalidRequest
+from headrace.tokenizer.processes.work_bound import TimeSpent, bounded_work
+from headrace.tokenizer.text.text_model import TextModel
+
+_PR_SET_PDEATHSIG = 1
+RENDERING_BYTES = 256 * 1024 * 1024
+"""Memory that the rendering of one conversation may take."""
+_models: dict[str, TextModel] = {}
+
+
+def serve(connection: "Connection[Any, bytes]", folders: Mapping[str, Path], parent: int) -> None:
+    """Does the jobs that come as pickled pairs of a function and its arguments, until the other side closes. Writes for
+    each the size of its answer and the answer: whether it failed, and its result or error."""
+    prepare(folders, parent)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            job, args = pickle.loads(connection.recv_bytes())  # noqa: S301 - it comes from the service itself
+            try:
+                answer = (False, job(*args))
+            except Exception as error:  # noqa: BLE001 - it is raised where the job was asked for
+                answer = (True, error)
+            content = pickle.dumps(answer)
+            connection.send_bytes(len(content).to_bytes(8))
+            connection.send_bytes(content)
+
+
+def prepare(folders: Mapping[str, Path], parent: int) -> None:
+    """Loads the tokenizers, and ties this process's life to the service: a killed service leaves no orphan."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+    _models.update({name: TextModel(name, folder) for name, folder in folders.items()})
+
+
+def encode(model: str, text: str, add_special_tokens: bool, max_token_count: int | None) -> list[int]:
+    """Token ids of a text."""
+    return _models[model].encode(text, add_special_tokens, max_token_count)
+
+
+def encode_chat(
+    model: str,
+    messages: Sequence[Mapping[str, str]],
+    add_generation_prompt: bool,
+    seconds: float,
+    context_token_count: int | None,
+) -> list[int]:
+    """Token ids of a conversation. Raises InvalidRequest when it is surely too long, and when its template takes more
+    than `seconds`, or too much memory."""
+    try:
+        with bounded_work(seconds, RENDERING_BYTES):
+            text = _models[model].render(messages, add_generation_prompt)
+    except TimeSpent:
+        raise InvalidRequest(
+            f"the chat template of this model took more than {seconds:g} s for this conversation, the limit of the "
+            "setting tokenizer.template_seconds: shorten the conversation",
+            param="messages",
+        ) from None
+    except MemoryError:
+        raise InvalidRequest(
+            f"the chat template of this model took more than {RENDERING_BYTES} bytes of memory for this conversation: "
+            "shorten it",
+            param="messages",
+        ) from None
+    if context_token_count is not None:
+        _models[model].check_length(text, context_token_count)
+    return _models[model].encode(text, add_special_tokens=False)
+
+
+def decode(model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
+    """The text of token ids."""
+    return _models[model].decode(token_ids, skip_special_tokens)

@@ -1,0 +1,106 @@
+"""Works on texts in processes of their own, so that nobody's event loop waits for them and what hangs can be ended."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+from headrace.errors import Overloaded
+from headrace.tokenizer.processes import text_jobs
+from headrace.tokenizer.processes.text_process import TextProcess
+
+MAX_WAITING_JOBS = 1024
+MAX_WAITING_CHARACTERS = 64 * 1024 * 1024
+RETRY_SECONDS = 1.0
+
+Ts = TypeVarTuple("Ts")
+T = TypeVar("T")
+
+
+class TextPool:
+    """Hands each job to a process that has none. A call that is cancelled waits no longer; if its job runs already,
+    that ends by itself or by its time limit."""
+
+    def __init__(self, folders: Mapping[str, Path], size: int, template_seconds: float, job_seconds: float) -> None:
+        """`template_seconds`: processor time for one rendering; `job_seconds`: time for any one job."""
+        self._template_seconds = template_seconds
+        self._processes = [TextProcess(folders, job_seconds) for _ in range(size)]
+        # Whoever was idle last comes first: a process that is never needed is never started.
+        self._idle: asyncio.LifoQueue[TextProcess] = asyncio.LifoQueue()
+        for process in reversed(self._processes):
+            self._idle.put_nowait(process)
+        self._waiting_jobs = 0
+        self._waiting_characters = 0
+        self._running: set[asyncio.Task[object]] = set()
+        self._processes[0].start()
+
+    async def encode(
+        self, model: str, text: str, add_special_tokens: bool, max_token_count: int | None = None
+    ) -> list[int]:
+        """Token ids. Raises InvalidRequest, Overloaded and Unavailable, as all methods do."""
+        return await self._run(len(text), text_jobs.encode, model, text, add_special_tokens, max_token_count)
+
+    async def encode_chat(
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, str]],
+        add_generation_prompt: bool,
+        context_token_count: int | None = None,
+    ) -> list[int]:
+        """Token ids of a conversation."""
+        size = sum(len(message["content"]) for message in messages)
+        return await self._run(
+            size,
+            text_jobs.encode_chat,
+            model,
+            messages,
+            add_generation_prompt,
+            self._template_seconds,
+            context_token_count,
+        )
+
+    async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
+        """The text of token ids."""
+        return await self._run(len(token_ids), text_jobs.decode, model, token_ids, skip_special_tokens)
+
+    def close(self) -> None:
+        """Ends the processes and what waits for them."""
+        for task in self._running:
+            task.cancel()
+        for process in self._processes:
+            process.end()
+
+    async def _run(self, size: int, job: Callable[[*Ts], T], *args: *Ts) -> T:
+        process = await self._next_idle(size)
+        running = asyncio.create_task(self._finish(process, job, *args))
+        self._running.add(running)
+        running.add_done_callback(self._forget)
+        return await asyncio.shield(running)
+
+    async def _next_idle(self, size: int) -> TextProcess:
+        too_much = self._waiting_characters + size > MAX_WAITING_CHARACTERS and self._waiting_jobs
+        if self._idle.empty() and (self._waiting_jobs >= MAX_WAITING_JOBS or too_much):
+            raise Overloaded(
+                f"{self._waiting_jobs} texts wait for the tokenizer already: send this one again later",
+                stage="tokenize",
+                retry_after=RETRY_SECONDS,
+            )
+        self._waiting_jobs += 1
+        self._waiting_characters += size
+        try:
+            return await self._idle.get()
+        finally:
+            self._waiting_jobs -= 1
+            self._waiting_characters -= size
+
+    async def _finish(self, process: TextProcess, job: Callable[[*Ts], T], *args: *Ts) -> T:
+        try:
+            return await process.run(job, *args)
+        finally:
+            self._idle.put_nowait(process)
+
+    def _forget(self, task: "asyncio.Task[object]") -> None:
+        self._running.discard(task)
+        # Whoever asked may be gone: then nobody else looks at how it ended.
+        if not task.cancelled():
+            task.exception()

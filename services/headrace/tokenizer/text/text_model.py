@@ -1,0 +1,129 @@
+"""The text side of one model: its tokenizer, its chat template and its special tokens."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
+from headrace.gguf_text.gguf_tokenizer import GgufText
+from headrace.tokenizer.text.chat_template import ChatTemplate
+from headrace.tokenizer.text.longest_piece import longest_piece
+from headrace.tokenizer.text.pieces import Pieces, pieces_of
+
+MAX_CHARACTERS = 1000
+
+
+class TextModel:
+    """Encodes and decodes for one model. Safe to share between threads."""
+
+    def __init__(self, name: str, source: Path) -> None:
+        """`source` is a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint or Unsupported."""
+        self.name = name
+        if source.suffix == ".gguf":
+            text = GgufText(source)
+            self._tokenizer = text.tokenizer()
+            template = text.chat_template
+            self._template = ChatTemplate(template, text.special_tokens) if template else None
+            self.eos_token_ids = text.eos_token_ids
+        else:
+            self._tokenizer = _read_tokenizer(source / "tokenizer.json")
+            self._template = _read_template(source, _read_json(source / "tokenizer_config.json"))
+            self.eos_token_ids = _eos_token_ids(source)
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._template is not None
+
+    def encode(self, text: str, add_special_tokens: bool, max_token_count: int | None = None) -> list[int]:
+        """Token ids. Of more than `max_token_count` the end of the text is left out, and special tokens only where
+        there are more of them."""
+        token_ids = list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
+        if max_token_count is None or len(token_ids) <= max_token_count:
+            return token_ids
+        special_count = self._tokenizer.num_special_tokens_to_add(False) if add_special_tokens else 0
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        encoding.truncate(max(0, max_token_count - special_count))
+        return list(self._tokenizer.post_process(encoding, None, add_special_tokens).ids)[:max_token_count]
+
+    def render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
+        """The conversation as text. Raises Unsupported when the model has no chat template."""
+        if self._template is None:
+            message = f"model {self.name} has no chat template; use /v1/completions"
+            raise Unsupported(message, param="messages")
+        return self._template.render(messages, add_generation_prompt)
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
+        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special_tokens))
+
+    def check_length(self, text: str, token_count: int) -> None:
+        """Raises InvalidRequest for a text that must have more than `token_count` tokens, whatever they are. A token of
+        no bounded length is taken for MAX_CHARACTERS at most."""
+        if self.longest_piece is None and len(text) > token_count * MAX_CHARACTERS:
+            raise InvalidRequest(
+                f"this model's context is {token_count} tokens and the prompt has {len(text)} characters, more than "
+                f"{MAX_CHARACTERS} for each: shorten it",
+                param="prompt",
+            )
+        if self.longest_piece is not None and len(text) > token_count * self.longest_piece:
+            raise InvalidRequest(
+                f"this model's context is {token_count} tokens and the prompt has more, as it has {len(text)} "
+                f"characters and no token stands for more than {self.longest_piece}: shorten it",
+                param="prompt",
+            )
+
+    @cached_property
+    def longest_piece(self) -> int | None:
+        """Most characters that a token can stand for, if there is such a bound."""
+        return longest_piece(self._tokenizer)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The bytes of every token. Raises Unsupported."""
+        return pieces_of(self._tokenizer)
+
+    @cached_property
+    def vocabulary_size(self) -> int:
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+
+def _read_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exception
+        raise InvalidCheckpoint(f"cannot read the tokenizer {path}: {error}") from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise InvalidCheckpoint(f"{path} is not JSON: {error}") from None
+    return content if isinstance(content, dict) else {}
+
+
+def _read_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
+    path = folder / "chat_template.jinja"
+    source = path.read_text() if path.exists() else config.get("chat_template")
+    if isinstance(source, list):
+        source = next((entry["template"] for entry in source if entry.get("name") == "default"), None)
+    if not source:
+        return None
+    special = {key: config.get(key) for key in ("bos_token", "eos_token", "pad_token", "unk_token")}
+    texts = {key: value["content"] if isinstance(value, dict) else value for key, value in special.items() if value}
+    return ChatTemplate(str(source), texts)
+
+
+def _eos_token_ids(folder: Path) -> list[int]:
+    for name in ("generation_config.json", "config.json"):
+        found = _read_json(folder / name).get("eos_token_id")
+        if found is not None:
+            return [int(value) for value in (found if isinstance(found, list) else [found])]
+    return []

@@ -1,0 +1,290 @@
+"""Runs what is dispatched: between the engine thread and the gateways' outboxes."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from google.rpc.status_pb2 import Status
+
+from headrace.engine.contract.engine import Engine
+from headrace.engine.contract.request import BlockEvents, Delta, EngineStats, Urgency
+from headrace.errors import (
+    DeadlineExceeded,
+    HeadraceError,
+    InternalError,
+    Overloaded,
+    StageFailed,
+    Unavailable,
+    Unsupported,
+)
+from headrace.errors.status import to_status
+from headrace.rpc.checked_ids import check_token_ids
+from headrace.rpc.deadline import Deadline
+from headrace.v1.scheduler_pb2 import Generation
+from headrace.v1.worker_pb2 import BatchMember, RequestReference, TokenDelta
+from headrace.worker.requests.conversion import to_engine_request, to_token_delta, to_urgency
+from headrace.worker.requests.outbox import Outbox
+from headrace.worker.requests.sessions import Session, Sessions
+from headrace.worker.stepping.engine_thread import EngineThread, StepReport
+from headrace.worker.stepping.step_pace import StepPace
+
+EXIT_ENGINE_CRASHED = 70
+"""Exit status after a crash of the engine: EX_SOFTWARE of sysexits.h."""
+
+_log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """Owns the sessions, the outboxes and the engine thread. Everything here runs on the event loop."""
+
+    def __init__(self, engine: Engine, model: str, attach_seconds: float) -> None:
+        self.spec = engine.spec
+        self.sessions = Sessions()
+        self.draining = False
+        self.stats: EngineStats = engine.stats()
+        self.pace = StepPace()
+        self.fence = 0
+        """The largest number of a lease under which anything came."""
+        self._unread_token_count = 0
+        """Tokens of requests that were accepted and that the engine has not taken yet."""
+        self._model = model
+        self._attach_seconds = attach_seconds
+        self._outboxes: dict[str, Outbox] = {}
+        self._attached: set[str] = set()
+        self.thread = EngineThread(engine, self._on_report, _exit_after_crash)
+        self._on_change: Callable[[], None] = lambda: None
+        self._on_blocks: Callable[[BlockEvents], None] = lambda _events: None
+
+    def start(self, on_change: Callable[[], None], on_blocks: Callable[[BlockEvents], None]) -> None:
+        """Starts the engine. `on_change` is called when the load changed, `on_blocks` when cached blocks did."""
+        self._on_change, self._on_blocks = on_change, on_blocks
+        self.thread.start()
+
+    async def prove(self, timeout: float) -> None:
+        """Makes the model generate something before anybody is told of it. Raises HeadraceError, also when it takes
+        longer than `timeout` seconds."""
+        failed = f"model {self._model} does not work, so the worker takes no requests"
+        try:
+            await self.thread.prove(timeout)
+        except TimeoutError:
+            raise Unavailable(f"{failed}: it made nothing within {timeout:g} s") from None
+        except Exception as error:
+            raise InternalError(f"{failed}: {error}") from error
+
+    @property
+    def credit_count(self) -> int:
+        """Sequences that would be accepted now: none while some still wait to run."""
+        if self.draining or self.stats.waiting_count > 0:
+            return 0
+        return max(0, self.spec.max_running_count - len(self.sessions))
+
+    @property
+    def waiting_token_count(self) -> int:
+        """Tokens accepted and not yet computed, those included that the engine has not heard of yet."""
+        return self._unread_token_count + self.stats.waiting_token_count
+
+    def accept_batch(self, members: Iterable[BatchMember], fence: int) -> list[Status]:
+        """Takes the members of a batch over, or says for each why not.
+
+        A fence of zero claims no lead. Another one must not be smaller than any before: its sender has lost the lead.
+        """
+        if 0 < fence < self.fence:
+            message = f"a newer scheduler leads model {self._model}: its lease is number {self.fence}, not {fence}"
+            refusal = to_status(Unavailable(message, stage="dispatch"))
+            return [refusal for _ in members]
+        self.fence = max(self.fence, fence)
+        return [self.accept(member) for member in members]
+
+    def accept(self, member: BatchMember) -> Status:
+        """Takes one member of a batch over, or says why not."""
+        generation = member.generation
+        try:
+            self._check(generation, to_urgency(member.priority_class))
+            request = to_engine_request(member)
+        except HeadraceError as error:
+            return to_status(error)
+        session = Session(
+            generation.request_id,
+            generation.attempt,
+            generation.gateway_id,
+            generation.traceparent,
+            pausable=request.urgency is Urgency.BATCH,
+        )
+        self._unread_token_count += request.token_count
+        replaced = self.sessions.open(session, member.remaining_duration.ToTimedelta().total_seconds(), self._expire)
+        if replaced is not None:
+            self.thread.cancel(replaced.engine_id)
+        self._outbox(generation.gateway_id)
+        self.thread.add(request)
+        _log.debug("accepted", extra={"sequence": session.request_id, "attempt": session.attempt})
+        return Status()
+
+    def cancel(self, request_id: str, attempt: int) -> None:
+        """Drops a request. Unknown ones are fine: they have ended."""
+        session = self.sessions.of_request(request_id)
+        if session is not None and session.attempt <= attempt:
+            self._drop(session)
+
+    def inquire(self, references: Iterable[RequestReference], outbox: Outbox) -> None:
+        """Ends the requests of a gateway that are not held here, or no longer: what said so went astray."""
+        lost = to_status(StageFailed("the worker does not hold the request any more", stage="dispatch"))
+        unknown = [
+            TokenDelta(request_id=each.request_id, attempt=each.attempt, error=lost)
+            for each in references
+            if self.sessions.newest_attempt(each.request_id) != each.attempt
+        ]
+        if unknown:
+            outbox.put(self.stats.step_count, unknown)
+
+    def attach(self, gateway_id: str) -> Outbox:
+        """Connects a gateway. An older stream of the same gateway is closed: nobody reads it any more."""
+        if gateway_id in self._attached:
+            self.detach(gateway_id, self._outboxes[gateway_id])
+        self._attached.add(gateway_id)
+        return self._outbox(gateway_id)
+
+    def detach(self, gateway_id: str, outbox: Outbox) -> None:
+        """A gateway is gone: so is everyone who waited for its requests.
+
+        Should it come back soon it is told what was dropped: it may have noticed first that the stream broke, and had a
+        request placed here again before this worker knew.
+        """
+        outbox.close()
+        if self._outboxes.get(gateway_id) is not outbox:
+            return
+        self._attached.discard(gateway_id)
+        del self._outboxes[gateway_id]
+        for session in self.sessions.of_gateway(gateway_id):
+            self._drop(session)
+            self._outbox(gateway_id)
+            self._fail(session, StageFailed("the worker lost sight of the gateway", stage="dispatch"))
+
+    async def drain(self, deadline: Deadline) -> None:
+        """Takes nothing new and lets running requests end. What is left at the deadline is the gateways' to move."""
+        self.draining = True
+        self._on_change()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.sessions.emptied.wait(), deadline.remaining)
+        for outbox in self._outboxes.values():
+            outbox.close()
+
+    def stop(self) -> None:
+        self.thread.stop(timeout=2.0)
+
+    def _check(self, generation: Generation, urgency: Urgency) -> None:
+        if self.draining:
+            raise Unavailable("the worker is about to stop", stage="dispatch")
+        if generation.model != self._model:
+            raise Unavailable(f"this worker serves {self._model}, not {generation.model}", stage="dispatch")
+        if generation.adapter and generation.adapter not in self.spec.adapters:
+            raise Unavailable(f"this worker has no adapter {generation.adapter}", stage="dispatch")
+        if generation.embeds != (self.spec.embedding_size is not None):
+            made = "text" if generation.embeds else "embeddings"
+            raise Unsupported(f"model {self._model} makes {made}, which is not what was asked for", param="model")
+        _check_ids(generation, self.spec.vocab_size)
+        if self.sessions.newest_attempt(generation.request_id) >= generation.attempt:
+            raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
+        # Each session of the batch class makes room for a realtime one: it is paused and goes on later.
+        paused_count = self.sessions.pausable_count if urgency is Urgency.REALTIME else 0
+        if len(self.sessions) - paused_count >= self.spec.max_running_count:
+            raise Overloaded("the worker has no credit left", stage="dispatch")
+
+    def _outbox(self, gateway_id: str) -> Outbox:
+        """The outbox of a gateway. One that does not attach in time is given up, with its requests."""
+        if gateway_id not in self._outboxes:
+            outbox = self._outboxes[gateway_id] = Outbox()
+            asyncio.get_running_loop().call_later(self._attach_seconds, self._give_up_absent, gateway_id, outbox)
+        return self._outboxes[gateway_id]
+
+    def _give_up_absent(self, gateway_id: str, outbox: Outbox) -> None:
+        if gateway_id not in self._attached and self._outboxes.get(gateway_id) is outbox:
+            _log.warning("gateway did not attach", extra={"gateway": gateway_id})
+            del self._outboxes[gateway_id]
+            for session in self.sessions.of_gateway(gateway_id):
+                self._drop(session)
+
+    def _drop(self, session: Session) -> None:
+        self.sessions.close(session.engine_id)
+        self.thread.cancel(session.engine_id)
+        self._on_change()
+
+    def _expire(self, session: Session) -> None:
+        stage = "decode" if session.first_token_time else "prefill"
+        error = DeadlineExceeded(f"the deadline passed during {stage}", stage=stage)
+        self._drop(session)
+        self._fail(session, error)
+
+    def _fail(self, session: Session, error: HeadraceError) -> None:
+        delta = TokenDelta(request_id=session.request_id, attempt=session.attempt, error=to_status(error))
+        outbox = self._outboxes.get(session.gateway_id)
+        if outbox is not None:
+            outbox.put(self.stats.step_count, [delta])
+
+    def _on_report(self, report: StepReport) -> None:
+        before = self._load()
+        self.stats, self.pace = report.stats, report.pace
+        self._unread_token_count -= report.taken_token_count
+        for engine_id, error in report.refusals:
+            self._refuse(engine_id, error)
+        for engine_id in report.admitted:
+            if (session := self.sessions.get(engine_id)) is not None:
+                session.started_time = report.start_time
+        self._deliver(report.deltas)
+        if self._load() != before:
+            self._on_change()
+        if report.block_events.stored or report.block_events.removed:
+            self._on_blocks(report.block_events)
+
+    def _load(self) -> tuple[int, ...]:
+        """The numbers whose change is told at once."""
+        stats = self.stats
+        counts = (stats.running_count, stats.waiting_count, stats.used_block_count, self.waiting_token_count)
+        return (*counts, len(self.sessions))
+
+    def _refuse(self, engine_id: str, error: HeadraceError) -> None:
+        session = self.sessions.get(engine_id)
+        if session is not None:
+            self.sessions.close(engine_id)
+            self._fail(session, error)
+
+    def _deliver(self, deltas: list[Delta]) -> None:
+        now = time.time()
+        by_gateway: defaultdict[str, list[TokenDelta]] = defaultdict(list)
+        for delta in deltas:
+            session = self.sessions.get(delta.request_id)
+            if session is not None:
+                by_gateway[session.gateway_id].append(self._convert(delta, session, now))
+        for gateway_id, converted in by_gateway.items():
+            self._outboxes[gateway_id].put(self.stats.step_count, converted)
+        for gateway_id, outbox in self._outboxes.items():
+            if gateway_id not in by_gateway:
+                outbox.note_step(self.stats.step_count)
+
+    def _convert(self, delta: Delta, session: Session, now: float) -> TokenDelta:
+        if session.first_token_time is None:
+            session.first_token_time = now
+        converted = to_token_delta(delta, session)
+        if delta.finish_reason is not None:
+            converted.timings.CopyFrom(session.timings(now))
+        if delta.finish_reason is not None or converted.HasField("error"):
+            self.sessions.close(session.engine_id)
+        return converted
+
+
+def _check_ids(generation: Generation, vocabulary_size: int) -> None:
+    """Ids index the embeddings: one that is out of range must not come as far as a kernel."""
+    params = generation.sampling_params
+    check_token_ids(generation.prompt_token_ids, vocabulary_size, "prompt_token_ids")
+    check_token_ids(generation.output_token_ids, vocabulary_size, "output_token_ids")
+    check_token_ids(params.stop_token_ids, vocabulary_size, "stop_token_ids")
+    check_token_ids(list(params.logit_biases), vocabulary_size, "logit_biases")
+
+
+def _exit_after_crash(error: BaseException) -> None:
+    """An engine that crashed may hold anything: the process ends, gateways see it at once and move their requests."""
+    _log.critical("exiting after an engine crash", extra={"error": repr(error or InternalError())})
+    os._exit(EXIT_ENGINE_CRASHED)

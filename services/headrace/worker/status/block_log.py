@@ -1,0 +1,96 @@
+"""Changes of a worker's prefix cache, numbered: whoever missed one notices it, and can have the whole list."""
+
+from collections.abc import Iterator, Sequence
+
+from headrace.engine.contract.request import BlockEvents
+from headrace.v1.events_pb2 import BlocksChanged
+from headrace.v1.worker_pb2 import ListBlocksResponse
+
+MAX_HASHES = 32_768
+"""Hashes per message: 0.6 MB of the 1 MB that NATS carries."""
+
+
+class BlockLog:
+    """Collects changes, numbers them when they are taken, and knows which blocks the numbered changes add up to."""
+
+    def __init__(self, worker_id: str, epoch: int, model: str) -> None:
+        self._worker_id = worker_id
+        self._epoch = epoch
+        self._model = model
+        self._number = 0
+        """Number of the latest change that was taken."""
+        self._held: dict[bytes, None] = {}
+        """Hashes of the blocks held after the latest change that was taken."""
+        self._stored: dict[bytes, None] = {}
+        self._removed: dict[bytes, None] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are changes that were not taken yet."""
+        return bool(self._stored or self._removed)
+
+    def add(self, events: BlockEvents) -> None:
+        """Collects what changed. A block that comes and goes before it is taken leaves no trace."""
+        _net(events.removed, self._removed, self._stored)
+        _net(events.stored, self._stored, self._removed)
+
+    def take(self, address: str) -> list[BlocksChanged]:
+        """Numbers what was collected. `address` is where the worker lists its blocks.
+
+        Returns changes that fit into a message each, in the order in which they apply; without any, one that only tells
+        the latest number.
+        """
+        removed, stored = list(self._removed), list(self._stored)
+        self._removed.clear()
+        self._stored.clear()
+        for block_hash in removed:
+            self._held.pop(block_hash, None)
+        self._held.update(dict.fromkeys(stored))
+        if 0 < len(removed) + len(stored) <= MAX_HASHES:
+            return [self._numbered(address, stored, removed)]
+        changes = [self._numbered(address, removed=part) for part in _parts(removed)]
+        changes += [self._numbered(address, stored=part) for part in _parts(stored)]
+        return changes or [self._change(address)]
+
+    def list_blocks(self) -> Iterator[ListBlocksResponse]:
+        """Lists the blocks as they are when this is called, with the number of the latest change among them."""
+        whole = ListBlocksResponse(
+            worker_id=self._worker_id, epoch=self._epoch, model=self._model, sequence_number=self._number
+        )
+        return _listed(whole, list(self._held))
+
+    def _numbered(self, address: str, stored: Sequence[bytes] = (), removed: Sequence[bytes] = ()) -> BlocksChanged:
+        self._number += 1
+        change = self._change(address)
+        change.stored_block_hashes.extend(stored)
+        change.removed_block_hashes.extend(removed)
+        return change
+
+    def _change(self, address: str) -> BlocksChanged:
+        return BlocksChanged(
+            worker_id=self._worker_id,
+            epoch=self._epoch,
+            model=self._model,
+            sequence_number=self._number,
+            address=address,
+        )
+
+
+def _net(hashes: Sequence[bytes], gained: dict[bytes, None], opposite: dict[bytes, None]) -> None:
+    for block_hash in hashes:
+        if block_hash in opposite:
+            del opposite[block_hash]
+        else:
+            gained[block_hash] = None
+
+
+def _parts(hashes: list[bytes]) -> Iterator[list[bytes]]:
+    for start in range(0, len(hashes), MAX_HASHES):
+        yield hashes[start : start + MAX_HASHES]
+
+
+def _listed(whole: ListBlocksResponse, hashes: list[bytes]) -> Iterator[ListBlocksResponse]:
+    for part in list(_parts(hashes)) or [[]]:
+        response = ListBlocksResponse(block_hashes=part)
+        response.MergeFrom(whole)
+        yield response

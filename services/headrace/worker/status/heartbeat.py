@@ -1,0 +1,62 @@
+"""Tells everyone that this worker is there, and what its prefix cache holds. Who must know at once watches it."""
+
+import asyncio
+import contextlib
+
+from headrace.bus import subjects
+from headrace.bus.bus import Bus
+from headrace.engine.contract.request import BlockEvents
+from headrace.v1.events_pb2 import WorkerHeartbeatSent
+from headrace.worker.status.status_board import StatusBoard
+
+INTERVAL = 0.5
+MIN_INTERVAL = 0.25
+"""Seconds between two heartbeats, however much changes: everyone hears all workers."""
+BLOCKS_INTERVAL = 0.01
+"""Seconds between two messages about blocks, which only the cache hears."""
+QUIET_BLOCKS_INTERVAL = 2.0
+"""Seconds after which the number of the latest change is told again: so long a lost one goes unnoticed."""
+
+
+class Heartbeat:
+    """Publishes the status of a worker, and what its prefix cache holds."""
+
+    def __init__(self, board: StatusBoard, bus: Bus, worker_id: str) -> None:
+        self._board = board
+        self._bus = bus
+        self._worker_id = worker_id
+        self._changed = asyncio.Event()
+        self._blocks_changed = asyncio.Event()
+
+    def on_change(self) -> None:
+        self._changed.set()
+        if self._board.blocks.pending:
+            self._blocks_changed.set()
+
+    def on_blocks(self, events: BlockEvents) -> None:
+        self._board.blocks.add(events)
+        self._blocks_changed.set()
+
+    async def beat(self) -> None:
+        """Publishes the status until cancelled. Nobody is told of a worker without an address."""
+        subject = subjects.of(subjects.WORKER_HEARTBEAT, self._worker_id)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), INTERVAL)
+            self._changed.clear()
+            if self._board.address:
+                await self._bus.publish(subject, WorkerHeartbeatSent(status=self._board.status()))
+            await asyncio.sleep(MIN_INTERVAL)
+
+    async def tell_blocks(self) -> None:
+        """Publishes what entered and left the prefix cache until cancelled. A worker without an address waits: nobody
+        could ask it for what they missed."""
+        subject = subjects.of(subjects.BLOCKS_CHANGED, self._worker_id)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._blocks_changed.wait(), QUIET_BLOCKS_INTERVAL)
+            self._blocks_changed.clear()
+            if self._board.address:
+                for change in self._board.blocks.take(self._board.address):
+                    await self._bus.publish(subject, change)
+            await asyncio.sleep(BLOCKS_INTERVAL)

@@ -1,0 +1,135 @@
+"""The worker's status, for everyone who wants to see it change."""
+
+import asyncio
+import itertools
+import math
+import time
+from collections.abc import AsyncGenerator, Callable
+
+from headrace.engine.memory.host_memory import resident_bytes
+from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
+from headrace.v1.worker_pb2 import WorkerStatus
+from headrace.worker.requests.runtime import Runtime
+from headrace.worker.status.block_log import BlockLog
+
+MIN_INTERVAL = 0.004
+"""Changes closer together than this are told together."""
+MAX_INTERVAL = 0.2
+"""Seconds after which watchers are told though nothing changed: more than four times a second, also with some delay."""
+MEMORY_INTERVAL = 0.5
+
+
+class StatusBoard:
+    """Makes statuses of one runtime, and wakes those who watch."""
+
+    def __init__(self, runtime: Runtime, worker_id: str, epoch: int, model: str, hourly_price: float) -> None:
+        self._runtime = runtime
+        self._worker_id = worker_id
+        self._epoch = epoch
+        self._hourly_price = hourly_price
+        self._versions = itertools.count(1)
+        self._watchers: set[asyncio.Event] = set()
+        self._listeners: list[Callable[[], None]] = []
+        self._closed = False
+        self._measured = -math.inf
+        self._memory = 0
+        self.address = ""
+        self.model_info = _model_info(runtime, model)
+        self.blocks = BlockLog(worker_id, epoch, model)
+
+    def advertise(self, address: str) -> None:
+        """Sets the address at which others reach the worker."""
+        self.address = address
+        self.on_change()
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Registers `on_change`, which is called after every change."""
+        self._listeners.append(on_change)
+
+    def on_change(self) -> None:
+        for listener in self._listeners:
+            listener()
+        for changed in self._watchers:
+            changed.set()
+
+    def close(self) -> None:
+        """Ends every watch after one last status."""
+        self._closed = True
+        self.on_change()
+
+    async def watch(self) -> AsyncGenerator[WorkerStatus, None]:
+        """Yields the status at once, after every change and at least every MAX_INTERVAL seconds, until closed.
+
+        A slow reader misses what was in between: it is always told the newest.
+        """
+        changed = asyncio.Event()
+        self._watchers.add(changed)
+        loop = asyncio.get_running_loop()
+        try:
+            while not self._closed:
+                changed.clear()
+                yield self.status()
+                await asyncio.sleep(MIN_INTERVAL)
+                timer = loop.call_later(MAX_INTERVAL - MIN_INTERVAL, changed.set)
+                try:
+                    await changed.wait()
+                finally:
+                    timer.cancel()
+            yield self.status()
+        finally:
+            self._watchers.discard(changed)
+
+    def status(self) -> WorkerStatus:
+        """The load now, with a version newer than any before."""
+        runtime = self._runtime
+        stats, pace, memory = runtime.stats, runtime.pace, runtime.spec.memory
+        return WorkerStatus(
+            worker_id=self._worker_id,
+            epoch=self._epoch,
+            version=next(self._versions),
+            address=self.address,
+            model_info=self.model_info,
+            step_count=stats.step_count,
+            running_count=stats.running_count,
+            waiting_count=stats.waiting_count,
+            credit_count=runtime.credit_count,
+            block_count=stats.block_count,
+            used_block_count=stats.used_block_count,
+            draining=runtime.draining,
+            open_request_count=len(runtime.sessions),
+            weight_byte_count=memory.weight_bytes,
+            kv_byte_count=memory.kv_bytes,
+            resident_byte_count=self._resident_bytes(),
+            draft_token_count=stats.draft_token_count,
+            accepted_token_count=stats.accepted_token_count,
+            waiting_token_count=runtime.waiting_token_count,
+            fence=runtime.fence,
+            prefill_rate=pace.prefill_rate,
+            step_seconds=pace.step_seconds,
+            pausable_count=stats.pausable_count,
+            hourly_price=self._hourly_price,
+        )
+
+    def _resident_bytes(self) -> int:
+        """Looked up now and then only: statuses are made for every batch."""
+        now = time.monotonic()
+        if now - self._measured > MEMORY_INTERVAL:
+            self._measured, self._memory = now, resident_bytes()
+        return self._memory
+
+
+def _model_info(runtime: Runtime, model: str) -> ModelInfo:
+    spec = runtime.spec
+    return ModelInfo(
+        model=model,
+        architecture=spec.architecture,
+        max_model_length=spec.max_model_len,
+        vocabulary_size=spec.vocab_size,
+        block_size=spec.block_size,
+        parameter_count=spec.parameter_count,
+        precision=spec.precision,
+        embedding_size=spec.embedding_size or 0,
+        fingerprint=spec.fingerprint,
+        evicts_context=spec.long_context == "evict",
+        adapters=[AdapterInfo(name=name, fingerprint=digest) for name, digest in spec.adapters.items()],
+    )

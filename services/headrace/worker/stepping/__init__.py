@@ -1,0 +1,1 @@
+"""The thread that runs the engine, and those who watch it."""

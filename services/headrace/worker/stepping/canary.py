@@ -1,0 +1,37 @@
+"""The test that a worker must pass before it is announced: one token, or one embedding."""
+
+import math
+from collections.abc import Callable
+
+from headrace.engine.contract.engine import Engine
+from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
+from headrace.errors import InternalError
+
+_NAME = "canary"
+_PROMPT = (0,)
+"""Shorter than any block, so that the prefix cache keeps nothing of it."""
+_SAMPLING = SamplingParams(max_tokens=2, temperature=0.0, seed=0, ignore_eos=True)
+"""Two tokens, so that a step without a prompt is among those that are measured."""
+
+
+def prove(engine: Engine, step: Callable[[], list[Delta]]) -> None:
+    """Runs one request through an engine that has no other. `step` does one step of it.
+
+    Raises HeadraceError where nothing comes of it, or nothing that makes sense.
+    """
+    engine.add(EngineRequest(_NAME, _PROMPT, _SAMPLING, cache_salt=_NAME))
+    deltas: list[Delta] = []
+    try:
+        while engine.has_work():
+            deltas += step()
+    finally:
+        engine.cancel(_NAME)
+    spec = engine.spec
+    token_ids = [token_id for delta in deltas for token_id in delta.token_ids]
+    values = [value for delta in deltas for value in delta.embedding]
+    if spec.embedding_size is None:
+        is_sound = bool(token_ids) and all(0 <= token_id < spec.vocab_size for token_id in token_ids)
+    else:
+        is_sound = len(values) == spec.embedding_size and all(map(math.isfinite, values))
+    if not is_sound:
+        raise InternalError(f"it made the tokens {token_ids} and the values {values[:8]}, which cannot be")

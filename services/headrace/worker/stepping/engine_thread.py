@@ -1,0 +1,227 @@
+"""The one thread that owns the engine, and the bridge between it and the event loop."""
+
+import asyncio
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+
+from headrace import failpoints
+from headrace.engine.contract.engine import Engine
+from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.errors import HeadraceError
+from headrace.worker.stepping.canary import prove
+from headrace.worker.stepping.step_pace import StepPace
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """Work of the engine since the last report."""
+
+    deltas: list[Delta]
+    refusals: list[tuple[str, HeadraceError]]
+    """Requests that the engine would not take or could not finish, by engine id."""
+    admitted: list[str]
+    """Requests that the engine took just before the step, by engine id."""
+    taken_token_count: int
+    """Tokens that all requests had which the engine took or refused then."""
+    start_time: float
+    """Time at which the step began. Unix seconds."""
+    stats: EngineStats
+    pace: StepPace
+    block_events: BlockEvents
+
+
+@dataclass(frozen=True, slots=True)
+class _Add:
+    request: EngineRequest
+
+
+@dataclass(frozen=True, slots=True)
+class _Cancel:
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Prove:
+    outcome: "Future[None]"
+
+
+class _Stop:
+    pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Busy:
+    """The step that the engine is in, with the commands before it."""
+
+    since: float
+    """Time at which it began. Monotonic seconds."""
+    read_count: int
+    """Prompt tokens that wait, of which it reads as many as it can."""
+    pace: StepPace
+    """Pace of steps as measured until the step began."""
+
+
+@dataclass(slots=True)
+class _Intake:
+    """Outcome of the commands since the last step."""
+
+    admitted: list[str] = field(default_factory=list)
+    refusals: list[tuple[str, HeadraceError]] = field(default_factory=list)
+    token_count: int = 0
+    """Tokens of those that were admitted or refused."""
+
+
+_Command = _Add | _Cancel | _Prove | _Stop
+
+
+class EngineThread:
+    """Runs steps for as long as there is work, and sleeps on the command queue otherwise.
+
+    `on_report` and `on_crash` are called on the event loop. After a crash the engine is not used again.
+    """
+
+    def __init__(
+        self, engine: Engine, on_report: Callable[[StepReport], None], on_crash: Callable[[BaseException], None]
+    ) -> None:
+        self._engine = engine
+        self._on_report = on_report
+        self._on_crash = on_crash
+        self.busy: Busy | None = None
+        """The step that the engine is in. None while it sleeps; another object after every step."""
+        self._stats = engine.stats()
+        self._pace = StepPace()
+        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def add(self, request: EngineRequest) -> None:
+        self._commands.put(_Add(request))
+
+    def cancel(self, request_id: str) -> None:
+        self._commands.put(_Cancel(request_id))
+
+    async def prove(self, timeout: float) -> None:
+        """Makes the engine, which must have no work, generate a token. Raises HeadraceError, or TimeoutError after
+        `timeout` seconds."""
+        outcome: Future[None] = Future()
+        self._commands.put(_Prove(outcome))
+        await asyncio.wait_for(asyncio.wrap_future(outcome), timeout)
+
+    def stop(self, timeout: float) -> None:
+        """Ends the thread after the step it is in. Waits at most `timeout` seconds."""
+        self._commands.put(_Stop())
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        try:
+            while self._advance():
+                pass
+            self._engine.close()
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the loop must hear of it
+            _log.exception("the engine crashed")
+            self._loop.call_soon_threadsafe(self._on_crash, error)
+        finally:
+            self.busy = None
+
+    def _advance(self) -> bool:
+        """Takes in what was asked, runs a step, reports. False once stopped."""
+        intake = _Intake()
+        if not self._take_commands(intake):
+            return False
+        start_time = time.time()
+        self._note_busy(intake.token_count)
+        deltas = self._step(intake)
+        events = self._engine.drain_block_events()
+        report = StepReport(
+            deltas=deltas,
+            refusals=intake.refusals,
+            admitted=intake.admitted,
+            taken_token_count=intake.token_count,
+            start_time=start_time,
+            stats=self._stats,
+            pace=self._pace,
+            block_events=events,
+        )
+        self._loop.call_soon_threadsafe(self._on_report, report)
+        self._note_busy(0)
+        return True
+
+    def _step(self, intake: _Intake) -> list[Delta]:
+        """One engine step. An error that names its request ends that request alone."""
+        try:
+            failpoints.hit("engine.step")
+            return self._measured_step()
+        except HeadraceError as error:
+            if "request_id" not in error.details:
+                raise
+            intake.refusals.append((error.details["request_id"], error))
+            return []
+
+    def _measured_step(self) -> list[Delta]:
+        started = time.perf_counter()
+        try:
+            return self._engine.step() if self._engine.has_work() else []
+        finally:
+            stats, pace = self._engine.stats(), replace(self._pace)
+            pace.observe(self._stats, stats, time.perf_counter() - started)
+            self._stats, self._pace = stats, pace
+
+    def _take_commands(self, intake: _Intake) -> bool:
+        """Does all that was asked since the last step, and waits for a command if there is no work. False once
+        stopped."""
+        command = self._pending_command() if self._engine.has_work() else self._awaited_command()
+        while command is not None:
+            if isinstance(command, _Stop):
+                return False
+            if self.busy is None:
+                self._note_busy(0)
+            self._obey(command, intake)
+            command = self._pending_command()
+        return True
+
+    def _pending_command(self) -> "_Command | None":
+        with contextlib.suppress(queue.Empty):
+            return self._commands.get_nowait()
+        return None
+
+    def _awaited_command(self) -> "_Command":
+        self.busy = None
+        return self._commands.get()
+
+    def _obey(self, command: _Add | _Cancel | _Prove, intake: _Intake) -> None:
+        if isinstance(command, _Cancel):
+            self._engine.cancel(command.request_id)
+        elif isinstance(command, _Prove):
+            self._prove(command.outcome)
+        else:
+            self._add(command.request, intake)
+
+    def _add(self, request: EngineRequest, intake: _Intake) -> None:
+        intake.token_count += request.token_count
+        try:
+            self._engine.add(request)
+            intake.admitted.append(request.request_id)
+        except HeadraceError as error:
+            intake.refusals.append((request.request_id, error))
+
+    def _prove(self, outcome: "Future[None]") -> None:
+        outcome.set_running_or_notify_cancel()
+        try:
+            prove(self._engine, self._measured_step)
+            outcome.set_result(None)
+        except Exception as error:  # noqa: BLE001 - whatever it was, who asked must hear of it
+            outcome.set_exception(error)
+
+    def _note_busy(self, new_token_count: int) -> None:
+        self.busy = Busy(time.monotonic(), self._stats.waiting_token_count + new_token_count, self._pace)

@@ -1,0 +1,47 @@
+"""The measured pace of the engine, over the steps that it really did."""
+
+from dataclasses import dataclass
+
+from headrace.engine.contract.request import EngineStats
+
+MEMORY = 0.9
+"""Weight of the past in a moving average; the newest step has the rest."""
+
+
+@dataclass(slots=True)
+class StepPace:
+    """Moving averages over steps. Zero: not known yet."""
+
+    step_seconds: float = 0.0
+    """Time of a step that reads no prompt."""
+    _read_count: float = 0.0
+    """Prompt tokens per step that reads some."""
+    _weighted_rate: float = 0.0
+    """Prompt tokens per second, each step's times its prompt tokens."""
+
+    @property
+    def prefill_rate(self) -> float:
+        """Prompt tokens per second. Steps count as much as they read: what a short prompt takes, or the very first one,
+        says little about a long one."""
+        return self._weighted_rate / self._read_count if self._read_count > 0 else 0.0
+
+    def predict(self, read_count: int) -> float | None:
+        """Seconds of a step that reads so many prompt tokens. None: nothing like it was measured yet."""
+        if read_count == 0:
+            return self.step_seconds or None
+        return self.step_seconds + read_count / self.prefill_rate if self.prefill_rate > 0 else None
+
+    def observe(self, before: EngineStats, after: EngineStats, seconds: float) -> None:
+        """Takes in one step: the engine's books before and after it, and how long it took."""
+        if after.step_count == before.step_count or seconds <= 0:
+            return
+        read_count = after.prompt_token_count - before.prompt_token_count
+        if read_count > 0:
+            self._weighted_rate = _mixed(self._weighted_rate, read_count * read_count / seconds)
+            self._read_count = _mixed(self._read_count, read_count)
+        elif after.output_token_count > before.output_token_count:
+            self.step_seconds = _mixed(self.step_seconds, seconds)
+
+
+def _mixed(past: float, newest: float) -> float:
+    return newest if past == 0 else MEMORY * past + (1 - MEMORY) * newest
