@@ -1,7 +1,5 @@
 """Runs plans through a CpuDecoder. Owns the KV cache."""
 
-from array import array
-
 import numpy as np
 
 from headrace.engine.batching.step_plan import StepPlan
@@ -9,8 +7,8 @@ from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.sampler import CpuSampler
 from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.kernel_choice import KernelChoice
+from headrace.engine.kernels.kernel_step import kernel_step
 from headrace.engine.kernels.kv_arena import KvArena
-from headrace.engine.kernels.structures import Step
 from headrace.engine.memory.aligned import address
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
@@ -31,14 +29,10 @@ class CpuRunner:
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks, writes their KV and returns the logits that the plan wants, until the next call."""
         wanted = LogitRows.of(plan.chunks)
-        arrays = StepArrays.of(plan.chunks)
+        arrays = StepArrays.of(plan.chunks, wanted.rows)
         logits = self._logits(len(wanted.rows))
-        logit_rows = array("q", wanted.rows)
-        inputs = (values.buffer_info()[0] for values in (arrays.token_ids, arrays.tables, arrays.spans, logit_rows))
-        row_count = len(arrays.token_ids)
-        counts = (row_count, arrays.span_count, len(logits), len(arrays.tables))
-        step = Step(*inputs, address(logits), None, *counts)
-        self._decoder.run(step, self._context, self._kernels.for_rows(row_count))
+        step = kernel_step(arrays, address(logits))
+        self._decoder.run(step, self._context, self._kernels.for_rows(step.row_count))
         return wanted.filled(logits)
 
     def clear(self, blocks: list[int]) -> None:

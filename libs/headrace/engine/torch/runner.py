@@ -1,8 +1,9 @@
-"""Turns a step's chunks into tensors, runs the model and hands back logits. Owns the KV cache."""
+"""Runs plans through a model on torch. Owns the KV cache."""
 
 import torch
 
-from headrace.engine.batching.step_plan import Chunk, StepPlan
+from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.attention.paged_attention import PagedAttention
@@ -35,8 +36,9 @@ class TorchRunner:
         """Computes all chunks, writes their KV and returns the logits that the plan wants."""
         chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
         wanted = LogitRows.of(chunks)
-        self._attention.begin(chunks)
-        logits = self._model(self._build(chunks, wanted.rows), self._attention)
+        arrays = StepArrays.of(chunks, wanted.rows)
+        self._attention.begin(arrays)
+        logits = self._model(self._build(arrays), self._attention)
         return wanted.filled(self._operators.export(logits))
 
     @torch.inference_mode()
@@ -53,12 +55,9 @@ class TorchRunner:
         """Takes memory for the KV cache again. It is empty."""
         self._attention.allocate()
 
-    def _build(self, chunks: list[Chunk], logit_rows: list[int]) -> StepTensors:
+    def _build(self, arrays: StepArrays) -> StepTensors:
         return StepTensors(
-            token_ids=self._tensor([token_id for chunk in chunks for token_id in chunk.token_ids]),
-            logit_rows=self._tensor(logit_rows),
-            adapters=self._adapters.rows_of(chunks) if self._adapters else None,
+            token_ids=torch.from_numpy(arrays.token_ids).to(self._device),
+            logit_rows=torch.from_numpy(arrays.logit_rows).to(self._device),
+            adapters=self._adapters.rows_of(arrays) if self._adapters else None,
         )
-
-    def _tensor(self, values: list[int]) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=self._device)

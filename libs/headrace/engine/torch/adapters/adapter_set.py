@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from headrace.engine.batching.step_plan import Chunk
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.adapters.adapter import Adapter
 from headrace.engine.torch.adapters.peft_reader import read_adapter
 from headrace.engine.torch.adapters.step_adapters import AdapterRows, StepAdapters
@@ -36,14 +36,12 @@ class AdapterSet:
         }
         return cls(adapters, device)
 
-    def rows_of(self, chunks: Iterable[Chunk]) -> StepAdapters | None:
-        """Groups the tokens of `chunks`, one chunk after the other, by adapter. None where no request chose one."""
+    def rows_of(self, arrays: StepArrays) -> StepAdapters | None:
+        """Groups the tokens of a step by adapter. None where no request chose one."""
         rows: dict[str, list[int]] = {}
-        first = 0
-        for chunk in chunks:
-            rows.setdefault(chunk.sequence.request.adapter, []).extend(range(first, first + chunk.token_count))
-            first += chunk.token_count
-        rows.pop("", None)
+        for name, (first, token_count, *_) in zip(arrays.adapters, arrays.spans.tolist(), strict=False):
+            if name:
+                rows.setdefault(name, []).extend(range(first, first + token_count))
         if not rows:
             return None
         return StepAdapters(

@@ -8,7 +8,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from headrace.engine.batching.step_plan import Chunk
+from headrace.engine.step.step_arrays import Span, StepArrays
 from headrace.engine.torch.attention.gather import AttentionGroup, attend
 from headrace.engine.torch.attention.kv_cache import KvCache
 from headrace.engine.torch.attention.layer_attention import torch_layers
@@ -43,13 +43,13 @@ class GatheredAttention:
     def byte_count(self) -> int:
         return self._cache.byte_count
 
-    def begin(self, chunks: Sequence[Chunk]) -> None:
-        positions = [position for chunk in chunks for position in range(chunk.start, chunk.computed_end)]
-        places = torch.tensor(positions, dtype=torch.int64, device=self._device)
-        self._write_rows = self._cache.token_rows(torch.tensor(_slots(chunks, self._cache.block_size))).to(self._device)
-        self._rotations = {rotary: rotary.at(places) for rotary in {layer.rotary for layer in self._layers}}
-        windows = {layer.window for layer in self._layers}
-        self._groups = {window: self._layout.groups(chunks, window) for window in windows}
+    def begin(self, arrays: StepArrays) -> None:
+        positions = torch.from_numpy(arrays.positions).to(self._device)
+        slots = torch.from_numpy(arrays.slots(self._cache.block_size))
+        self._write_rows = self._cache.token_rows(slots).to(self._device)
+        self._rotations = {rotary: rotary.at(positions) for rotary in {layer.rotary for layer in self._layers}}
+        spans, windows = arrays.split(), {layer.window for layer in self._layers}
+        self._groups = {window: self._layout.groups(spans, window) for window in windows}
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         settings, kv_layer = self._layers[layer], self._cache.layers[layer]
@@ -68,24 +68,15 @@ class GatheredAttention:
         self._cache.allocate()
 
 
-def _slots(chunks: Sequence[Chunk], block_size: int) -> list[int]:
-    """Returns the cache slot of each token of `chunks`: block x block size + offset."""
-    return [
-        chunk.sequence.block_table[index // block_size] * block_size + index % block_size
-        for chunk in chunks
-        for index in range(chunk.start, chunk.computed_end)
-    ]
-
-
 @dataclass(frozen=True, slots=True)
-class _Span:
-    """Consecutive tokens of one chunk that attend in one call."""
+class _Queries:
+    """Consecutive tokens of one span that attend in one call."""
 
-    chunk: Chunk
+    span: Span
     start: int
     end: int
     window: int | None
-    """Tokens that each token of the span sees, itself included."""
+    """Tokens that each of the tokens sees, itself included."""
 
     @property
     def first_key(self) -> int:
@@ -107,60 +98,61 @@ class StepLayout:
         self._cache = cache
         self._device = device
 
-    def groups(self, chunks: Sequence[Chunk], window: int | None) -> list[AttentionGroup]:
-        """Groups the tokens that attend in one call: decodes with the same key tiles together, prefill spans one by
-        one."""
+    def groups(self, spans: Sequence[Span], window: int | None) -> list[AttentionGroup]:
+        """Groups the tokens that attend in one call: decodes with the same key tiles together, prefills one by one."""
         groups: list[AttentionGroup] = []
         first = 0
-        spans = [span for chunk in chunks for span in self._split(chunk, window)]
-        for _, company in groupby(enumerate(spans), key=lambda item: self._group_key(*item)):
-            members = [span for _, span in company]
-            group = self._group(members, first)
+        queries = [part for span in spans for part in self._split(span, window)]
+        for _, together in groupby(enumerate(queries), key=lambda item: self._group_key(*item)):
+            group = self._group([part for _, part in together], first)
             groups.append(group)
             first = group.rows.stop
         return groups
 
-    def _group_key(self, index: int, span: _Span) -> tuple[int, int, int]:
-        """Returns a key that spans share if they attend together: decodes by the keys they see, others alone."""
-        is_decode = span.chunk.token_count == 1
-        return (span.first_key, span.key_end, 0) if is_decode else (0, 0, index + 1)
+    def _group_key(self, index: int, queries: _Queries) -> tuple[int, int, int]:
+        """Returns a key that queries share if they attend together: decodes by the keys they see, others alone."""
+        is_decode = queries.span.token_count == 1
+        return (queries.first_key, queries.key_end, 0) if is_decode else (0, 0, index + 1)
 
-    def _split(self, chunk: Chunk, window: int | None) -> list[_Span]:
-        """Splits a chunk into parts whose scores fit `MAX_SCORE_COUNT`."""
-        width = math.ceil(chunk.computed_end / KEY_TILE) * KEY_TILE * self._heads.head_count
+    def _split(self, span: Span, window: int | None) -> list[_Queries]:
+        """Splits a span into parts whose scores fit `MAX_SCORE_COUNT`."""
+        width = math.ceil(span.end / KEY_TILE) * KEY_TILE * self._heads.head_count
         length = max(1, MAX_SCORE_COUNT // width)
-        starts = range(chunk.start, chunk.computed_end, length)
-        return [_Span(chunk, start, min(start + length, chunk.computed_end), window) for start in starts]
+        starts = range(span.start, span.end, length)
+        return [_Queries(span, start, min(start + length, span.end), window) for start in starts]
 
-    def _group(self, spans: list[_Span], first: int) -> AttentionGroup:
-        first_block, block_end = (key // self._cache.block_size for key in (spans[0].first_key, spans[0].key_end))
+    def _group(self, members: list[_Queries], first: int) -> AttentionGroup:
+        head = members[0]
+        first_block, block_end = (key // self._cache.block_size for key in (head.first_key, head.key_end))
         padding = [self._cache.zero_block] * block_end
-        tables = [[*span.chunk.sequence.block_table, *padding][first_block:block_end] for span in spans]
-        query_count = spans[0].end - spans[0].start
-        mask = self._decode_mask(spans) if query_count == 1 else self._prefill_mask(spans[0])
+        tables = [[*queries.span.table.tolist(), *padding][first_block:block_end] for queries in members]
+        query_count = head.end - head.start
+        mask = self._decode_mask(members) if query_count == 1 else self._prefill_mask(head)
         return AttentionGroup(
-            rows=slice(first, first + query_count * len(spans)),
-            sequence_count=len(spans),
+            rows=slice(first, first + query_count * len(members)),
+            sequence_count=len(members),
             block_rows=self._cache.block_rows(torch.tensor(tables)).to(self._device),
             mask=mask.to(self._device, self._cache.dtype),
         )
 
-    def _decode_mask(self, spans: list[_Span]) -> Tensor:
+    def _decode_mask(self, members: list[_Queries]) -> Tensor:
         """Returns the mask [sequences x kv heads, 1, keys] of decodes: each sequence sees its own length."""
-        ends = torch.tensor([span.end for span in spans]).repeat_interleave(self._heads.kv_head_count)
-        return _mask(spans[0], ends[:, None, None])
+        ends = torch.tensor([queries.end for queries in members]).repeat_interleave(self._heads.kv_head_count)
+        return _mask(members[0], ends[:, None, None])
 
-    def _prefill_mask(self, span: _Span) -> Tensor:
+    def _prefill_mask(self, queries: _Queries) -> Tensor:
         """Returns the mask [1, query rows, keys] of a prefill: each token sees itself and those before it. The queries
         that share a KV head are neighbors."""
-        ends = torch.arange(span.start + 1, span.end + 1)
-        return _mask(span, ends.repeat_interleave(self._heads.head_count // self._heads.kv_head_count)[None, :, None])
+        ends = torch.arange(queries.start + 1, queries.end + 1)
+        return _mask(
+            queries, ends.repeat_interleave(self._heads.head_count // self._heads.kv_head_count)[None, :, None]
+        )
 
 
-def _mask(span: _Span, ends: Tensor) -> Tensor:
-    """Returns a mask: 0 for the keys of `span` before `ends` that its window lets through, -inf for the others."""
-    keys = torch.arange(span.first_key, span.key_end)
+def _mask(queries: _Queries, ends: Tensor) -> Tensor:
+    """Returns a mask: 0 for the keys of `queries` before `ends` that its window lets through, -inf for the others."""
+    keys = torch.arange(queries.first_key, queries.key_end)
     seen = keys < ends
-    if span.window is not None:
-        seen &= keys >= ends - span.window
+    if queries.window is not None:
+        seen &= keys >= ends - queries.window
     return torch.zeros(1).where(seen, -math.inf)

@@ -1,17 +1,16 @@
 """Attention through the CPU kernels: keys and values are read where they are."""
 
-from array import array
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from headrace.engine.batching.step_plan import Chunk
 from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.kernel_step import kernel_step
 from headrace.engine.kernels.kv_arena import KvArena
-from headrace.engine.kernels.structures import Layer, Model, Step
+from headrace.engine.kernels.structures import Layer, Model
 from headrace.engine.memory.aligned import address
-from headrace.engine.step.step_arrays import StepArrays
+from headrace.engine.step.step_arrays import NO_STEP, StepArrays
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
 from headrace.engine.torch.operators.kernel_operators import floats
 
@@ -31,17 +30,17 @@ class KernelPagedAttention:
         self._layers = [self._layer(index, layer) for index, layer in enumerate(layers)]
         self._model = model_of(heads, arena, min(len(cosine) for cosine, _ in self._angles))
         self._width = heads.head_count * heads.head_size
-        self._arrays = StepArrays.of(())
-        self._step = Step()
+        self._arrays = NO_STEP
+        self._step = kernel_step(NO_STEP)
         self._point_at_memory()
 
     @property
     def byte_count(self) -> int:
         return self.block_count * self._arena.shape.block_bytes
 
-    def begin(self, chunks: Sequence[Chunk]) -> None:
-        self._arrays = StepArrays.of(chunks)
-        self._step = step_of(self._arrays)
+    def begin(self, arrays: StepArrays) -> None:
+        self._arrays = arrays
+        self._step = kernel_step(arrays)
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         numbers = floats(projected)
@@ -98,23 +97,8 @@ def model_of(heads: HeadShape, arena: KvArena, position_count: int, *, sees_all:
     )
 
 
-def step_of(arrays: StepArrays) -> Step:
-    """The fields of a step that its attention needs. `arrays` must live as long."""
-    return Step(
-        tables=_address(arrays.tables),
-        spans=_address(arrays.spans),
-        row_count=len(arrays.token_ids),
-        span_count=arrays.span_count,
-        table_size=len(arrays.tables),
-    )
-
-
 def point_at(layer: Layer, arena: KvArena, index: int) -> None:
     """Says where the keys and values of a layer are from now on."""
     places = arena.places(index)
     layer.keys, layer.values = places.keys, places.values
     layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
-
-
-def _address(values: "array[int]") -> int:
-    return values.buffer_info()[0]

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.engine.batching.sequence import make_block_table
 from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.kernel_step import kernel_step
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Layer, Model
 from headrace.engine.memory.aligned import address
-from headrace.engine.step.step_arrays import StepArrays
-from headrace.engine.torch.attention.kernel_attention import model_of, point_at, step_of
+from headrace.engine.step.step_arrays import NO_STEP, StepArrays
+from headrace.engine.torch.attention.kernel_attention import model_of, point_at
 from headrace.engine.torch.attention.paged_attention import HeadShape
 from headrace.engine.torch.layers.relative_bias import RelativeBias
 from headrace.engine.torch.operators.kernel_operators import floats
@@ -38,12 +38,11 @@ class KernelWholeAttention:
         self._biases = None if bias is None else self._spread(bias, max_len)
         self._arena = self._room(1)
         self._model = Model()
-        self._arrays = StepArrays.of(())
-        self._step = step_of(self._arrays)
+        self._arrays = NO_STEP
+        self._step = kernel_step(NO_STEP)
 
     def begin(self, lengths: Sequence[int]) -> None:
-        spans = array("q")
-        tables = make_block_table()
+        spans, tables = array("q"), array("q")
         first = 0
         for length in lengths:
             spans.extend((first, length, 0, len(tables)))
@@ -53,8 +52,8 @@ class KernelWholeAttention:
             self._arena = self._room(len(tables))
         point_at(self._layer, self._arena, 0)
         self._model = model_of(self._heads, self._arena, self._max_len, sees_all=True)
-        self._arrays = StepArrays(array("q", bytes(8 * first)), tables, spans)
-        self._step = step_of(self._arrays)
+        self._arrays = StepArrays(array("q", bytes(8 * first)), tables, spans, array("q"))
+        self._step = kernel_step(self._arrays)
 
     def attend(self, projected: Tensor) -> Tensor:
         numbers = floats(projected)

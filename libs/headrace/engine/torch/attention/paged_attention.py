@@ -1,13 +1,12 @@
 """The Protocol of attention over a paged KV cache."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
-from headrace.engine.batching.step_plan import Chunk
 from headrace.engine.checkpoints.facts.rope_scaling import Floats
+from headrace.engine.step.step_arrays import StepArrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,8 @@ class PagedAttention(Protocol):
         """Bytes of the keys and values of all layers."""
         ...
 
-    def begin(self, chunks: Sequence[Chunk]) -> None:
-        """Lays a step out: its tokens are those of `chunks`, one after the other."""
+    def begin(self, arrays: StepArrays) -> None:
+        """Takes in the step whose tokens attend next."""
         ...
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.batching.step_plan import Chunk
+from headrace.engine.step.step_arrays import Span, StepArrays
 from headrace.engine.torch.attention.kv_cache import KvCache, KvLayer
 from headrace.engine.torch.attention.layer_attention import TorchLayer, torch_layers
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
@@ -46,9 +46,9 @@ class TokenAttention:
     def byte_count(self) -> int:
         return self._cache.byte_count
 
-    def begin(self, chunks: Sequence[Chunk]) -> None:
+    def begin(self, arrays: StepArrays) -> None:
         self._tokens = [
-            self._token(chunk, position) for chunk in chunks for position in range(chunk.start, chunk.computed_end)
+            self._token(span, position) for span in arrays.split() for position in range(span.start, span.end)
         ]
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
@@ -69,9 +69,9 @@ class TokenAttention:
     def allocate(self) -> None:
         self._cache.allocate()
 
-    def _token(self, chunk: Chunk, position: int) -> _Token:
+    def _token(self, span: Span, position: int) -> _Token:
         size = self._cache.block_size
-        table = list(chunk.sequence.block_table[: position // size + 1])
+        table = span.table[: position // size + 1].tolist()
         slot = table[-1] * size + position % size
         missing = -len(table) % (KEY_TILE // size)
         blocks = [*table, *[self._cache.zero_block] * missing]

@@ -1,0 +1,16 @@
+"""A step as the C++ kernels are handed it."""
+
+from headrace.engine.kernels.structures import Step
+from headrace.engine.step.step_arrays import SPAN_FIELDS, StepArrays
+
+
+def kernel_step(arrays: StepArrays, logits: int | None = None) -> Step:
+    """Points at `arrays`, which must live as long, and at the address that the kernels write `logits` to, fp32 [rows,
+    vocabulary]."""
+    token_ids, _ = arrays.buffer.buffer_info()
+    size = arrays.buffer.itemsize
+    tables = token_ids + arrays.token_count * size
+    spans = tables + arrays.table_size * size
+    logit_rows = spans + arrays.span_count * SPAN_FIELDS * size
+    counts = (arrays.token_count, arrays.span_count, arrays.logit_count, arrays.table_size)
+    return Step(token_ids, tables, spans, logit_rows, logits, None, *counts)
