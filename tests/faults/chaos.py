@@ -11,7 +11,7 @@ from tests.faults.network import during, platform_in
 from tests.faults.platforms import signal_to
 from tests.faults.shapes import LINKED, REAL
 
-from headrace.testing.tcp_proxy import Link
+from headrace.testing.connection import Link
 
 PAUSE_SECONDS = (0.5, 5.0)
 SHORT_SECONDS = (0.2, 6.0)

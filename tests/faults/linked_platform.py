@@ -15,7 +15,8 @@ from tests.faults.socket_owner import inode_of, owner_of
 
 from headrace import demo_model
 from headrace.supervisor.nats_server import find_nats_server
-from headrace.testing.tcp_proxy import Ends, Link, TcpProxy
+from headrace.testing.connection import Link
+from headrace.testing.tcp_proxy import Ends, TcpProxy
 
 START_SECONDS = 120.0
 STOP_SECONDS = 8.0

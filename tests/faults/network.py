@@ -6,7 +6,7 @@ from tests.faults.fault import Act, Fault, Promise, Scene
 from tests.faults.linked_platform import LinkedPlatform
 from tests.faults.shapes import LINKED
 
-from headrace.testing.tcp_proxy import Link
+from headrace.testing.connection import Link
 
 CUT_SECONDS = 6.5
 """Longer than any silence after which a service is to be given up."""

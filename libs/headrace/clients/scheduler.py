@@ -9,8 +9,9 @@ from typing import Protocol
 
 import grpc
 
-from headrace.errors import HeadraceError, Unavailable
+from headrace.errors import HeadraceError
 from headrace.errors.status import from_status
+from headrace.errors.tree import SchedulerGone
 from headrace.rpc.boundary import translated
 from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import scheduler_pb2 as pb
@@ -28,10 +29,6 @@ MAX_COMMANDS = 64
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 
 _log = logging.getLogger(__name__)
-
-
-class SchedulerGone(Unavailable):
-    """The scheduler does not answer."""
 
 
 class SchedulerClient(Protocol):

@@ -1,4 +1,5 @@
-"""The exception tree. The docstring of a leaf is its default message.
+"""The exception tree. The docstring of a leaf is its default message. WorkerLost, SchedulerGone and GatewayStopping stay
+within a service; where one leaves it after all, it travels as its parent.
 
 HeadraceError
 ├── InvalidRequest            the request can never succeed as it is (also a ValueError)
@@ -12,7 +13,10 @@ HeadraceError
 ├── RateLimited               the caller's own limit
 ├── Overloaded                the platform's limit: a queue is full
 ├── Unavailable               nobody can serve it now; trying again may help
-│   └── StageFailed           a stage was lost in the middle of a request and could not be replaced
+│   ├── StageFailed           a stage was lost in the middle of a request and could not be replaced
+│   │   └── WorkerLost        … which was the worker
+│   ├── SchedulerGone
+│   └── GatewayStopping
 ├── DeadlineExceeded          the request's time ran out while running
 │   ├── QueueTimeout          … while still queued
 │   └── UploadTimeout         … while its body was still being sent
@@ -107,6 +111,18 @@ class Unavailable(HeadraceError):
 
 class StageFailed(Unavailable):
     """A stage of the request failed and could not be replaced."""
+
+
+class WorkerLost(StageFailed):
+    """The worker of this request was lost."""
+
+
+class SchedulerGone(Unavailable):
+    """The scheduler does not answer."""
+
+
+class GatewayStopping(Unavailable):
+    """The gateway is about to stop; try again."""
 
 
 class DeadlineExceeded(HeadraceError):

@@ -2,7 +2,7 @@
 
 import grpc
 
-from headrace.rpc.credential import CredentialedChannel
+from headrace.rpc.credentialed_channel import CredentialedChannel
 from headrace.rpc.options import CHANNEL_OPTIONS
 
 

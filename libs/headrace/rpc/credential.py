@@ -18,7 +18,7 @@ class CredentialGuard(grpc.aio.ServerInterceptor):
     """Refuses calls without the credential with UNAUTHENTICATED, before their messages are read."""
 
     def __init__(self, credential: str) -> None:
-        self._expected = _bearer(credential).encode()
+        self._expected = bearer(credential).encode()
 
     async def intercept_service(
         self,
@@ -34,52 +34,8 @@ class CredentialGuard(grpc.aio.ServerInterceptor):
         return hmac.compare_digest(given if isinstance(given, bytes) else given.encode(), self._expected)
 
 
-class CredentialedChannel(grpc.aio.Channel):
-    """A channel that sends the credential with every call."""
-
-    def __init__(self, channel: grpc.aio.Channel, credential: str) -> None:
-        self._channel = channel
-        self._pair = (KEY, _bearer(credential))
-
-    async def __aenter__(self) -> "CredentialedChannel":
-        await self._channel.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._channel.__aexit__(*error)
-
-    async def close(self, grace: float | None = None) -> None:
-        await self._channel.close(grace)
-
-    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
-        return self._channel.get_state(try_to_connect)
-
-    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        await self._channel.wait_for_state_change(last_observed_state)
-
-    async def channel_ready(self) -> None:
-        await self._channel.channel_ready()
-
-    def unary_unary(self, *method: Any, **options: Any) -> Any:
-        return self._with_credential(self._channel.unary_unary(*method, **options))
-
-    def unary_stream(self, *method: Any, **options: Any) -> Any:
-        return self._with_credential(self._channel.unary_stream(*method, **options))
-
-    def stream_unary(self, *method: Any, **options: Any) -> Any:
-        return self._with_credential(self._channel.stream_unary(*method, **options))
-
-    def stream_stream(self, *method: Any, **options: Any) -> Any:
-        return self._with_credential(self._channel.stream_stream(*method, **options))
-
-    def _with_credential(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def call_with_credential(*arguments: Any, metadata: Any = (), **options: Any) -> Any:
-            return call(*arguments, metadata=(self._pair, *(metadata or ())), **options)
-
-        return call_with_credential
-
-
-def _bearer(credential: str) -> str:
+def bearer(credential: str) -> str:
+    """Returns the value of the metadata entry `KEY`."""
     return f"Bearer {credential}"
 
 

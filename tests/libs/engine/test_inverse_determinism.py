@@ -17,7 +17,9 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.torch.attention.kernel_attention import KernelPagedAttention
-from headrace.engine.torch.operators.kernel_operators import KernelLinear, KernelNorm, KernelOperators
+from headrace.engine.torch.operators.kernel_linear import KernelLinear
+from headrace.engine.torch.operators.kernel_norm import KernelNorm
+from headrace.engine.torch.operators.kernel_operators import KernelOperators
 
 pytestmark = needs_kernels
 

@@ -15,7 +15,7 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, FinishReason
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.torch.attention import gathered_attention
+from headrace.engine.torch.attention import attention_layout
 from headrace.errors.tree import ConfigError, InternalError, InvalidRequest
 
 pytestmark = pytest.mark.usefixtures("each_kernel")
@@ -124,7 +124,7 @@ def test_long_contexts_do_not_depend_on_how_they_are_cut(folder: Path, monkeypat
     assert finish_with(48) == expected
     as_on_a_gpu(monkeypatch)
     whole = finish_with(512)["r"]
-    monkeypatch.setattr(gathered_attention, "MAX_SCORE_COUNT", 20_000)
+    monkeypatch.setattr(attention_layout, "MAX_SCORE_COUNT", 20_000)
     parts = finish_with(512)["r"]
     assert tokens(parts) == tokens(whole) == tokens(expected["r"])
 

@@ -10,7 +10,8 @@ from headrace.errors import Unavailable
 from headrace.rpc.boundary import translated
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
-from headrace.testing.tcp_proxy import Link, TcpProxy
+from headrace.testing.connection import Link
+from headrace.testing.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TIMEOUT = 60.0

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headrace.testing.tcp_proxy import Link, TcpProxy
+from headrace.testing.connection import Link
+from headrace.testing.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 10.0

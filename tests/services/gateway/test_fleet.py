@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from headrace.errors import ModelNotFound, Unavailable
+from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet, known_workers, model_memory
 from headrace.gateway.fleet.fleet import fleet as fleet_module
-from headrace.gateway.fleet.inbox import WorkerLost
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo

@@ -8,7 +8,7 @@ import pytest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.generation import GenerationRoutes
-from headrace.gateway.openai.response import CompletionFormat
+from headrace.gateway.openai.completion_response import CompletionFormat
 from headrace.gateway.openai.schema import CompletionBody
 from headrace.gateway.request.job import Envelope, Job, Options
 from headrace.gateway.request.ledger import Ledger

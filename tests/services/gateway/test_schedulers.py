@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from google.rpc.status_pb2 import Status
 
-from headrace.clients.scheduler import SchedulerGone
 from headrace.errors import Overloaded, QueueTimeout, Unavailable
 from headrace.errors.status import to_status
+from headrace.errors.tree import SchedulerGone
 from headrace.gateway.fleet.fleet import self_placement as self_placement_module
 from headrace.gateway.fleet.schedulers import ABSENCE_SECONDS, Schedulers
 from headrace.gateway.fleet.self_placement import SelfPlacement

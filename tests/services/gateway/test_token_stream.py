@@ -18,9 +18,9 @@ from headrace.errors import (
     Unavailable,
 )
 from headrace.errors.status import to_status
+from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.delivery.token_stream import TokenStream
-from headrace.gateway.fleet.attachment import Inboxes
-from headrace.gateway.fleet.inbox import GatewayStopping, WorkerLost
+from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.gateway.fleet.quarantine import Quarantine
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline

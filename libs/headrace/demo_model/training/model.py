@@ -44,7 +44,7 @@ def rotate(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return states * cos + torch.cat((-second, first), dim=-1) * sin
 
 
-class Attention(nn.Module):
+class _Attention(nn.Module):
     """Grouped-query attention with rotary positions."""
 
     def __init__(self, shape: Shape) -> None:
@@ -69,7 +69,7 @@ class Attention(nn.Module):
         return out
 
 
-class Mlp(nn.Module):
+class _Mlp(nn.Module):
     """The gated feed-forward part of a layer."""
 
     def __init__(self, shape: Shape) -> None:
@@ -83,15 +83,15 @@ class Mlp(nn.Module):
         return out
 
 
-class Layer(nn.Module):
+class _Layer(nn.Module):
     """Attention and feed-forward, each behind a norm and added to the stream."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(shape.hidden, shape.norm_eps)
-        self.self_attn = Attention(shape)
+        self.self_attn = _Attention(shape)
         self.post_attention_layernorm = nn.RMSNorm(shape.hidden, shape.norm_eps)
-        self.mlp = Mlp(shape)
+        self.mlp = _Mlp(shape)
 
     def forward(self, states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         states = states + self.self_attn(self.input_layernorm(states), cos, sin)
@@ -106,7 +106,7 @@ class Llama(nn.Module):
         super().__init__()
         self.shape = shape
         self.embed_tokens = nn.Embedding(shape.vocabulary, shape.hidden)
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.layers = nn.ModuleList(_Layer(shape) for _ in range(shape.layers))
         self.norm = nn.RMSNorm(shape.hidden, shape.norm_eps)
         self.tables = rotary_table(shape, shape.positions)
         self.apply(self._start)

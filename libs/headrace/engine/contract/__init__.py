@@ -1,1 +1,1 @@
-"""What others see of an engine: its Protocol, requests, settings and facts. Plain data, no tensors."""
+"""The face of an engine: its Protocol, requests, settings and facts. Plain data, no tensors."""

@@ -9,12 +9,13 @@ from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, CheckpointFac
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.storage import Storage
-from headrace.engine.torch.attention.gathered_attention import KEY_TILE, GatheredAttention
+from headrace.engine.torch.attention.attention_layout import KEY_TILE
+from headrace.engine.torch.attention.gathered_attention import GatheredAttention
 from headrace.engine.torch.attention.kernel_attention import KernelPagedAttention
-from headrace.engine.torch.attention.kv_cache import KvCache
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.attention.token_attention import TokenAttention
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.kv.kv_cache import KvCache
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.operators import Operators
 from headrace.engine.torch.operators.single_row_operators import SingleRowOperators

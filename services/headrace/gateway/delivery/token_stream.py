@@ -18,8 +18,9 @@ from headrace.errors import (
     Unavailable,
 )
 from headrace.errors.status import from_status
+from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.fleet.fleet import Fleet
-from headrace.gateway.fleet.inbox import GatewayStopping, Inbox, WorkerLost
+from headrace.gateway.fleet.inbox import Inbox
 from headrace.gateway.fleet.quarantine import SUSPECT_LOSSES
 from headrace.gateway.request.ledger import (
     INTER_TOKEN_LATENCY,

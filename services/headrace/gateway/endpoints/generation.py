@@ -15,8 +15,10 @@ from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import DONE, HttpExchange, data_event
+from headrace.gateway.openai.chat_response import ChatFormat
+from headrace.gateway.openai.completion_response import CompletionFormat
 from headrace.gateway.openai.options import chat_options, completion_options, messages_of, prompts_of
-from headrace.gateway.openai.response import ChatFormat, CompletionFormat, ResponseFormat, choices_of
+from headrace.gateway.openai.response import ResponseFormat, choices_of
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, parse
 from headrace.gateway.request.job import Envelope, Job
 from headrace.gateway.request.ledger import Ledger

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError, Unavailable
-from headrace.gateway.fleet.inbox import GatewayStopping, Inbox, WorkerLost
+from headrace.errors.tree import WorkerLost
+from headrace.gateway.fleet.inbox import Inbox
+from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.v1.worker_pb2 import (
     AttachRequest,
     BatchMember,
@@ -19,7 +20,6 @@ from headrace.v1.worker_pb2 import (
     RequestCancellation,
     RequestInquiry,
     RequestReference,
-    TokenDelta,
 )
 
 WATCH_INTERVAL = 0.2
@@ -27,53 +27,6 @@ INQUIRY_SECONDS = 1.0
 """A worker is asked after a request of which nothing came for this long."""
 
 _log = logging.getLogger(__name__)
-
-
-class Inboxes:
-    """The open inboxes of this gateway, by request id and by worker."""
-
-    def __init__(self) -> None:
-        self._inboxes: dict[str, Inbox] = {}
-        self._by_worker: defaultdict[str, dict[str, Inbox]] = defaultdict(dict)
-        self._stopped = False
-
-    def __len__(self) -> int:
-        return len(self._inboxes)
-
-    def open(self, request_id: str, attempt: int) -> Inbox:
-        """Raises GatewayStopping."""
-        if self._stopped:
-            raise GatewayStopping(stage="queue", retry_after=1)
-        inbox = self._inboxes[request_id] = Inbox(request_id, attempt)
-        return inbox
-
-    def stop(self) -> None:
-        """Ends every request with a typed error. None is taken from here on."""
-        self._stopped = True
-        for inbox in list(self._inboxes.values()):
-            inbox.stop()
-
-    def assign(self, inbox: Inbox, worker_id: str) -> None:
-        """Notes which worker the deltas come from."""
-        inbox.worker_id = worker_id
-        self._by_worker[worker_id][inbox.request_id] = inbox
-
-    def close(self, inbox: Inbox) -> None:
-        if self._inboxes.get(inbox.request_id) is inbox:
-            del self._inboxes[inbox.request_id]
-        if inbox.worker_id is not None and (assigned := self._by_worker.get(inbox.worker_id)) is not None:
-            if assigned.get(inbox.request_id) is inbox:
-                del assigned[inbox.request_id]
-            if not assigned:
-                del self._by_worker[inbox.worker_id]
-
-    def find(self, delta: TokenDelta) -> Inbox | None:
-        """The inbox that a delta belongs to; None when nobody waits for this attempt."""
-        inbox = self._inboxes.get(delta.request_id)
-        return inbox if inbox is not None and inbox.attempt == delta.attempt else None
-
-    def of_worker(self, worker_id: str) -> list[Inbox]:
-        return list(self._by_worker.get(worker_id, {}).values())
 
 
 class Attachment:

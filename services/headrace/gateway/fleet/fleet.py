@@ -10,9 +10,10 @@ import grpc
 from headrace.bus.bus import Bus
 from headrace.clients.worker import GrpcWorkerClient
 from headrace.errors import ModelNotFound, Unavailable, Unsupported
+from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.fleet.attachment import Attachment, Inboxes
-from headrace.gateway.fleet.inbox import WorkerLost
+from headrace.gateway.fleet.attachment import Attachment
+from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.gateway.fleet.model_memory import ModelMemory
 from headrace.gateway.fleet.quarantine import Quarantine
 from headrace.v1.events_pb2 import ServiceDeregistered

@@ -5,17 +5,10 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator
 
-from headrace.errors import DeadlineExceeded, HeadraceError, StageFailed, Unavailable
+from headrace.errors import DeadlineExceeded, HeadraceError
+from headrace.errors.tree import GatewayStopping
 from headrace.rpc.deadline import Deadline
 from headrace.v1.worker_pb2 import TokenDelta
-
-
-class WorkerLost(StageFailed):
-    """The worker of this request was lost."""
-
-
-class GatewayStopping(Unavailable):
-    """The gateway is about to stop; try again."""
 
 
 class Inbox:

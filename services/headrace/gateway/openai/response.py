@@ -4,14 +4,12 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.openai.token_logprobs import Json
 from headrace.gateway.request.job import Job
-from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob
 
-Json = dict[str, Any]
 FINISH_NAMES: dict[int, str | None] = {
     FinishReason.FINISH_REASON_UNSPECIFIED: None,
     FinishReason.FINISH_REASON_STOP: "stop",
@@ -124,104 +122,3 @@ class ResponseFormat(ABC):
 
     @abstractmethod
     def _delta(self, choice: Choice, piece: Piece, is_first: bool) -> Json: ...
-
-
-class ChatFormat(ResponseFormat):
-    """Format of /v1/chat/completions."""
-
-    object_name = "chat.completion"
-    chunk_object_name = "chat.completion.chunk"
-
-    def opening(self, choice: Choice) -> Json | None:
-        delta = {"role": "assistant", "content": ""}
-        return {"index": choice.index, "delta": delta, "logprobs": None, "finish_reason": None}
-
-    def _choice(self, choice: Choice) -> Json:
-        message = {"role": "assistant", "content": "".join(choice.text), "refusal": None}
-        return {"index": choice.index, "message": message, "logprobs": self._logprobs(choice.logprobs)}
-
-    def _delta(self, choice: Choice, piece: Piece, is_first: bool) -> Json:
-        delta = {"content": piece.text} if piece.text else {}
-        return {"index": choice.index, "delta": delta, "logprobs": self._logprobs(piece.logprobs)}
-
-    def _logprobs(self, entries: Sequence[TokenLogprob]) -> Json | None:
-        if not entries:
-            return None
-        vocabulary = self._job.vocabulary
-        content = [
-            _scored(vocabulary, entry.chosen.token_id, entry.chosen.logprob)
-            | {"top_logprobs": [_scored(vocabulary, top.token_id, top.logprob) for top in entry.alternatives]}
-            for entry in entries
-        ]
-        return {"content": content, "refusal": None}
-
-
-class CompletionFormat(ResponseFormat):
-    """Format of /v1/completions."""
-
-    object_name = "text_completion"
-    chunk_object_name = "text_completion"
-
-    def __init__(self, job: Job, response_id: str, returns_token_ids: bool, echoed: Sequence[str] | None) -> None:
-        super().__init__(job, response_id, returns_token_ids)
-        self._echoed = echoed
-        """The text of each prompt, when it is to be repeated."""
-
-    def _echo(self, choice: Choice) -> str:
-        return "" if self._echoed is None else self._echoed[choice.index // self._job.options.choice_count]
-
-    def _choice(self, choice: Choice) -> Json:
-        prompt_ids = choice.prompt if choice.prompt_logprobs else []
-        entries = [*choice.prompt_logprobs, *choice.logprobs]
-        token_ids = [*prompt_ids, *choice.token_ids]
-        offset = 0 if choice.prompt_logprobs else len(self._echo(choice))
-        return {
-            "index": choice.index,
-            "text": self._echo(choice) + "".join(choice.text),
-            "logprobs": self._logprobs(entries, token_ids, offset),
-        }
-
-    def _delta(self, choice: Choice, piece: Piece, is_first: bool) -> Json:
-        echo = self._echo(choice) if is_first else ""
-        prompt_ids = choice.prompt if piece.prompt_logprobs else []
-        entries = [*piece.prompt_logprobs, *piece.logprobs]
-        offset = 0 if is_first else len(self._echo(choice)) + sum(map(len, choice.text))
-        return {
-            "index": choice.index,
-            "text": echo + piece.text,
-            "logprobs": self._logprobs(entries, [*prompt_ids, *piece.token_ids], offset),
-        }
-
-    def _logprobs(self, entries: Sequence[TokenLogprob], token_ids: Sequence[int], offset: int) -> Json | None:
-        if not entries:
-            return None
-        texts = [_text(self._job.vocabulary, token_id) for token_id in token_ids]
-        offsets = [offset]
-        for text in texts[:-1]:
-            offsets.append(offsets[-1] + len(text))
-        return {
-            "tokens": texts,
-            "token_logprobs": [_logprob(entry) for entry in entries],
-            "top_logprobs": [self._top(entry) for entry in entries],
-            "text_offset": offsets,
-        }
-
-    def _top(self, entry: TokenLogprob) -> Json | None:
-        if not entry.HasField("chosen"):
-            return None
-        vocabulary = self._job.vocabulary
-        top = {_text(vocabulary, scored.token_id): scored.logprob for scored in entry.alternatives}
-        return top | {_text(vocabulary, entry.chosen.token_id): entry.chosen.logprob}
-
-
-def _logprob(entry: TokenLogprob) -> float | None:
-    return entry.chosen.logprob if entry.HasField("chosen") else None
-
-
-def _text(vocabulary: Vocabulary, token_id: int) -> str:
-    return vocabulary.piece(token_id).decode("utf-8", "replace")
-
-
-def _scored(vocabulary: Vocabulary, token_id: int, logprob: float) -> Json:
-    piece = vocabulary.piece(token_id)
-    return {"token": piece.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(piece)}

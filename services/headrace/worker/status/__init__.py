@@ -1,1 +1,1 @@
-"""What a worker says of itself."""
+"""Status of a worker: what it tells schedulers, gateways and caches."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headrace.engine.torch.attention.kv_cache import KvLayer
 from headrace.engine.torch.attention.scoring import Scoring
+from headrace.engine.torch.kv.kv_layer import KvLayer
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from headrace.engine.kernels.structures import Layer, Model
 from headrace.engine.memory.aligned import address
 from headrace.engine.step.step_arrays import NO_STEP, StepArrays
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
-from headrace.engine.torch.operators.kernel_operators import floats
+from headrace.engine.torch.operators.floats import floats
 
 
 class KernelPagedAttention:

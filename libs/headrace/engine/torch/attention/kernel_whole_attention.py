@@ -17,7 +17,7 @@ from headrace.engine.step.step_arrays import NO_STEP, StepArrays
 from headrace.engine.torch.attention.kernel_attention import model_of, point_at
 from headrace.engine.torch.attention.paged_attention import HeadShape
 from headrace.engine.torch.layers.relative_bias import RelativeBias
-from headrace.engine.torch.operators.kernel_operators import floats
+from headrace.engine.torch.operators.floats import floats
 
 BLOCK_SIZE = 64
 LANES = 16

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from headrace.engine.step.step_arrays import Span, StepArrays
-from headrace.engine.torch.attention.kv_cache import KvCache, KvLayer
 from headrace.engine.torch.attention.layer_attention import TorchLayer, torch_layers
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
 from headrace.engine.torch.attention.scoring import Scoring
+from headrace.engine.torch.kv.kv_cache import KvCache
+from headrace.engine.torch.kv.kv_layer import KvLayer
 from headrace.engine.torch.layers.rotary import rotate
 
 KEY_TILE = 128

@@ -6,11 +6,13 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.cpu.sampler import CpuSampler
-from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function
-from headrace.engine.kernels.structures import Norm, Routing
+from headrace.engine.kernels.structures import Routing
 from headrace.engine.step.sampler import Logits, Sampler
+from headrace.engine.torch.operators.floats import floats
+from headrace.engine.torch.operators.kernel_linear import KernelLinear
+from headrace.engine.torch.operators.kernel_norm import KernelNorm
 
 FUNCTIONS: dict[Activation, Function] = {
     "silu": Function.SILU,
@@ -18,11 +20,6 @@ FUNCTIONS: dict[Activation, Function] = {
     "gelu_tanh": Function.GELU_TANH,
     "relu": Function.RELU,
 }
-
-
-def floats(tensor: Tensor) -> Tensor:
-    """Returns the same numbers in contiguous fp32, in the same memory where they are so already."""
-    return tensor.float().contiguous()
 
 
 class KernelOperators:
@@ -34,15 +31,15 @@ class KernelOperators:
     def __init__(self, context: KernelContext) -> None:
         self.context = context
 
-    def linear(self, weight: Weight, bias: Tensor | None = None) -> "KernelLinear":
+    def linear(self, weight: Weight, bias: Tensor | None = None) -> KernelLinear:
         """Packs `weight` for products: quantized ones stay packed, and plain ones take 16 bits where that loses
         nothing."""
         return KernelLinear(self.context, weight, bias)
 
-    def rms_norm(self, weight: Tensor, epsilon: float) -> "KernelNorm":
+    def rms_norm(self, weight: Tensor, epsilon: float) -> KernelNorm:
         return KernelNorm(self.context, weight, None, epsilon)
 
-    def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> "KernelNorm":
+    def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> KernelNorm:
         return KernelNorm(self.context, weight, bias, epsilon)
 
     def activate(self, inputs: Tensor, activation: Activation) -> Tensor:
@@ -77,42 +74,3 @@ class KernelOperators:
         place, shape = numbers.data_ptr(), (numbers.shape[0], numbers.shape[1])
         self.context.activate(function, place, place, shape, cap)
         return numbers.to(inputs.dtype)
-
-
-class KernelLinear:
-    """A product with a packed weight: 4 bits take an eighth of the memory of fp32."""
-
-    def __init__(self, context: KernelContext, weight: Weight, bias: Tensor | None) -> None:
-        self._context = context
-        self._weight = pack(weight, bias)
-        self._matrix = self._weight.matrix(exact=True)
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        return self._product(inputs, None)
-
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self._product(inputs, floats(residual))
-
-    def _product(self, inputs: Tensor, residual: Tensor | None) -> Tensor:
-        numbers = floats(inputs)
-        outputs = torch.empty(len(numbers), self._weight.out_size)
-        added = None if residual is None else residual.data_ptr()
-        self._context.multiply(self._matrix, numbers.data_ptr(), added, outputs.data_ptr(), len(numbers))
-        return outputs.to(inputs.dtype)
-
-
-class KernelNorm:
-    """A norm of rows. With a bias, the mean is taken off first."""
-
-    def __init__(self, context: KernelContext, weight: Tensor, bias: Tensor | None, epsilon: float) -> None:
-        self._context = context
-        self._weight = floats(weight)
-        self._bias = None if bias is None else floats(bias)
-        shift = None if self._bias is None else self._bias.data_ptr()
-        self._norm = Norm(self._weight.data_ptr(), shift, len(weight), epsilon)
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        numbers = floats(inputs)
-        outputs = torch.empty_like(numbers)
-        self._context.normalise(self._norm, numbers.data_ptr(), outputs.data_ptr(), len(numbers))
-        return outputs.to(inputs.dtype)

@@ -5,8 +5,6 @@ in another way than the rest. With every row alone in fresh memory, shape, align
 so are the bits, whatever the company. Slow: each row reads all weights.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -14,12 +12,9 @@ from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.step.sampler import Logits, Sampler
 from headrace.engine.torch.operators.operators import RowNorm
+from headrace.engine.torch.operators.row_by_row import row_by_row
+from headrace.engine.torch.operators.single_row_linear import SingleRowLinear
 from headrace.engine.torch.operators.torch_operators import TorchOperators
-
-
-def row_by_row(operation: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """Applies `operation` of [1, size] to each row of `inputs`. There is at least one."""
-    return torch.cat([operation(row.clone()[None]) for row in inputs])
 
 
 class SingleRowOperators:
@@ -30,7 +25,7 @@ class SingleRowOperators:
     def __init__(self) -> None:
         self._whole = TorchOperators()
 
-    def linear(self, weight: Weight, bias: Tensor | None = None) -> "SingleRowLinear":
+    def linear(self, weight: Weight, bias: Tensor | None = None) -> SingleRowLinear:
         dense = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
         # A copy: where a file's tensors begin in memory differs from start to start.
         return SingleRowLinear(self._whole.linear(dense.clone(memory_format=torch.contiguous_format), bias))
@@ -62,14 +57,3 @@ class SingleRowOperators:
 
     def export(self, logits: Tensor) -> Logits:
         return self._whole.export(logits)
-
-
-class SingleRowLinear:
-    def __init__(self, product: Callable[[Tensor], Tensor]) -> None:
-        self._product = product
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        return row_by_row(self._product, inputs)
-
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self(inputs).add_(residual)

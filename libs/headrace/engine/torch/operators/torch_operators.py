@@ -9,10 +9,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.checkpoints.facts.activation import Activation
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.step.sampler import Logits, Sampler
 from headrace.engine.torch.layers.layer_norm import LayerNorm
 from headrace.engine.torch.layers.rms_norm import RmsNorm
+from headrace.engine.torch.operators.torch_linear import TorchLinear
 from headrace.engine.torch.operators.torch_sampler import TorchSampler
 
 
@@ -59,17 +60,3 @@ class TorchOperators:
 
     def export(self, logits: Tensor) -> Logits:
         return logits
-
-
-class TorchLinear:
-    """The general product. Quantized weights are held as floating-point numbers."""
-
-    def __init__(self, weight: Weight, bias: Tensor | None) -> None:
-        self._weight = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
-        self._bias = bias
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        return functional.linear(inputs, self._weight, self._bias)
-
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self(inputs).add_(residual)

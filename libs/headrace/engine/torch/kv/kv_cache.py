@@ -6,46 +6,11 @@ import torch
 from torch import Tensor
 
 from headrace.engine.memory.aligned import allocate
+from headrace.engine.torch.kv.gather_buffer import GatherBuffer
+from headrace.engine.torch.kv.kv_layer import KvLayer
 
 SPARE_BLOCK_COUNT = 1
 """Number of blocks of zeros beyond those of the pool, which fill up short block tables."""
-
-
-class GatherBuffer:
-    """Memory that every gather reuses: fresh pages would cost as much as the copy itself."""
-
-    def __init__(self, row_size: int, dtype: torch.dtype, device: torch.device) -> None:
-        self._rows = torch.empty((0, row_size), dtype=dtype, device=device)
-
-    def take(self, row_count: int) -> Tensor:
-        """Returns memory for [row_count, row size] numbers, until the next call."""
-        if row_count > len(self._rows):
-            self._rows = self._rows.new_empty((row_count, self._rows.shape[1]))
-        return self._rows[:row_count]
-
-
-class KvLayer:
-    """Keys and values of one layer: [2, kv heads, blocks, block size, head]. A head's block is contiguous."""
-
-    def __init__(self, states: Tensor, buffer: GatherBuffer) -> None:
-        self.states = states
-        self._buffer = buffer
-        self.kv_head_count = states.shape[1]
-        self._tokens = states.view(-1, states.shape[-1])
-        self._blocks = states.view(-1, states.shape[-1] * states.shape[-2])
-
-    def write(self, rows: Tensor, states: Tensor) -> None:
-        """Stores `states` [tokens, 2 x kv heads, head], keys before values, at `rows`: see `KvCache.token_rows`."""
-        self._tokens.index_copy_(0, rows, states.reshape(-1, states.shape[-1]))
-
-    def gather(self, rows: Tensor, sequence_count: int) -> tuple[Tensor, Tensor]:
-        """Keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`.
-
-        They are valid until the next call for any layer of the same cache.
-        """
-        gathered = torch.index_select(self._blocks, 0, rows, out=self._buffer.take(len(rows)))
-        keys, values = gathered.view(2, sequence_count * self.kv_head_count, -1, self._tokens.shape[-1]).unbind()
-        return keys, values
 
 
 class KvCache:

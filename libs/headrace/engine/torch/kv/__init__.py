@@ -1,0 +1,1 @@
+"""Keys and values of a model as tensors of torch."""

@@ -1,0 +1,31 @@
+"""A linear layer on the CPU kernels."""
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.cpu.weights.packing import pack
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.torch.operators.floats import floats
+
+
+class KernelLinear:
+    """A product with a packed weight: 4 bits take an eighth of the memory of fp32."""
+
+    def __init__(self, context: KernelContext, weight: Weight, bias: Tensor | None) -> None:
+        self._context = context
+        self._weight = pack(weight, bias)
+        self._matrix = self._weight.matrix(exact=True)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return self._product(inputs, None)
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self._product(inputs, floats(residual))
+
+    def _product(self, inputs: Tensor, residual: Tensor | None) -> Tensor:
+        numbers = floats(inputs)
+        outputs = torch.empty(len(numbers), self._weight.out_size)
+        added = None if residual is None else residual.data_ptr()
+        self._context.multiply(self._matrix, numbers.data_ptr(), added, outputs.data_ptr(), len(numbers))
+        return outputs.to(inputs.dtype)

@@ -1,0 +1,11 @@
+"""Applies an operation to one row at a time."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def row_by_row(operation: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Applies `operation` of [1, size] to each row of `inputs`. There is at least one."""
+    return torch.cat([operation(row.clone()[None]) for row in inputs])

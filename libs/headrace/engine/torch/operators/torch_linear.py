@@ -1,0 +1,20 @@
+"""A linear layer on torch."""
+
+from torch import Tensor
+from torch.nn import functional
+
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
+
+
+class TorchLinear:
+    """The general product. Quantized weights are held as floating-point numbers."""
+
+    def __init__(self, weight: Weight, bias: Tensor | None) -> None:
+        self._weight = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
+        self._bias = bias
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return functional.linear(inputs, self._weight, self._bias)
+
+    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self(inputs).add_(residual)
