@@ -1,5 +1,6 @@
-"""The exception tree. The docstring of a leaf is its default message. WorkerLost, SchedulerGone and GatewayStopping stay
-within a service; where one leaves it after all, it travels as its parent.
+"""The exception tree. The docstring of a leaf is its default message.
+
+WorkerLost, SchedulerGone and GatewayStopping stay within a service; where one leaves it, it travels as its parent.
 
 HeadraceError
 ├── InvalidRequest            the request can never succeed as it is (also a ValueError)
