@@ -1,18 +1,21 @@
 """Reads settings. Flags win over environment, environment over file, file over defaults.
 
-A setting that is unknown or bad stops the start, and the error names it and where it came from.
+Whoever starts a process may choose other defaults, with `--default NAME=VALUE`. A setting that is unknown or bad stops
+the start, and the error names it and where it came from.
 """
 
 import argparse
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.errors import ConfigError
 
+DEFAULTS = "other_defaults"
+DEFAULT_HELP = "value for a setting that neither flag, environment nor file gives; may be repeated"
 SECTIONS = frozenset({"gateway", "tokenizer", "scheduler", "cache", "worker", "platform"})
 
 
@@ -22,6 +25,14 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=(), validate_default=True
     )
+
+    @classmethod
+    def of(cls, **values: object) -> Self:
+        """Checks values that did not come from flags, environment or file. Raises ConfigError naming the setting."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise _explain(error, "", {}) from None
 
 
 S = TypeVar("S", bound=Settings)
@@ -34,8 +45,10 @@ def load(schema: type[S], section: str, argv: Sequence[str], environ: Mapping[st
     Raises ConfigError.
     """
     flags = _parse_flags(schema, section, argv)
+    defaults = _read_defaults(schema, section, flags.pop(DEFAULTS, []))
     file = flags.pop("config_file", None) or environ.get("HEADRACE_CONFIG")
     layers = {
+        "default": defaults,
         "file": _read_file(schema, section, Path(file)) if file else {},
         "environment": _read_environment(schema, section, environ),
         "flag": flags,
@@ -54,9 +67,10 @@ def load(schema: type[S], section: str, argv: Sequence[str], environ: Mapping[st
 def _explain(error: ValidationError, section: str, origins: Mapping[str, str]) -> ConfigError:
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else section
+    setting = f"{section}.{name}" if section else name
     value = "" if first["type"] == "missing" else f" = {first['input']!r}"
     origin = f" (from {origins[name]})" if name in origins else ""
-    return ConfigError(f"setting {section}.{name}{value}{origin}: {first['msg']}", param=name)
+    return ConfigError(f"setting {setting}{value}{origin}: {first['msg']}", param=name)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -67,6 +81,7 @@ class _Parser(argparse.ArgumentParser):
 def _parse_flags(schema: type[Settings], section: str, argv: Sequence[str]) -> dict[str, Any]:
     parser = _Parser(prog=f"headrace.{section}", description=schema.__doc__, allow_abbrev=False)
     parser.add_argument("--config", dest="config_file", help="TOML file with a table per service", default=None)
+    parser.add_argument("--default", dest=DEFAULTS, help=DEFAULT_HELP, metavar="NAME=VALUE", action="append")
     for name, field in schema.model_fields.items():
         flag = "--" + name.replace("_", "-")
         text = f"{field.description or ''} [default: {field.default}]".replace("%", "%%")
@@ -75,6 +90,14 @@ def _parse_flags(schema: type[Settings], section: str, argv: Sequence[str]) -> d
         else:
             parser.add_argument(flag, dest=name, default=None, help=text, metavar="VALUE")
     return {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
+
+
+def _read_defaults(schema: type[Settings], section: str, pairs: Sequence[str]) -> dict[str, Any]:
+    values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    for name in values:
+        if name not in schema.model_fields:
+            raise ConfigError(f"unknown setting {section}.{name} in --default", param=name)
+    return values
 
 
 def _read_environment(schema: type[Settings], section: str, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Options of a local platform."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.supervisor.model_source import ModelSource
@@ -27,15 +28,15 @@ class PlatformOptions:
     nats_url: str = ""
     """URL of a running NATS. Empty starts one."""
     config_file: Path | None = None
-    engine: str = "model"
-    device: str = "cpu"
-    precision: str = "auto"
-    kv_precision: str = "auto"
-    exact: bool = False
-    long_context: str = "stop"
-    strict: bool = False
-    log_level: str = "info"
-    otlp_endpoint: str = ""
+    engine: str | None = None
+    """Engine of the workers: model or sim. None leaves it to their settings."""
+    model_options: Mapping[str, object] = field(default_factory=dict)
+    """Options of every model that the user chose, by their names in `EngineConfig`. All others are left to the
+    environment, the file and the defaults."""
+    service_options: Mapping[str, object] = field(default_factory=dict)
+    """Settings of every service that the user chose, by their names in `ServiceSettings`."""
+    strict: bool | None = None
+    """Whether request fields that nobody knows are refused. None leaves it to the gateway's settings."""
     start_seconds: float = 120.0
     """Time that everything together is given to get ready."""
 
@@ -44,7 +45,7 @@ class PlatformOptions:
 
     @property
     def thread_count(self) -> int:
-        """Threads per worker: the cores, shared out. 0 leaves it to the only worker, which knows best."""
+        """Threads per worker where nobody gave a number: the cores, shared out. 0 leaves it to the only worker."""
         worker_count = self.replicas * len(self.models)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return 0 if worker_count == 1 else max(1, cores // worker_count)

@@ -16,12 +16,14 @@ from headrace.errors import ConfigError, Unavailable
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import answers, is_serving
+from headrace.settings.flags import as_flags
 from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
 from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import PortReservation
 from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedProcess
 from headrace.supervisor.state import StateFolder
+from headrace.supervisor.worker_arguments import worker_arguments
 
 PROBE_TIMEOUT = 1.0
 ANSWERS_OF_SEVERAL = 8
@@ -184,12 +186,12 @@ class Platform:
             *(self._service("cache", name, address[name], self._caching(name)) for name in self._caches),
         ]
         specs += [
-            self._service("worker", name, address[name], self._worker_arguments(model), model.name)
+            self._service("worker", name, address[name], worker_arguments(model, self._options), model.name)
             for name, model in self._workers()
         ]
         http_socket = self._ports["http"].descriptor
         gateway = ["--http-address", address["http"], "--http-socket", str(http_socket)]
-        gateway += ["--strict" if self._options.strict else "--no-strict"]
+        gateway += as_flags({} if self._options.strict is None else {"strict": self._options.strict})
         gateway += ["--tokenizer-addresses", ",".join(address[name] for name in self._tokenizers)]
         gateway += ["--scheduler-addresses", ",".join(address[name] for name in self._schedulers)]
         gateway += ["--cache-addresses", self._cache_addresses()]
@@ -212,31 +214,19 @@ class Platform:
         """Arguments by which a service keeps the addresses of workers over a restart."""
         return ["--workers-file", str(self._state.path / "workers" / f"{name}.json")]
 
-    def _worker_arguments(self, model: Any) -> Sequence[str]:
-        arguments = ["--model", model.name, "--folder", str(model.folder), "--engine", self._options.engine]
-        if model.draft is not None:
-            arguments += ["--draft-folder", str(model.draft)]
-        arguments += ["--device", self._options.device, "--precision", self._options.precision]
-        arguments += ["--kv-precision", self._options.kv_precision, "--exact" if self._options.exact else "--no-exact"]
-        arguments += ["--long-context", self._options.long_context]
-        if model.adapters:
-            adapters = ",".join(f"{adapter}={folder}" for adapter, folder in model.adapters.items())
-            arguments += ["--adapters", adapters]
-        return [*arguments, "--thread-count", str(self._options.thread_count)]
-
     def _environment(self, kind: str) -> dict[str, str]:
         """Secrets, which other users could read from the command line; and the size of torch's pool, which is made
         when torch is imported, before a worker reads its settings."""
-        prefix, threads = f"HEADRACE_{kind.upper()}", self._options.thread_count
+        prefix = f"HEADRACE_{kind.upper()}"
+        threads = self._options.model_options.get("thread_count") or self._options.thread_count
         secrets = {f"{prefix}_CREDENTIAL": self._credential, f"{prefix}_NATS_URL": self.nats_url}
         return secrets | ({"OMP_NUM_THREADS": str(threads)} if kind == "worker" and threads else {})
 
     def _service(
         self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "", probe_address: str = ""
     ) -> ProcessSpec:
-        common = ["--service-id", name, "--listen-address", address, "--log-level", self._options.log_level]
-        if self._options.otlp_endpoint:
-            common += ["--otlp-endpoint", self._options.otlp_endpoint]
+        common = ["--service-id", name, "--listen-address", address]
+        common += as_flags(self._options.service_options)
         if self._options.config_file is not None:
             common += ["--config", str(self._options.config_file)]
         channel = open_channel(probe_address or address)

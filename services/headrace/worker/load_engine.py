@@ -34,29 +34,6 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
 def _model_engine(settings: WorkerSettings) -> Engine:
     if settings.folder is None:
         raise ConfigError("setting worker.folder is missing: only the sim engine needs no checkpoint", param="folder")
-    from headrace.engine.contract.engine_config import EngineConfig
     from headrace.engine.loading.load_engine import load_engine as load_checkpoint
 
-    return load_checkpoint(
-        settings.folder,
-        EngineConfig(
-            device=settings.device,
-            precision=None if settings.precision == "auto" else settings.precision,
-            exact=settings.exact,
-            kernels=settings.kernels,
-            packed_cache=settings.packed_folder.expanduser() if settings.packed_folder else None,
-            packed_cache_bytes=settings.packed_max_bytes,
-            kv_precision=settings.kv_precision,
-            thread_count=settings.thread_count or None,
-            max_model_len=settings.max_model_length or None,
-            long_context=settings.long_context,
-            max_running_count=settings.max_running_count,
-            max_step_token_count=settings.max_step_token_count,
-            block_size=settings.block_size,
-            block_count=settings.block_count or None,
-            prefix_cache=settings.prefix_cache,
-            speculation=settings.speculation,
-            draft_folder=settings.draft_folder,
-            adapters=settings.adapters,
-        ),
-    )
+    return load_checkpoint(settings.folder, settings)

@@ -47,7 +47,7 @@ def main() -> None:
         block_count=1024,
         max_running_count=16,
         prefix_cache=False,
-        packed_cache=cache,
+        packed_folder=cache,
     )
     engine = load_text_engine(folder, config)
     run(engine, 1, 16, 2)

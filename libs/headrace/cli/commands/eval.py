@@ -61,7 +61,7 @@ def evaluate(
         fail("--record cannot go with --exact: headrace plan is about what is served unless asked otherwise", json)
     require_engine_parts()
     source = resolve([model])[0]
-    rows = _measure(source, reference, text, [(name, exact) for name in precision or (None,)], sequences)
+    rows = _measure(source, reference, text, [(name, exact) for name in precision or ("auto",)], sequences)
     if record:
         _record(source.folder, rows)
     if json:
@@ -83,7 +83,7 @@ class _Row:
 
 
 def _measure(
-    source: ModelSource, reference: str | None, text: Path | None, ways: Sequence[tuple[str | None, bool]], limit: int
+    source: ModelSource, reference: str | None, text: Path | None, ways: Sequence[tuple[str, bool]], limit: int
 ) -> list[_Row]:
     """A row for the reference, if there is one, and for each of `ways`: a precision, and whether it is exact."""
     from headrace.offline.evaluation.quality import measure
@@ -95,7 +95,7 @@ def _measure(
     windows = cut_windows(content, source.folder, SEQUENCE_LENGTH, limit)
     length = len(windows[0])
     other_source = None if reference is None else resolve([reference])[0]
-    other = None if other_source is None else ServedModel.load(other_source.folder, length, None, exact=True)
+    other = None if other_source is None else ServedModel.load(other_source.folder, length, "auto", exact=True)
     columns = (TextColumn("[dim]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     rows = []
     with Progress(*columns, console=error_console, transient=True) as progress:

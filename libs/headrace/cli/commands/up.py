@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
 from headrace.cli.output import console, print_json
 from headrace.errors import ConfigError
 from headrace.supervisor.model_source import resolve
@@ -27,24 +28,13 @@ _STYLES = {"ready": "green", "starting": "yellow", "restarting": "red", "stopped
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class ModelFlags:
-    """Choices for running the models."""
+class ModelParts:
+    """What some models come with."""
 
-    device: str = "cpu"
-    """Torch device of the workers, such as cpu or cuda:0."""
-    precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto"
-    """Precision of the weights; int8 and int4 round plain weights while they are loaded."""
-    kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
-    """Precision of keys and values; int8 and fp8 take a quarter of the memory of float32."""
-    exact: bool = False
-    """Multiply quantised weights by inputs as they are, instead of rounding those to 8 bits: slower."""
-    long_context: Literal["stop", "evict"] = "stop"
-    """Choice at the context's end: stop, or evict, which goes on with the text's first tokens and the last ones,
-    so that an output may be longer than the context."""
-    draft: tuple[str, ...] = ()
-    """A small model of the same family that guesses ahead for a model: NAME=SOURCE, or SOURCE if there is one model.
-    The text stays the same, bit for bit."""
-    lora: tuple[str, ...] = ()
+    draft: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """A small model of the same family that drafts for a model: NAME=SOURCE, or SOURCE if there is one model. The text
+    stays the same, bit for bit."""
+    lora: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
     several models."""
 
@@ -64,7 +54,7 @@ class ServiceCounts:
     """Tokenizers: where one does not answer within a second, the next is asked."""
 
 
-_MODEL_FLAGS = ModelFlags()
+_MODEL_PARTS = ModelParts()
 _SERVICE_COUNTS = ServiceCounts()
 
 
@@ -77,11 +67,12 @@ def up(
     state_dir: Path = DEFAULT_FOLDER,
     config: Path | None = None,
     nats: str = "",
-    engine: Literal["model", "sim"] = "model",
-    run: ModelFlags = _MODEL_FLAGS,
-    strict: bool = False,
-    log_level: Literal["debug", "info", "warning", "error"] = "info",
-    otlp_endpoint: str = "",
+    engine: Literal["model", "sim"] | None = None,
+    parts: ModelParts = _MODEL_PARTS,
+    run: ModelFlags = NO_FLAGS,
+    strict: bool | None = None,
+    log_level: Literal["debug", "info", "warning", "error"] | None = None,
+    otlp_endpoint: str | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Runs the whole platform on this machine until Ctrl-C.
@@ -96,18 +87,20 @@ def up(
         state_dir: Where logs and state are kept. Two platforms with two folders run side by side.
         config: TOML file with a table per service, for everything else.
         nats: A running NATS to use, such as nats://host:4222. Else one is started.
-        engine: model runs the checkpoint; sim plays a model without weights.
-        run: How models are run.
+        engine: model runs the checkpoint, which is the default; sim plays a model without weights.
+        parts: Drafts and adapters of the models.
+        run: Options of the models.
         strict: Refuse request fields that nobody knows.
-        log_level: Least severe level that is logged.
+        log_level: Least severe level that is logged: info unless given.
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
         json: Print one JSON object a line; when ready one with "event": "ready".
     """
     _check_counts({"replicas": replicas} | asdict(several))
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
+    common = {"log_level": log_level, "otlp_endpoint": otlp_endpoint}
     options = PlatformOptions(
-        models=resolve(models, run.draft, run.lora),
+        models=resolve(models, parts.draft, parts.lora),
         http_port=http_port,
         grpc_port=grpc_port,
         replicas=replicas,
@@ -115,14 +108,9 @@ def up(
         nats_url=nats,
         config_file=config.absolute() if config else None,
         engine=engine,
-        device=run.device,
-        precision=run.precision,
-        kv_precision=run.kv_precision,
-        exact=run.exact,
-        long_context=run.long_context,
+        model_options=given(run),
+        service_options={name: value for name, value in common.items() if value is not None},
         strict=strict,
-        log_level=log_level,
-        otlp_endpoint=otlp_endpoint,
     )
     with StateFolder(state_dir) as state:
         asyncio.run(_run(options, state, state_dir, json))

@@ -48,9 +48,13 @@ def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
 
     Contexts beyond `usual_len` change how a longrope model computes shorter ones too, so they must be asked for.
     """
-    if config.max_model_len is not None and config.max_model_len > model.max_model_len:
-        raise ConfigError(f"max_model_len is {config.max_model_len}, but the model was made for {model.max_model_len}.")
-    return config.max_model_len or model.usual_len
+    if config.max_model_length > model.max_model_len:
+        raise ConfigError(
+            f"max_model_length is {config.max_model_length}, but the model was made for {model.max_model_len} tokens; "
+            "lower it",
+            param="max_model_length",
+        )
+    return config.max_model_length or model.usual_len
 
 
 def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, kv_bytes: int) -> int:
@@ -61,7 +65,7 @@ def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, kv_
 
 def host_kv_bytes(config: EngineConfig) -> int:
     """Returns the most bytes that a KV cache in the memory of the CPU may take."""
-    if config.kv_cache_bytes is not None:
+    if config.kv_cache_bytes:
         return config.kv_cache_bytes
     free = available_bytes()
     return UNKNOWN_KV_BYTES if free is None else int(free * CPU_KV_SHARE)

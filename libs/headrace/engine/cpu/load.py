@@ -24,7 +24,7 @@ from headrace.engine.kernels.shared_context import shared_context
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.step.loaded_model import LoadedModel
 
-KERNEL_PRECISIONS = (None, "float32", *ROUNDED_BITS)
+KERNEL_PRECISIONS = ("auto", "float32", *ROUNDED_BITS)
 
 
 def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str]:
@@ -60,11 +60,12 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
 
 def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> PackedWeights:
     """Loads the weights from the file that an earlier start left, if there is one, else from the checkpoint."""
-    bits = ROUNDED_BITS.get(config.precision or "")
-    if config.packed_cache is None:
+    bits = ROUNDED_BITS.get(config.precision)
+    if config.packed_folder is None:
         return _read_weights(source, model, bits, exact=config.exact)
-    cache = PackedWeightsCache(config.packed_cache, config.packed_cache_bytes)
-    path = packed_path(config.packed_cache, source, model, bits=bits, exact=config.exact)
+    folder = config.packed_folder.expanduser()
+    cache = PackedWeightsCache(folder, config.packed_max_bytes)
+    path = packed_path(folder, source, model, bits=bits, exact=config.exact)
     weights = cache.load(path, model)
     if weights is None:
         weights = _read_weights(source, model, bits, exact=config.exact)

@@ -35,7 +35,7 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
     operators = choose_operators(device, config.thread_count)
     settle_threads(config, operators)
     with torch.inference_mode():
-        files = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
+        files = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision))
         weights = WeightRecord(HeadlessWeights(files))
         model = Decoder(model_config, weights, operators, dtype, device, has_head=False)
         attention = build_attention(config, model_config, model, operators, max_len, dtype, device)

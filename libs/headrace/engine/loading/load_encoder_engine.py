@@ -33,7 +33,7 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
     operators = choose_encoder_operators(device, config.thread_count)
     settle_threads(config, operators)
     with torch.inference_mode():
-        weights = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision or ""))
+        weights = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision))
         encoder = Encoder(model_config, weights, operators, dtype, device)
     spec = EngineSpec(
         architecture=model_config.architecture,

@@ -1,6 +1,5 @@
 """Makes the speculator that the settings ask for."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from headrace.engine.checkpoints.model_config import read_model_config
@@ -27,8 +26,9 @@ def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Sp
     """Loads a draft model with as many blocks as the large model, under the same numbers. It guesses without adapters:
     what is confirmed is the large model's choice."""
     model_config = read_model_config(folder)
+    settings = config.model_copy(update={"block_count": spec.block_count, "adapters": {}})
     max_len = min(model_config.usual_len, spec.max_model_len)
-    model = load_runner(folder, model_config, replace(config, block_count=spec.block_count, adapters={}), max_len)
+    model = load_runner(folder, model_config, settings, max_len)
     drafter = ModelDrafter(
         model.runner,
         spec.vocab_size,

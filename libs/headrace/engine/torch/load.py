@@ -33,7 +33,7 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     operators = choose_operators(device, config.thread_count)
     settle_threads(config, operators)
     with torch.inference_mode():
-        weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision or "")))
+        weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision)))
         decoder = Decoder(model, weights, operators, dtype, device)
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
         attention = build_attention(config, model, decoder, operators, max_len, dtype, device)

@@ -42,7 +42,7 @@ def choose_device(config: EngineConfig) -> torch.device:
 def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch.device) -> torch.dtype:
     """Chooses the type of activations and KV. Raises ConfigError for an unknown precision."""
     usual = "float32" if device.type == "cpu" else model.precision
-    name = usual if config.precision in (None, *ROUNDED_BITS) else config.precision
+    name = usual if config.precision in ("auto", *ROUNDED_BITS) else config.precision
     if name not in PRECISIONS:
         known = ", ".join((*PRECISIONS, *ROUNDED_BITS))
         raise ConfigError(f"precision is {name!r}: it must be one of {known}.")
@@ -90,6 +90,6 @@ def _check_block_size(config: EngineConfig, remainder: int, rule: str) -> None:
 
 
 def _kv_bytes(config: EngineConfig, device: torch.device) -> int:
-    if config.kv_cache_bytes is None and device.type == "cuda":
+    if not config.kv_cache_bytes and device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * GPU_KV_SHARE)
     return host_kv_bytes(config)

@@ -30,23 +30,23 @@ class SequenceModel:
         self._runner = runner
 
     @classmethod
-    def load(cls, source: Path, sequence_length: int, precision: str | None, device: str = "cpu") -> "SequenceModel":
+    def load(cls, source: Path, sequence_length: int, precision: str, device: str = "cpu") -> "SequenceModel":
         """Loads a model for sequences up to `sequence_length` tokens. Raises InvalidCheckpoint, Unsupported or
         ConfigError."""
         model_config = read_model_config(source)
-        settings = EngineConfig(
+        settings = EngineConfig.of(
             device=device,
             precision=precision,
             block_size=BLOCK_SIZE,
             block_count=-(-sequence_length // BLOCK_SIZE),
-            max_model_len=sequence_length,
+            max_model_length=sequence_length,
         )
         torch_device = choose_device(settings)
         dtype = choose_precision(settings, model_config, torch_device)
         max_len = choose_max_len(settings, model_config)
         operators = choose_operators(torch_device)
         with torch.inference_mode():
-            weights = open_weights(source, model_config.quantization, ROUNDED_BITS.get(precision or ""))
+            weights = open_weights(source, model_config.quantization, ROUNDED_BITS.get(precision))
             record = WeightRecord(weights)
             decoder = Decoder(model_config, record, operators, dtype, torch_device)
             attention = build_attention(settings, model_config, decoder, operators, max_len, dtype, torch_device)

@@ -24,18 +24,15 @@ class ServedModel:
         self._runner = model.runner
 
     @classmethod
-    def load(cls, source: Path, sequence_length: int, precision: str | None, *, exact: bool = False) -> "ServedModel":
+    def load(cls, source: Path, sequence_length: int, precision: str, *, exact: bool = False) -> "ServedModel":
         """Loads a model for sequences up to `sequence_length` tokens. `precision` and `exact` are those of
-        `EngineConfig`. Raises InvalidCheckpoint, Unsupported or ConfigError.
-
-        Raises InvalidCheckpoint, Unsupported or ConfigError.
-        """
-        settings = EngineConfig(
+        `EngineConfig`. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+        settings = EngineConfig.of(
             precision=precision,
             exact=exact,
             block_size=BLOCK_SIZE,
             block_count=-(-sequence_length // BLOCK_SIZE),
-            max_model_len=sequence_length,
+            max_model_length=sequence_length,
         )
         model_config = read_model_config(source)
         return cls(load_runner(source, model_config, settings, choose_max_len(settings, model_config)))

@@ -31,7 +31,7 @@ def test_the_weights_of_a_quantised_file(tmp_path: Path) -> None:
     quantize_checkpoint(CHECKPOINT, tmp_path / "int4", QuantizationSettings("rtn"), "", lambda _work, _share: None)
     (footprint,) = list_footprints(tmp_path / "int4", "cpu")
     assert footprint.precision == "int4 (gptq)"
-    assert footprint.weight_bytes == SequenceModel.load(tmp_path / "int4", 16, None).record.byte_count
+    assert footprint.weight_bytes == SequenceModel.load(tmp_path / "int4", 16, "auto").record.byte_count
 
 
 def test_the_kv_cache() -> None:

@@ -19,7 +19,7 @@ def test_perplexity_is_that_of_transformers(tmp_path: Path) -> None:
     oracle = make_family(tmp_path, "qwen2")
     sequences = make_prompts((40, 25))
     reports: list[None] = []
-    model = SequenceModel.load(tmp_path, 40, None)
+    model = SequenceModel.load(tmp_path, 40, "auto")
     quality = measure(model, sequences, report=lambda: reports.append(None))
     loss = 0.0
     with torch.inference_mode():
@@ -35,7 +35,7 @@ def test_perplexity_is_that_of_transformers(tmp_path: Path) -> None:
 def test_a_model_does_not_differ_from_itself_and_does_from_another(tmp_path: Path) -> None:
     make_family(tmp_path, "qwen2")
     sequences = make_prompts((40,))
-    model, rounded = (SequenceModel.load(tmp_path, 40, precision) for precision in (None, "bfloat16"))
+    model, rounded = (SequenceModel.load(tmp_path, 40, precision) for precision in ("auto", "bfloat16"))
     same = measure(model, sequences, model)
     assert (same.kl_divergence, same.top1_agreement) == (0.0, 1.0)
     other = measure(rounded, sequences, model)
@@ -47,7 +47,9 @@ def test_a_model_does_not_differ_from_itself_and_does_from_another(tmp_path: Pat
 def test_models_with_other_vocabularies_are_not_compared(tmp_path: Path) -> None:
     make_family(tmp_path, "qwen2")
     with pytest.raises(ConfigError, match="vocabulary"):
-        measure(SequenceModel.load(tmp_path, 16, None), make_prompts((9,)), SequenceModel.load(CHECKPOINT, 16, None))
+        measure(
+            SequenceModel.load(tmp_path, 16, "auto"), make_prompts((9,)), SequenceModel.load(CHECKPOINT, 16, "auto")
+        )
 
 
 def test_windows_start_as_the_tokenizer_starts_a_text() -> None:

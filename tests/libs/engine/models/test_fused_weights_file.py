@@ -34,7 +34,7 @@ def load_packed(path: Path) -> PackedWeights | None:
 
 
 def generate(cache: Path | None, **settings: object) -> list[int]:
-    config = EngineConfig(block_count=64, packed_cache=cache, **settings)  # type: ignore[arg-type]
+    config = EngineConfig(block_count=64, packed_folder=cache, **settings)  # type: ignore[arg-type]
     engine = load_text_engine(CHECKPOINT, config)
     return run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"]
 
@@ -81,7 +81,7 @@ def test_tensors_lie_on_borders_that_vectors_like(tmp_path: Path) -> None:
 def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -> None:
     plain = generate(tmp_path, precision="int4")
     for _ in range(5):
-        config = EngineConfig(block_count=64, packed_cache=tmp_path, precision="int4")
+        config = EngineConfig(block_count=64, packed_folder=tmp_path, precision="int4")
         engine = load_text_engine(CHECKPOINT, config)
         decoder = engine._runner._decoder
         mapped = decoder._weights.matrices
@@ -96,7 +96,7 @@ def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -
 def test_weights_stay_mapped_where_a_copy_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = generate(tmp_path, precision="int4")
     monkeypatch.setattr(huge_page_copy, "available_bytes", lambda: 1 << 20)
-    engine = load_text_engine(CHECKPOINT, EngineConfig(block_count=64, packed_cache=tmp_path, precision="int4"))
+    engine = load_text_engine(CHECKPOINT, EngineConfig(block_count=64, packed_folder=tmp_path, precision="int4"))
     decoder = engine._runner._decoder
     assert decoder._copy.wait(30)
     assert decoder._model.head.panels == address(decoder._weights.matrices["head"].panels)
@@ -125,7 +125,7 @@ from pathlib import Path
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_engine import load_engine
 from headrace.engine.contract.request import EngineRequest, SamplingParams
-config = EngineConfig(block_count=64, packed_cache=Path({str(tmp_path)!r}), precision="int4")
+config = EngineConfig(block_count=64, packed_folder=Path({str(tmp_path)!r}), precision="int4")
 engine = load_engine(Path({str(CHECKPOINT)!r}), config)
 engine.add(EngineRequest("r", tuple(range(5, 30)), SamplingParams(max_tokens=30, temperature=0, ignore_eos=True)))
 found = []

@@ -68,9 +68,9 @@ def test_longrope_contexts_beyond_the_original_length_must_be_asked_for(tmp_path
     assert isinstance(config.rope_scaling, LongRopeScaling)
     assert config.rope_scaling.attention_factor == pytest.approx((1 + 3 / 12) ** 0.5)
     assert choose_max_len(EngineConfig(), config) == 4096
-    assert choose_max_len(EngineConfig(max_model_len=32768), config) == 32768
+    assert choose_max_len(EngineConfig(max_model_length=32768), config) == 32768
     with pytest.raises(ConfigError, match="32768"):
-        choose_max_len(EngineConfig(max_model_len=32769), config)
+        choose_max_len(EngineConfig(max_model_length=32769), config)
     short, long = (config.rope_scaling.frequencies(16, 1e4, max_len) for max_len in (4096, 4097))
     assert (short == 2 * long).all()
 

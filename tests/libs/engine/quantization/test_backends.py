@@ -134,7 +134,7 @@ def test_the_package_itself(tmp_path: Path, name: str, method: str) -> None:
     python = find_python(BACKENDS[name], Path(os.environ[variable]))
     quantize(python, tmp_path / "target", name, QuantizationSettings(method, sequence_count=4))
     windows = cut_windows(evaluation_text(), CHECKPOINT, 256, 4)
-    reference = SequenceModel.load(CHECKPOINT, 256, None)
-    quality = measure(SequenceModel.load(tmp_path / "target", 256, None), windows, reference)
+    reference = SequenceModel.load(CHECKPOINT, 256, "auto")
+    quality = measure(SequenceModel.load(tmp_path / "target", 256, "auto"), windows, reference)
     assert quality.top1_agreement is not None
     assert quality.top1_agreement > 0.93

@@ -50,8 +50,8 @@ def held_text() -> list[tuple[int, ...]]:
 
 
 def quality_of(folder: Path) -> Quality:
-    reference = SequenceModel.load(CHECKPOINT, LENGTH, None)
-    return measure(SequenceModel.load(folder, LENGTH, None), held_text(), reference)
+    reference = SequenceModel.load(CHECKPOINT, LENGTH, "auto")
+    return measure(SequenceModel.load(folder, LENGTH, "auto"), held_text(), reference)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_what_is_written_is_a_whole_gptq_checkpoint(gptq_int4: Path) -> None:
 
 def test_the_engine_serves_it(gptq_int4: Path) -> None:
     prompt = held_text()[0][:40]
-    expected = int(SequenceModel.load(gptq_int4, LENGTH, None).logits((*prompt, 0))[-1].argmax())
+    expected = int(SequenceModel.load(gptq_int4, LENGTH, "auto").logits((*prompt, 0))[-1].argmax())
     engine = load_text_engine(gptq_int4, EngineConfig(block_count=16, max_running_count=2))
     assert engine.spec.precision == "int4 (gptq)"
     assert run(engine, engine_request("r", prompt, temperature=0, max_tokens=1, ignore_eos=True)) == {"r": [expected]}
@@ -145,7 +145,7 @@ def test_moments_are_those_of_what_transformers_feeds_its_projections(tmp_path: 
         for name, module in oracle.named_modules():
             if name.endswith("_proj"):
                 module.register_forward_pre_hook(hook(name))
-        model = SequenceModel.load(tmp_path / family, 48, None)
+        model = SequenceModel.load(tmp_path / family, 48, "auto")
         modules = {name: shape for name, shape in model.record.modules.items() if name.endswith("_proj")}
         with torch.inference_mode():
             for sequence in sequences:
@@ -197,8 +197,8 @@ def test_other_families(tmp_path: Path, family: str) -> None:
     source, target = tmp_path / "plain", tmp_path / "int8"
     sequence, text = make_source(source, family)
     quantize(source, target, text, bits=8, group_size=8, sequence_length=30)
-    expected = SequenceModel.load(source, 64, None).logits(sequence)
-    found = SequenceModel.load(target, 64, None).logits(sequence)
+    expected = SequenceModel.load(source, 64, "auto").logits(sequence)
+    found = SequenceModel.load(target, 64, "auto").logits(sequence)
     assert not torch.equal(found, expected)
     assert (found - expected).norm() < 0.1 * expected.norm()
     assert not any(".gate.q" in name or "lm_head.q" in name for name in load_file(target / "model.safetensors"))
@@ -230,8 +230,8 @@ def test_awq_scales_change_nothing_until_weights_are_rounded(
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     for part in ("input_layernorm", "o_proj", "down_proj" if family != "mixtral" else "w2"):
         assert any(part in name for name in changed), part
-    expected = SequenceModel.load(tmp_path / "plain", 64, None).logits(sequence)
-    found = SequenceModel.load(tmp_path / "folded", 64, None).logits(sequence)
+    expected = SequenceModel.load(tmp_path / "plain", 64, "auto").logits(sequence)
+    found = SequenceModel.load(tmp_path / "folded", 64, "auto").logits(sequence)
     torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-3)
 
 

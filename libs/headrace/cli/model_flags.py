@@ -1,0 +1,43 @@
+"""Flags of the command line for the options of a model, from their one declaration."""
+
+from dataclasses import asdict, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Group, Parameter
+
+from headrace.engine.contract.engine_config import EngineConfig
+
+GROUP = Group("Model options", help="For every model. What is not given is left to environment, file and defaults.")
+WRITTEN_OTHERWISE = {"draft_folder", "adapters"}
+"""Options that `headrace up` takes model by model: --draft and --lora."""
+
+
+def _flags() -> type:
+    """Makes a dataclass of the options, each None until the user gives it."""
+    fields: list[tuple[str, Any, Any]] = [
+        (name, Annotated[field.annotation | None, Parameter(help=_help(field), group=GROUP)], None)  # type: ignore[operator]
+        for name, field in EngineConfig.model_fields.items()
+        if name not in WRITTEN_OTHERWISE
+    ]
+    made = make_dataclass("ModelFlags", fields, frozen=True)
+    # cyclopts takes a class of the module `types`, which is where it would be, for one value.
+    made.__module__ = __name__
+    return Parameter(name="*")(made)
+
+
+def _help(field: Any) -> str:
+    text = " ".join((field.description or "").split())
+    return text if field.default is None else f"{text} [default: {field.default}]"
+
+
+if TYPE_CHECKING:
+    ModelFlags = Any
+else:
+    ModelFlags = _flags()
+
+NO_FLAGS: ModelFlags = ModelFlags()
+
+
+def given(flags: ModelFlags) -> dict[str, object]:
+    """Returns the options that the user gave, by name."""
+    return {name: value for name, value in asdict(flags).items() if value is not None}

@@ -1,0 +1,15 @@
+"""Settings as arguments of a command line."""
+
+from collections.abc import Mapping
+
+
+def as_flags(values: Mapping[str, object]) -> list[str]:
+    """Writes settings, by name, as the flags that `load` reads."""
+    arguments: list[str] = []
+    for name, value in values.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            arguments.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            arguments += [f"--{flag}", str(value)]
+    return arguments

@@ -1,0 +1,158 @@
+"""Each option of a model reaches the engine from a flag of `headrace up`, from the environment and from the file, in
+this order of precedence, and nothing is passed on that nobody said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclopts import App
+
+from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading import load_engine as loading
+from headrace.settings import load
+from headrace.supervisor.model_source import ModelSource
+from headrace.supervisor.options import PlatformOptions
+from headrace.supervisor.worker_arguments import worker_arguments
+from headrace.worker.config import WorkerSettings
+from headrace.worker.load_engine import load_engine
+
+SOURCE = ModelSource("m", Path("/nowhere/m"))
+VALUES: dict[str, Any] = {
+    "device": "cuda:1",
+    "precision": "int4",
+    "exact": True,
+    "kv_precision": "fp8",
+    "kernels": "torch",
+    "packed_folder": Path("/nowhere/packed"),
+    "packed_max_bytes": 12345,
+    "thread_count": 3,
+    "max_model_length": 777,
+    "long_context": "evict",
+    "max_running_count": 5,
+    "max_step_token_count": 99,
+    "block_size": 32,
+    "block_count": 17,
+    "kv_cache_bytes": 1 << 20,
+    "prefix_cache": False,
+    "speculation": "off",
+    "draft_folder": Path("/nowhere/draft"),
+    "adapters": {"polite": Path("/nowhere/polite")},
+}
+"""Another value than the default for every option."""
+OTHERS: dict[str, Any] = {"thread_count": 7, "block_size": 48, "precision": "int8"}
+"""A third value, for options whose ways are told apart."""
+MODEL_BY_MODEL = {"draft_folder": "draft", "adapters": "adapters"}
+"""Options that `headrace up` takes for each model, as fields of its source."""
+
+
+def written(value: Any) -> str:
+    """The value as environment and flags have it."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={part}" for name, part in value.items())
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def flags_of(values: dict[str, Any]) -> list[str]:
+    """What a user types."""
+    flags: list[str] = []
+    for name, value in values.items():
+        flag = name.replace("_", "-")
+        flags += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", written(value)]
+    return flags
+
+
+def chosen(flags: list[str]) -> dict[str, object]:
+    """The options that the command line makes of flags."""
+    found: list[dict[str, object]] = []
+    app = App(result_action="return_value")
+
+    @app.default
+    def command(run: ModelFlags = NO_FLAGS) -> None:
+        found.append(given(run))
+
+    app(flags, exit_on_error=False)
+    return found[0]
+
+
+def file_of(folder: Path, values: dict[str, Any]) -> Path:
+    path = folder / "headrace.toml"
+    lines = [
+        f"{name} = {json.dumps(value if isinstance(value, bool | int) else written(value))}"
+        for name, value in values.items()
+    ]
+        f"{name} = {json.dumps(value if isinstance(value, bool | int) else written(value))}"
+        for name, value in values.items()
+    ]
+    path.write_text("\n".join(["[worker]", *lines]))
+    return path
+
+
+def seen_by_engine(
+    monkeypatch: pytest.MonkeyPatch,
+    source: ModelSource = SOURCE,
+    environment: dict[str, str] | None = None,
+    file: Path | None = None,
+    **options: object,
+) -> EngineConfig:
+    """The settings that reach the engine of a worker of `headrace up`."""
+    found: list[EngineConfig] = []
+    monkeypatch.setattr(loading, "load_engine", lambda _, config: found.append(config))
+    arguments = worker_arguments(source, PlatformOptions([source], model_options=options))
+    arguments += ["--config", str(file)] if file else []
+    load_engine(load(WorkerSettings, "worker", arguments, environment or {}))
+    return found[0]
+
+
+def test_every_option_has_a_value_here() -> None:
+    assert VALUES.keys() == EngineConfig.model_fields.keys()
+    assert [name for name, value in VALUES.items() if EngineConfig.model_fields[name].default == value] == []
+
+
+@pytest.mark.parametrize("name", [name for name in VALUES if name not in MODEL_BY_MODEL])
+def test_a_flag_reaches_the_engine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    options = chosen(flags_of({name: VALUES[name]}))
+    assert options == {name: VALUES[name]}
+    assert getattr(seen_by_engine(monkeypatch, **options), name) == VALUES[name]
+
+
+@pytest.mark.parametrize("name", MODEL_BY_MODEL)
+def test_what_belongs_to_one_model_reaches_its_engine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    parts: dict[str, Any] = {MODEL_BY_MODEL[name]: VALUES[name]}
+    assert getattr(seen_by_engine(monkeypatch, ModelSource("m", Path("m"), **parts)), name) == VALUES[name]
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_environment_reaches_the_engine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    environment = {f"HEADRACE_WORKER_{name.upper()}": written(VALUES[name])}
+    assert getattr(seen_by_engine(monkeypatch, environment=environment), name) == VALUES[name]
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_file_reaches_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    assert getattr(seen_by_engine(monkeypatch, file=file_of(tmp_path, {name: VALUES[name]})), name) == VALUES[name]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_flag_wins_over_environment_and_that_over_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    file = file_of(tmp_path, {name: VALUES[name]})
+    environment = {f"HEADRACE_WORKER_{name.upper()}": written(OTHERS[name])}
+    assert getattr(seen_by_engine(monkeypatch, environment=environment, file=file), name) == OTHERS[name]
+    flagged = seen_by_engine(monkeypatch, environment=environment, file=file, **{name: VALUES[name]})
+    assert getattr(flagged, name) == VALUES[name]
+
+
+def test_nothing_is_passed_on_that_nobody_said() -> None:
+    assert chosen([]) == {}
+    arguments = worker_arguments(SOURCE, PlatformOptions([SOURCE]))
+    assert arguments == ["--model", "m", "--folder", "/nowhere/m", "--default", "thread_count=0"]
+
+
+def test_a_share_of_the_cores_is_only_a_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pair = PlatformOptions([SOURCE], replicas=2)
+    arguments = [*worker_arguments(SOURCE, pair), "--config", str(file_of(tmp_path, {"thread_count": 11}))]
+    assert load(WorkerSettings, "worker", arguments, {}).thread_count == 11
+    assert load(WorkerSettings, "worker", arguments[:-2], {}).thread_count == pair.thread_count >= 1
