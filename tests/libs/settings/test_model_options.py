@@ -82,9 +82,6 @@ def file_of(folder: Path, values: dict[str, Any]) -> Path:
         f"{name} = {json.dumps(value if isinstance(value, bool | int) else written(value))}"
         for name, value in values.items()
     ]
-        f"{name} = {json.dumps(value if isinstance(value, bool | int) else written(value))}"
-        for name, value in values.items()
-    ]
     path.write_text("\n".join(["[worker]", *lines]))
     return path
 
