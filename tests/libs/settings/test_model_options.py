@@ -55,7 +55,7 @@ def written(value: Any) -> str:
 
 
 def flags_of(values: dict[str, Any]) -> list[str]:
-    """What a user types."""
+    """Writes options as a user types them."""
     flags: list[str] = []
     for name, value in values.items():
         flag = name.replace("_", "-")

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from headrace.gateway.fleet import attachment as attachment_module
 from headrace.gateway.fleet.attachment import Attachment
-from headrace.gateway.fleet.fleet import attachment as attachment_module
 from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, Frame, WorkerHello
 

@@ -11,8 +11,9 @@ import pytest
 from headrace.errors import ModelNotFound, Unavailable
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.fleet.fleet import Fleet, known_workers, model_memory
-from headrace.gateway.fleet.fleet import fleet as fleet_module
+from headrace.gateway.fleet import fleet as fleet_module
+from headrace.gateway.fleet import known_workers, model_memory
+from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo

@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 from headrace.errors import Overloaded, QueueTimeout, Unavailable
 from headrace.errors.status import to_status
 from headrace.errors.tree import SchedulerGone
-from headrace.gateway.fleet.fleet import self_placement as self_placement_module
+from headrace.gateway.fleet import self_placement as self_placement_module
 from headrace.gateway.fleet.schedulers import ABSENCE_SECONDS, Schedulers
 from headrace.gateway.fleet.self_placement import SelfPlacement
 from headrace.rpc.deadline import Deadline

@@ -29,7 +29,7 @@ _STYLES = {"ready": "green", "starting": "yellow", "restarting": "red", "stopped
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """What some models come with."""
+    """Drafts and adapters: parts that belong to one model."""
 
     draft: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """A small model of the same family that drafts for a model: NAME=SOURCE, or SOURCE if there is one model. The text

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from headrace.demo_model import CHECKPOINT
 from headrace.offline.evaluation.text import calibration_text
-from headrace.engine.quantization import {module}
+from headrace.offline.quantization import {module}
 from headrace.offline.quantization.checkpoint_quantizer import quantize_checkpoint
 from headrace.offline.quantization.quantization_settings import QuantizationSettings
 
@@ -127,7 +127,7 @@ def test_an_interrupted_run_keeps_whole_layers_only(tmp_path: Path, monkeypatch:
 
     for module, left in (("unfinished_checkpoint", []), ("checkpoint_writer", [".target.unfinished"])):
         with monkeypatch.context() as patch:
-            patch.setattr(f"headrace.engine.quantization.{module}.save_file", interrupt)
+            patch.setattr(f"headrace.offline.quantization.{module}.save_file", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 quantize(tmp_path / "target", method="rtn")
         assert [path.name for path in tmp_path.iterdir()] == left
