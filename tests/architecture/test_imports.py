@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 LAYERS = [
-    {"v1", "errors", "demo_model", "failpoints"},
-    {"gguf_text"},
-    {"settings", "engine"},
+    {"v1", "errors", "demo_model", "failpoints", "identity"},
+    {"gguf_text", "settings"},
+    {"engine"},
     {"telemetry", "offline"},
     {"bus", "rpc"},
     {"clients"},

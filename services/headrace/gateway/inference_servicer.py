@@ -25,6 +25,7 @@ from headrace.gateway.request.embedding_job import EmbeddingOptions
 from headrace.gateway.request.job import Envelope, Job, Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.tenants import EVERYONE, Tenant, Tenants
+from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import current_traceparent
@@ -175,7 +176,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
 
     def _envelope(self, request_id: str, context: Context, *, caches: bool = False) -> Envelope:
         return Envelope(
-            request_id=request_id,
+            request_id=new_request_id(request_id),
             accepted=time.monotonic(),
             deadline=Deadline.after(self._seconds(context)),
             tenant=self._tenant(context),

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
 from headrace.errors.status import to_status
+from headrace.identity.ids import attempt_id
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
@@ -101,7 +102,7 @@ class GatewaySession:
                 self._submit(command.submission)
             case "withdrawal":
                 withdrawal = command.withdrawal
-                key = f"{withdrawal.request_id}#{withdrawal.attempt}"
+                key = attempt_id(withdrawal.request_id, withdrawal.attempt)
                 if (preparing := self._preparing.pop(key, None)) is not None:
                     preparing.cancel()
                 self._models.pop(key, None)
@@ -120,7 +121,7 @@ class GatewaySession:
         if self._leases.leads(generation.model) and not self._prefixes.matter(generation, self._desk(generation)):
             self._queue(request, {})
             return
-        key = f"{generation.request_id}#{generation.attempt}"
+        key = attempt_id(generation.request_id, generation.attempt)
         preparing = self._preparing[key] = asyncio.create_task(self._prepare(request))
         preparing.add_done_callback(lambda task: self._preparing.get(key) is task and self._preparing.pop(key))
 

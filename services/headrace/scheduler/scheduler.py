@@ -16,6 +16,7 @@ from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError, Overloaded, QueueTimeout, Unavailable
 from headrace.errors.status import from_status
+from headrace.identity.ids import trace_attributes
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.events import Event
@@ -55,11 +56,8 @@ class _Waiting:
     def record(self) -> None:
         """Records the wait as a span of the trace of the request."""
         generation = self.request.generation
-        attributes: dict[str, str | int] = {
-            "gen_ai.request.model": generation.model,
-            "headrace.request_id": generation.request_id,
-            "headrace.attempt": generation.attempt,
-        }
+        named = trace_attributes(generation.request_id, generation.attempt)
+        attributes = {"gen_ai.request.model": generation.model, **named}
         record_span("schedule", generation.traceparent, self.since, time.time(), attributes)
 
 

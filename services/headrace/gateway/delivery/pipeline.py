@@ -23,6 +23,7 @@ from headrace.gateway.request.job import Envelope, Job, Options
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.vocabularies import Vocabularies
+from headrace.identity.ids import trace_attributes
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.traces import span
 from headrace.v1.generation_pb2 import Embedding
@@ -171,7 +172,7 @@ class Pipeline:
 
     async def pieces(self, job: Job, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
         """The text of one sequence. Closing it cancels the sequence."""
-        with span("generate", {"gen_ai.request.model": sequence.model, "headrace.request_id": sequence.request_id}):
+        with span("generate", {"gen_ai.request.model": sequence.model, **trace_attributes(sequence.request_id)}):
             async with (
                 aclosing(self._deltas(sequence)) as deltas,
                 aclosing(text_pieces(deltas, sequence, job.vocabulary)) as pieces,
@@ -181,7 +182,7 @@ class Pipeline:
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
         """The embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
-        with span("embed", {"gen_ai.request.model": sequence.model, "headrace.request_id": sequence.request_id}):
+        with span("embed", {"gen_ai.request.model": sequence.model, **trace_attributes(sequence.request_id)}):
             async with aclosing(self._deltas(sequence)) as deltas:
                 async for delta in deltas:
                     if delta.HasField("embedding"):

@@ -1,7 +1,6 @@
 """Admission of every request over HTTP, before its work begins and whatever it asks for."""
 
 import time
-import uuid
 from collections.abc import Awaitable, Callable
 
 from headrace.gateway.config import GatewaySettings
@@ -13,6 +12,7 @@ from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeo
 from headrace.gateway.request.job import Envelope
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
+from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import continued_trace, current_traceparent, span
@@ -57,7 +57,7 @@ class Admission:
     def _envelope(self, exchange: HttpExchange, request_id: str, caches: bool) -> Envelope:
         return Envelope(
             # A client may use one id for several requests; what it names inside the platform must be unique.
-            request_id=f"{request_id}.{uuid.uuid4().hex[:8]}",
+            request_id=new_request_id(request_id),
             accepted=time.monotonic(),
             deadline=Deadline.after(
                 client_timeout(exchange.header(TIMEOUT_HEADER)) or self._settings.default_timeout_seconds

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from headrace.errors import InvalidRequest
 from headrace.gateway.request.job import Envelope
 from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.identity.ids import sequence_id
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
 
@@ -68,7 +69,7 @@ class EmbeddingJob:
         envelope = self.envelope
         return [
             SequenceRequest(
-                request_id=f"{envelope.request_id}-{index}",
+                request_id=sequence_id(envelope.request_id, index),
                 model=self.model.model,
                 prompt_token_ids=token_ids,
                 sampling_params=SamplingParams(),

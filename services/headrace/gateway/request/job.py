@@ -7,6 +7,7 @@ from headrace.errors import InvalidRequest
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.tenants import Tenant
 from headrace.gateway.text.detokenizer import Vocabulary
+from headrace.identity.ids import RequestId, sequence_id
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
@@ -30,7 +31,7 @@ class Options:
 class Envelope:
     """Everything that a request carries besides its content."""
 
-    request_id: str
+    request_id: RequestId
     accepted: float
     """Time at which the request was accepted, in monotonic seconds."""
     deadline: Deadline
@@ -87,7 +88,7 @@ class Job:
                 wanted = options.max_token_count
                 params.max_token_count = self.model.max_model_length - len(prompt) if wanted is None else wanted
                 yield SequenceRequest(
-                    request_id=f"{envelope.request_id}-{prompt_index * options.choice_count + choice}",
+                    request_id=sequence_id(envelope.request_id, prompt_index * options.choice_count + choice),
                     model=self.model.model,
                     prompt_token_ids=prompt,
                     sampling_params=params,

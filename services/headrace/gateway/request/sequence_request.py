@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from headrace.identity.ids import SequenceId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
 
@@ -10,8 +11,7 @@ from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
 class SequenceRequest:
     """Request to generate one sequence, and how to deliver it."""
 
-    request_id: str
-    """Unique per sequence: the request's id and the index of the choice."""
+    request_id: SequenceId
     model: str
     prompt_token_ids: list[int]
     sampling_params: SamplingParams

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from headrace.identity.ids import belongs_to
 from headrace.scheduler.core.decisions import Decision, Dispatch, Expire, Reject
 from headrace.scheduler.core.events import Accepted, Cancelled, Event, Failed, Refused, Settled, Submitted
 
@@ -41,12 +42,7 @@ class Journal:
     def about(self, request_id: str) -> list[Entry]:
         """Entries in which a request occurs, oldest first. A request has one sequence or more, whose ids begin with
         its own."""
-        return [entry for entry in self._entries if any(is_of(name, request_id) for name in _names(entry))]
-
-
-def is_of(name: str, request_id: str) -> bool:
-    """Whether the name of a sequence or a ticket is of a request."""
-    return name == request_id or name.startswith((f"{request_id}.", f"{request_id}-", f"{request_id}#"))
+        return [entry for entry in self._entries if any(belongs_to(name, request_id) for name in _names(entry))]
 
 
 def _names(entry: Entry) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob, Urgency
 from headrace.errors import InvalidRequest
+from headrace.identity.ids import attempt_id
 from headrace.v1 import generation_pb2 as pb
 from headrace.v1.worker_pb2 import BatchMember, TokenDelta
 from headrace.worker.requests.sessions import Session
@@ -33,7 +34,7 @@ _OPTIONAL_FIELDS = frozenset(
 def to_engine_request(member: BatchMember) -> EngineRequest:
     generation = member.generation
     return EngineRequest(
-        request_id=f"{generation.request_id}#{generation.attempt}",
+        request_id=attempt_id(generation.request_id, generation.attempt),
         prompt_token_ids=tuple(generation.prompt_token_ids),
         sampling=to_sampling_params(generation.sampling_params),
         output_token_ids=tuple(generation.output_token_ids),

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from headrace.identity.ids import AttemptId, attempt_id, trace_attributes
 from headrace.telemetry.traces import record_span
 from headrace.v1.generation_pb2 import WorkerTimings
 
@@ -27,8 +28,8 @@ class Session:
     first_token_time: float | None = None
 
     @property
-    def engine_id(self) -> str:
-        return f"{self.request_id}#{self.attempt}"
+    def engine_id(self) -> AttemptId:
+        return attempt_id(self.request_id, self.attempt)
 
     def timings(self, end_time: float) -> WorkerTimings:
         """Time that each stage took. Also recorded as spans of the request's trace."""
@@ -38,7 +39,7 @@ class Session:
         timings.queue_duration.FromNanoseconds(_nanoseconds(self.accepted_time, started))
         timings.prefill_duration.FromNanoseconds(_nanoseconds(started, first_token))
         timings.decode_duration.FromNanoseconds(_nanoseconds(first_token, end_time))
-        attributes: dict[str, str | int] = {"headrace.request_id": self.request_id, "headrace.attempt": self.attempt}
+        attributes = trace_attributes(self.request_id, self.attempt)
         record_span("queue", self.traceparent, self.accepted_time, started, attributes)
         record_span("prefill", self.traceparent, started, first_token, attributes)
         record_span("decode", self.traceparent, first_token, end_time, attributes)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headrace.identity.ids import AttemptId, attempt_id
 from headrace.scheduler.core.queueing.urgency import FIRST_TOKEN_SECONDS, Urgency
 
 
@@ -36,9 +37,9 @@ class Ticket:
     """Time from arrival in which the first token is wanted. None: what the class promises."""
 
     @property
-    def key(self) -> str:
+    def key(self) -> AttemptId:
         """Name of this attempt, unique among all tickets."""
-        return f"{self.request_id}#{self.attempt}"
+        return attempt_id(self.request_id, self.attempt)
 
     @property
     def rank(self) -> Urgency:
