@@ -26,7 +26,7 @@ class ModelSource:
     folder: Path
     """A Hugging Face folder, or a GGUF file."""
     draft: Path | None = None
-    """The folder of a small model that guesses for it."""
+    """The folder of a small model that drafts for it."""
     adapters: Mapping[str, Path] = field(default_factory=dict)
     """Folders of LoRA adapters, each served under its name."""
 

@@ -111,7 +111,7 @@ class Routes:
             "object": "model",
             "created": self._started,
             "owned_by": "headrace",
-            "max_model_len": model.max_model_length,
+            "max_model_length": model.max_model_length,
             "architecture": model.architecture,
             "precision": model.precision,
             "parameter_count": model.parameter_count,

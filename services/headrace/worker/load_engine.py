@@ -15,8 +15,8 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
     defaults = SimConfig()
     return SimEngine(
         SimConfig(
-            vocab_size=settings.sim_vocabulary_size,
-            max_model_len=settings.max_model_length or defaults.max_model_len,
+            vocabulary_size=settings.sim_vocabulary_size,
+            max_model_length=settings.max_model_length or defaults.max_model_length,
             long_context=settings.long_context,
             block_size=settings.block_size,
             block_count=settings.block_count or defaults.block_count,

@@ -13,7 +13,7 @@ from headrace.engine.batching.drafter import Drafter
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.sequence_blocks import SequenceBlocks
 from headrace.engine.batching.sequence_queues import SequenceQueues
-from headrace.engine.batching.step_plan import NOTHING, Chunk, PlanDraft, Sample, StepPlan
+from headrace.engine.batching.step_plan import NOTHING, Chunk, PlanBuilder, Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import (
     BlockEvents,
@@ -28,10 +28,10 @@ from headrace.engine.contract.request_check import check_request
 from headrace.errors.tree import InvalidRequest
 
 MAX_SPECULATING = 4
-"""Most running sequences with which guesses pay."""
+"""Most running sequences with which drafts pay."""
 
 MAX_GUESSES = 8
-"""Most guesses for one sequence in one step."""
+"""Most drafts for one sequence in one step."""
 
 
 class Batcher:
@@ -65,7 +65,7 @@ class Batcher:
             arrival=0,
             seed=random.SystemRandom().getrandbits(64) if sampling.seed is None else sampling.seed,
             stop_token_ids=self._stop_token_ids(sampling),
-            max_model_len=self._spec.max_model_len,
+            max_model_length=self._spec.max_model_length,
             evicts=self._spec.long_context == "evict" and sampling.max_tokens > 0,
         )
         self._queues.add(sequence)
@@ -106,21 +106,21 @@ class Batcher:
         for recomputation. A realtime sequence that finds no room does the same to those of the batch class. In a step
         in which somebody lost blocks, nobody else is admitted.
         """
-        draft = PlanDraft(budget_left=self._spec.max_step_token_count)
+        builder = PlanBuilder(budget_left=self._spec.max_step_token_count)
         reading: list[Sequence] = []
         # Those that are preempted meanwhile are taken off the end, so that the loop does not come to them.
         for sequence in self._queues.running:
             if sequence.remaining_count > 1:
                 reading.append(sequence)
             else:
-                self._continue(sequence, draft)
+                self._continue(sequence, builder)
         for sequence in reading:
-            self._admit(draft, sequence.request.urgency)
-            if sequence not in draft.preempted:
-                self._continue(sequence, draft)
-        self._admit(draft, len(Urgency))
-        self._guess(draft)
-        return draft.finish()
+            self._admit(builder, sequence.request.urgency)
+            if sequence not in builder.preempted:
+                self._continue(sequence, builder)
+        self._admit(builder, len(Urgency))
+        self._add_drafts(builder)
+        return builder.finish()
 
     def record(self, plan: StepPlan, samples: Mapping[Chunk, Sample]) -> list[Delta]:
         """Books what a step computed: frees finished sequences and returns what each gained.
@@ -179,17 +179,17 @@ class Batcher:
         ignored = sampling.ignore_eos and sampling.grammar is None
         return sampling.stop_token_ids if ignored else sampling.stop_token_ids | self._spec.eos_token_ids
 
-    def _continue(self, sequence: Sequence, draft: PlanDraft) -> None:
+    def _continue(self, sequence: Sequence, builder: PlanBuilder) -> None:
         """Plans the next chunk of a running sequence, at the expense of the last ones in order if need be."""
-        chunk = self._chunk(sequence, draft.budget_left)
+        chunk = self._chunk(sequence, builder.budget_left)
         if chunk is None:
             return
         while not self._blocks.grow(sequence, chunk.end):
             last = self._preempt_last()
-            draft.preempt(last)
+            builder.preempt(last)
             if last is sequence:
                 return
-        draft.add(chunk)
+        builder.add(chunk)
 
     def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
         """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
@@ -201,28 +201,28 @@ class Batcher:
             end -= end % self._spec.block_size
         return Chunk(sequence, start, end) if end > start else None
 
-    def _guess(self, draft: PlanDraft) -> None:
-        """Adds guesses to decodes, where they fit. They never push anyone out, and large batches do without them:
+    def _add_drafts(self, builder: PlanBuilder) -> None:
+        """Adds drafts to decodes, where they fit. They never push anyone out, and large batches do without them:
         there the model has enough to do."""
         drafter = self._drafter
         if drafter is None or len(self._queues.running) > MAX_SPECULATING:
             return
         limits: dict[Sequence, int] = {}
-        for chunk in draft.chunks.values():
-            if chunk.samples and chunk.token_count == 1 and drafter.may_guess(chunk.sequence):
-                limit = self._room_for_guesses(chunk, draft.budget_left // len(draft.chunks))
+        for chunk in builder.chunks.values():
+            if chunk.is_sampled and chunk.token_count == 1 and drafter.may_draft(chunk.sequence):
+                limit = self._room_for_drafts(chunk, builder.budget_left // len(builder.chunks))
                 if limit > 0:
                     limits[chunk.sequence] = limit
                     self._blocks.grow(chunk.sequence, chunk.end + limit)
         if limits:
-            for sequence, guesses in drafter.propose(limits).items():
-                draft.guess(sequence, guesses)
+            for sequence, drafts in drafter.propose(limits).items():
+                builder.add_draft(sequence, drafts)
 
-    def _room_for_guesses(self, chunk: Chunk, budget: int) -> int:
-        """Guesses after `chunk` that could still be wanted and have a place to go."""
+    def _room_for_drafts(self, chunk: Chunk, budget: int) -> int:
+        """Drafts after `chunk` that could still be wanted and have a place to go."""
         sequence = chunk.sequence
         wanted = sequence.longest_count - len(sequence.token_ids) - 1
-        context = sequence.max_model_len - 1 - chunk.end
+        context = sequence.max_model_length - 1 - chunk.end
         room = self._blocks.capacity(sequence) - chunk.end
         return min(MAX_GUESSES, budget, wanted, context, room)
 
@@ -237,55 +237,55 @@ class Batcher:
             self._drafter.forget(sequence)
         self._blocks.free(sequence)
 
-    def _admit(self, draft: PlanDraft, bound: int) -> None:
+    def _admit(self, builder: PlanBuilder, bound: int) -> None:
         """Starts waiting sequences that are more urgent than `bound`, in order, as long as there is budget and room for
         all their tokens."""
         queues = self._queues
-        draft.promised_count = None
+        builder.promised_count = None
         while queues.waiting and queues.waiting[0].request.urgency < bound:
             sequence = queues.waiting[0]
-            if not self._has_place(sequence, draft):
+            if not self._has_place(sequence, builder):
                 return
             cached = self._blocks.find_cached(sequence)
             sequence.computed_count = len(cached) * self._spec.block_size
-            shortage = self._blocks.shortage(sequence, cached, self._promised(draft)) if queues.running else 0
-            chunk = self._chunk(sequence, draft.budget_left) if shortage <= 0 else None
+            shortage = self._blocks.shortage(sequence, cached, self._promised(builder)) if queues.running else 0
+            chunk = self._chunk(sequence, builder.budget_left) if shortage <= 0 else None
             if chunk is not None:
-                self._start(chunk, cached, draft)
+                self._start(chunk, cached, builder)
                 continue
             sequence.computed_count = 0
-            if shortage <= 0 or not self._pause_for(sequence, shortage, draft):
+            if shortage <= 0 or not self._pause_for(sequence, shortage, builder):
                 return
 
-    def _has_place(self, sequence: Sequence, draft: PlanDraft) -> bool:
+    def _has_place(self, sequence: Sequence, builder: PlanBuilder) -> bool:
         """Whether one more may run, now or after a pause of another."""
-        if draft.preempted and sequence.request.urgency is not Urgency.REALTIME:
+        if builder.preempted and sequence.request.urgency is not Urgency.REALTIME:
             return False
-        return len(self._queues.running) < self._spec.max_running_count or self._pause_for(sequence, 0, draft)
+        return len(self._queues.running) < self._spec.max_running_count or self._pause_for(sequence, 0, builder)
 
-    def _promised(self, draft: PlanDraft) -> int:
+    def _promised(self, builder: PlanBuilder) -> int:
         """Blocks that all running sequences' tokens will need besides those that they have."""
-        if draft.promised_count is None:
-            draft.promised_count = sum(self._blocks.lacking(sequence) for sequence in self._queues.running)
-        return draft.promised_count
+        if builder.promised_count is None:
+            builder.promised_count = sum(self._blocks.lacking(sequence) for sequence in self._queues.running)
+        return builder.promised_count
 
-    def _pause_for(self, sequence: Sequence, shortage: int, draft: PlanDraft) -> bool:
+    def _pause_for(self, sequence: Sequence, shortage: int, builder: PlanBuilder) -> bool:
         """Takes the youngest of the batch class out for a realtime sequence, unless all of them together would not
         make up for the shortage of blocks."""
         pausable = self._queues.pausable if sequence.request.urgency is Urgency.REALTIME else []
         room = sum(paused.held_count + self._blocks.lacking(paused) for paused in pausable)
         if not pausable or room < shortage:
             return False
-        draft.preempt(self._preempt_last())
+        builder.preempt(self._preempt_last())
         return True
 
-    def _start(self, chunk: Chunk, cached: list[int], draft: PlanDraft) -> None:
+    def _start(self, chunk: Chunk, cached: list[int], builder: PlanBuilder) -> None:
         sequence = self._queues.start_first()
         self._blocks.begin(sequence, cached)
         self._blocks.grow(sequence, chunk.end)
-        draft.add(chunk)
-        if draft.promised_count is not None:
-            draft.promised_count += self._blocks.lacking(sequence)
+        builder.add(chunk)
+        if builder.promised_count is not None:
+            builder.promised_count += self._blocks.lacking(sequence)
         self._prefix_hit_token_count += sequence.computed_count
         if not sequence.admitted:
             sequence.admitted = True
@@ -310,16 +310,16 @@ class Batcher:
     def _accept(self, chunk: Chunk, sample: Sample) -> tuple[int, ...]:
         """Appends the new tokens, up to the one that ends the sequence."""
         sequence = chunk.sequence
-        if not chunk.samples or sample.token_id is None:
+        if not chunk.is_sampled or sample.token_id is None:
             return ()
         sequence.token_ids.append(sample.token_id)
         if not chunk.draft:
             self._output_token_count += 1
             return (sample.token_id,)
-        return self._accept_guesses(chunk, sample.token_id, sample.further_ids)
+        return self._accept_drafts(chunk, sample.token_id, sample.further_ids)
 
-    def _accept_guesses(self, chunk: Chunk, first_id: int, further_ids: tuple[int, ...]) -> tuple[int, ...]:
-        """Appends the guesses that were right after `first_id`, and the token that follows them. Returns all new
+    def _accept_drafts(self, chunk: Chunk, first_id: int, further_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Appends the drafts that were right after `first_id`, and the token that follows them. Returns all new
         tokens."""
         sequence, accepted = chunk.sequence, [first_id]
         for token_id in further_ids:

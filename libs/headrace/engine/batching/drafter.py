@@ -1,22 +1,22 @@
-"""Protocol of a source of guesses: the batcher asks once a step, for all sequences that there may be guesses for."""
+"""Protocol of a source of drafts: the batcher asks once a step, for all sequences that there may be drafts for."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 from headrace.engine.batching.sequence import Sequence
 
-Guesses = dict[Sequence, tuple[int, ...]]
+Drafts = dict[Sequence, tuple[int, ...]]
 """Tokens that may follow each sequence, the nearest first."""
 
 
 class Drafter(Protocol):
-    def may_guess(self, sequence: Sequence) -> bool:
-        """Whether `propose` may have a guess for a decoding sequence. Asked in every step, so it takes next to nothing
+    def may_draft(self, sequence: Sequence) -> bool:
+        """Whether `propose` may have a draft for a decoding sequence. Asked in every step, so it takes next to nothing
         where the answer is no."""
         ...
 
-    def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
-        """Guesses tokens for sequences that `may_guess` was true for, at most `limits` each. Those without one may be
+    def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
+        """Drafts tokens for sequences that `may_draft` was true for, at most `limits` each. Those without one may be
         left out. Each sequence's block table has room for its tokens and `limits` more.
 
         Each sequence's block table has room for its tokens and `limits` more.
@@ -24,7 +24,7 @@ class Drafter(Protocol):
         ...
 
     def observe(self, sequence: Sequence, accepted_count: int) -> None:
-        """Learns how many of the last guesses for `sequence` were right. Its tokens already contain them."""
+        """Learns how many of the last drafts for `sequence` were right. Its tokens already contain them."""
         ...
 
     def forget(self, sequence: Sequence) -> None:

@@ -11,13 +11,13 @@ LEAST_CONTEXT = 4 * SINK_COUNT
 """Tokens of the shortest context in which this makes sense."""
 
 
-def dropped_count(token_count: int, max_model_len: int) -> int:
+def dropped_count(token_count: int, max_model_length: int) -> int:
     """Counts the tokens of a text that the model no longer reads. They follow the sinks.
 
     Tokens are dropped for the first time when the text fills the context, and again each time that what is kept and
     what came since fill it.
     """
-    if token_count < max_model_len:
+    if token_count < max_model_length:
         return 0
-    portion = max_model_len - SINK_COUNT - (max_model_len - SINK_COUNT) // 2
-    return ((token_count - max_model_len) // portion + 1) * portion
+    portion = max_model_length - SINK_COUNT - (max_model_length - SINK_COUNT) // 2
+    return ((token_count - max_model_length) // portion + 1) * portion

@@ -27,7 +27,7 @@ class Sequence:
     """The request's seed, or a fresh one."""
     stop_token_ids: frozenset[int]
     """Token ids that end the sequence: its own, and the model's unless they are ignored."""
-    max_model_len: int
+    max_model_length: int
     token_ids: list[int] = field(default_factory=list)
     """Token ids of the prompt, then of the output."""
     computed_count: int = 0
@@ -71,7 +71,7 @@ class Sequence:
         self.takes_likeliest = sampling.takes_likeliest
         self.scores_only = sampling.max_tokens == 0
         wanted_count = self.prompt_count + sampling.max_tokens
-        self.longest_count = wanted_count if self.evicts else min(wanted_count, self.max_model_len)
+        self.longest_count = wanted_count if self.evicts else min(wanted_count, self.max_model_length)
         self.token_ids = [*self.request.prompt_token_ids, *self.request.output_token_ids]
         self.dropped_count = self._due_drop_count
         if sampling.prompt_logprob_count is not None and not self.dropped_count:
@@ -119,7 +119,7 @@ class Sequence:
 
     @property
     def _due_drop_count(self) -> int:
-        return dropped_count(self.token_count, self.max_model_len) if self.evicts else 0
+        return dropped_count(self.token_count, self.max_model_length) if self.evicts else 0
 
     @property
     def output_count(self) -> int:

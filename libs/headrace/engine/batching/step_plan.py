@@ -13,7 +13,7 @@ class Chunk:
     """Consecutive tokens of one sequence to run through the model. Never changed."""
 
     # No dataclass: one is made for each token, and several ask for what follows from its bounds.
-    __slots__ = ("draft", "end", "samples", "sequence", "start", "token_count")
+    __slots__ = ("draft", "end", "is_sampled", "sequence", "start", "token_count")
 
     def __init__(self, sequence: Sequence, start: int, end: int, draft: tuple[int, ...] = ()) -> None:
         self.sequence = sequence
@@ -22,15 +22,15 @@ class Chunk:
         self.end = end
         """Index one past the last token of the sequence in this chunk."""
         self.draft = draft
-        """Guesses of what follows, computed along. Only where the chunk samples."""
+        """Drafts of what follows, computed along. Only where the chunk samples."""
         self.token_count = end + len(draft) - start
-        """Tokens that are computed, guesses included."""
-        self.samples = end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
+        """Tokens that are computed, drafts included."""
+        self.is_sampled = end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
         """Whether a new token follows from the last one of the chunk."""
 
     @property
     def computed_end(self) -> int:
-        """Index one past the last token that is computed, guesses included."""
+        """Index one past the last token that is computed, drafts included."""
         return self.end + len(self.draft)
 
     @property
@@ -41,11 +41,11 @@ class Chunk:
 
     @property
     def sampled_sequences(self) -> list[Sequence]:
-        """The sequence as it is at each token that is sampled from: after none, one, … all of the guesses."""
+        """The sequence as it is at each token that is sampled from: after none, one, … all of the drafts."""
         if self.sequence.takes_likeliest:
             # The text does not matter where only the most likely token is wanted.
             return [self.sequence] * (1 + len(self.draft))
-        return list(accumulate(self.draft, lambda text, guess: text.continued((guess,)), initial=self.sequence))
+        return list(accumulate(self.draft, lambda text, drafted: text.continued((drafted,)), initial=self.sequence))
 
     @property
     def scored_prompt_range(self) -> range:
@@ -66,7 +66,7 @@ class StepPlan:
     chunks: tuple[Chunk, ...]
     token_count: int = field(init=False)
     only_decodes: bool = field(init=False)
-    """Whether no prompt is read. Guesses may be checked."""
+    """Whether no prompt is read. Drafts may be checked."""
 
     def __post_init__(self) -> None:
         self.token_count = sum(map(_TOKEN_COUNT, self.chunks))
@@ -79,8 +79,8 @@ class StepPlan:
 
 
 @dataclass(slots=True)
-class PlanDraft:
-    """Plan in the making."""
+class PlanBuilder:
+    """A plan while it is being made."""
 
     budget_left: int
     """Tokens that still fit the step."""
@@ -93,11 +93,11 @@ class PlanDraft:
         self.chunks[chunk.sequence] = chunk
         self.budget_left -= chunk.token_count
 
-    def guess(self, sequence: Sequence, guesses: tuple[int, ...]) -> None:
-        """Lets a planned decode compute guesses along."""
+    def add_draft(self, sequence: Sequence, drafts: tuple[int, ...]) -> None:
+        """Lets a planned decode compute draft tokens too."""
         planned = self.chunks[sequence]
-        self.chunks[sequence] = Chunk(sequence, planned.start, planned.end, guesses)
-        self.budget_left -= len(guesses)
+        self.chunks[sequence] = Chunk(sequence, planned.start, planned.end, drafts)
+        self.budget_left -= len(drafts)
 
     def preempt(self, sequence: Sequence) -> None:
         """Takes a sequence out, whether it was already planned or not."""
@@ -117,7 +117,7 @@ class Sample:
     token_id: int | None = None
     """The new token, where the chunk samples."""
     further_ids: tuple[int, ...] = ()
-    """Tokens after `token_id`, as far as the chunk's guesses were right."""
+    """Tokens after `token_id`, as far as the chunk's drafts were right."""
     logprobs: tuple[TokenLogprob, ...] = ()
     """Log-probabilities of `token_id` and `further_ids`, where asked for."""
     prompt_logprobs: Iterable[TokenLogprob] = ()

@@ -32,11 +32,11 @@ class DecoderWeights:
         self.parameter_count = 0
 
     def embedding(self) -> Tensor:
-        return self._read("model.embed_tokens.weight", self._config.vocab_size, self._config.hidden_size)
+        return self._read("model.embed_tokens.weight", self._config.vocabulary_size, self._config.hidden_size)
 
     def head(self) -> Projection:
         """Reads the output head. Tied models have no tensor of their own for it."""
-        return Projection(self._matrix("lm_head", self._config.vocab_size, self._config.hidden_size))
+        return Projection(self._matrix("lm_head", self._config.vocabulary_size, self._config.hidden_size))
 
     def norm(self, name: str, size: int) -> Tensor:
         """Reads the weight of a norm, in fp32 where an offset is added, which the checkpoint's precision would

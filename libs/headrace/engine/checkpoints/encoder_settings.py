@@ -51,7 +51,7 @@ def _read_as_bert(folder: Path, raw: Mapping[str, Any]) -> EncoderConfig:
     family = find_encoder_family(raw["architectures"][0])
     return EncoderConfig(
         architecture=raw["architectures"][0],
-        vocab_size=int(raw["vocab_size"]),
+        vocabulary_size=int(raw["vocab_size"]),
         hidden_size=int(raw["hidden_size"]),
         intermediate_size=int(raw["intermediate_size"]),
         layer_count=int(raw["num_hidden_layers"]),
@@ -62,7 +62,7 @@ def _read_as_bert(folder: Path, raw: Mapping[str, Any]) -> EncoderConfig:
         activation=_ACTIVATIONS[raw["hidden_act"]],
         precision=str(raw.get("dtype") or raw.get("torch_dtype") or "float32"),
         quantization=read_scheme(folder, raw),
-        max_model_len=int(raw["max_position_embeddings"]),
+        max_model_length=int(raw["max_position_embeddings"]),
         names=family.names,
     )
 
@@ -79,7 +79,7 @@ def _refuse_what_is_not_there(family: EncoderFamily, raw: Mapping[str, Any]) -> 
 
 
 def _check_sizes(config: EncoderConfig) -> None:
-    sizes = ("vocab_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "max_model_len")
+    sizes = ("vocab_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "max_model_length")
     for name in sizes:
         if getattr(config, name) < 1:
             raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}.")

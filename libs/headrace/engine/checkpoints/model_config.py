@@ -53,7 +53,7 @@ def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
     attention_bias = bool(raw.get("attention_bias", False))
     return DecoderConfig(
         architecture=raw["architectures"][0],
-        vocab_size=int(raw["vocab_size"]),
+        vocabulary_size=int(raw["vocab_size"]),
         hidden_size=int(raw["hidden_size"]),
         intermediate_size=int(raw["intermediate_size"]),
         layer_count=int(raw["num_hidden_layers"]),
@@ -61,7 +61,7 @@ def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
         kv_head_count=int(raw.get("num_key_value_heads") or head_count),
         head_size=head_size,
         rms_norm_epsilon=float(raw.get("rms_norm_eps", 1e-6)),
-        max_model_len=_stretched_len(int(raw["max_position_embeddings"]), rope_scaling),
+        max_model_length=_stretched_len(int(raw["max_position_embeddings"]), rope_scaling),
         rope_theta=float(rope.get("rope_theta") or 10_000.0),
         rope_scaling=rope_scaling,
         rotary_size=int(head_size * float(rope.get("partial_rotary_factor") or 1.0)),
@@ -110,7 +110,7 @@ def _check_sizes(config: DecoderConfig) -> None:
         "head_count",
         "kv_head_count",
         "head_size",
-        "max_model_len",
+        "max_model_length",
     )
     for name in sizes:
         if getattr(config, name) < 1:

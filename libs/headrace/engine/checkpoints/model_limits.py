@@ -27,10 +27,10 @@ class CheckpointFacts(Protocol):
     def quantization(self) -> QuantizationScheme | None: ...
 
     @property
-    def max_model_len(self) -> int: ...
+    def max_model_length(self) -> int: ...
 
     @property
-    def usual_len(self) -> int: ...
+    def usual_length(self) -> int: ...
 
 
 def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: object) -> str:
@@ -46,15 +46,15 @@ def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: obje
 def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
     """Chooses the longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for.
 
-    Contexts beyond `usual_len` change how a longrope model computes shorter ones too, so they must be asked for.
+    Contexts beyond `usual_length` change how a longrope model computes shorter ones too, so they must be asked for.
     """
-    if config.max_model_length > model.max_model_len:
+    if config.max_model_length > model.max_model_length:
         raise ConfigError(
-            f"max_model_length is {config.max_model_length}, but the model was made for {model.max_model_len} tokens; "
-            "lower it",
+            f"max_model_length is {config.max_model_length}, but the model was made for {model.max_model_length} "
+            "tokens; lower it",
             param="max_model_length",
         )
-    return config.max_model_length or model.usual_len
+    return config.max_model_length or model.usual_length
 
 
 def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, kv_bytes: int) -> int:

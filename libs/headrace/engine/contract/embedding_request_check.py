@@ -10,16 +10,16 @@ def check_embedding_request(request: EngineRequest, spec: EngineSpec) -> None:
     token_ids = request.prompt_token_ids
     if not token_ids:
         raise InvalidRequest("The input is empty: send at least one token.", param="input")
-    if len(token_ids) > spec.max_model_len:
+    if len(token_ids) > spec.max_model_length:
         raise InvalidRequest(
-            f"The input has {len(token_ids)} tokens, and this model reads {spec.max_model_len} at most: "
+            f"The input has {len(token_ids)} tokens, and this model reads {spec.max_model_length} at most: "
             "shorten or split it, or let truncate_prompt_tokens cut it.",
             param="input",
         )
-    outside = next((token_id for token_id in token_ids if not 0 <= token_id < spec.vocab_size), None)
+    outside = next((token_id for token_id in token_ids if not 0 <= token_id < spec.vocabulary_size), None)
     if outside is not None:
         raise InvalidRequest(
-            f"Token id {outside} is outside the model's vocabulary of {spec.vocab_size}: "
+            f"Token id {outside} is outside the model's vocabulary of {spec.vocabulary_size}: "
             "use the tokenizer that belongs to the model.",
             param="input",
         )

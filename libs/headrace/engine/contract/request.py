@@ -156,9 +156,9 @@ class EngineStats:
     output_token_count: int
     prefix_hit_token_count: int
     draft_token_count: int = 0
-    """Tokens guessed since the start."""
+    """Tokens drafted since the start."""
     accepted_token_count: int = 0
-    """Guesses that were right: divided by `draft_token_count`, the acceptance rate."""
+    """Drafts that were right: divided by `draft_token_count`, the acceptance rate."""
     waiting_token_count: int = 0
     """Tokens that are still to be read before their requests decode."""
     pausable_count: int = 0

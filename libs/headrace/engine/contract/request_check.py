@@ -15,7 +15,7 @@ def check_request(request: EngineRequest, spec: EngineSpec) -> None:
     _check_adapter(request, spec)
     _check_tokens(request, spec)
     _check_length(request, spec)
-    _check_sampling(request.sampling, spec.vocab_size)
+    _check_sampling(request.sampling, spec.vocabulary_size)
 
 
 def _check_adapter(request: EngineRequest, spec: EngineSpec) -> None:
@@ -29,13 +29,13 @@ def _check_tokens(request: EngineRequest, spec: EngineSpec) -> None:
         raise InvalidRequest("The prompt is empty: send at least one token.", param="prompt")
     for token_ids in (request.prompt_token_ids, request.output_token_ids):
         for outside in (min(token_ids, default=0), max(token_ids, default=0)):
-            _check_token_id(outside, spec.vocab_size, "prompt")
+            _check_token_id(outside, spec.vocabulary_size, "prompt")
 
 
-def _check_token_id(token_id: int, vocab_size: int, param: str) -> None:
-    if not 0 <= token_id < vocab_size:
+def _check_token_id(token_id: int, vocabulary_size: int, param: str) -> None:
+    if not 0 <= token_id < vocabulary_size:
         raise InvalidRequest(
-            f"Token id {token_id} is outside the model's vocabulary of {vocab_size}: "
+            f"Token id {token_id} is outside the model's vocabulary of {vocabulary_size}: "
             "use the tokenizer that belongs to the model.",
             param=param,
         )
@@ -46,14 +46,14 @@ def _check_length(request: EngineRequest, spec: EngineSpec) -> None:
     token_count = prompt_count + len(request.output_token_ids)
     room = 0 if request.output_token_ids or request.sampling.max_tokens == 0 else 1
     read_count = prompt_count if spec.long_context == "evict" else token_count
-    if read_count + room > spec.max_model_len:
+    if read_count + room > spec.max_model_length:
         raise InvalidRequest(
             f"The prompt has {prompt_count} tokens, which leaves no room for output in the model's context of "
-            f"{spec.max_model_len}: shorten the prompt.",
+            f"{spec.max_model_length}: shorten the prompt.",
             param="prompt",
         )
     wanted = prompt_count + request.sampling.max_tokens
-    longest = max(min(token_count, spec.max_model_len), min(wanted, spec.max_model_len) - 1)
+    longest = max(min(token_count, spec.max_model_length), min(wanted, spec.max_model_length) - 1)
     if BlockNeed.of(spec).most(longest) > spec.block_count:
         raise InvalidRequest(
             f"Prompt and output may reach {longest} tokens, but the KV cache holds {spec.block_count} blocks of "
@@ -62,7 +62,7 @@ def _check_length(request: EngineRequest, spec: EngineSpec) -> None:
         )
 
 
-def _check_sampling(sampling: SamplingParams, vocab_size: int) -> None:
+def _check_sampling(sampling: SamplingParams, vocabulary_size: int) -> None:
     ranges = (
         ("max_tokens", sampling.max_tokens, 0, math.inf),
         ("min_tokens", sampling.min_tokens, 0, math.inf),
@@ -89,8 +89,8 @@ def _check_sampling(sampling: SamplingParams, vocab_size: int) -> None:
         if not math.isfinite(value):
             raise InvalidRequest(f"{param} is {value}: it must be finite.", param=param)
     for token_id, bias in sampling.logit_bias.items():
-        _check_token_id(token_id, vocab_size, "logit_bias")
+        _check_token_id(token_id, vocabulary_size, "logit_bias")
         if not math.isfinite(bias):
             raise InvalidRequest(f"The bias of token {token_id} is {bias}: it must be finite.", param="logit_bias")
     for token_id in sampling.stop_token_ids:
-        _check_token_id(token_id, vocab_size, "stop_token_ids")
+        _check_token_id(token_id, vocabulary_size, "stop_token_ids")

@@ -54,7 +54,7 @@ class CpuDecoder:
             config.layer_count,
             config.hidden_size,
             config.intermediate_size,
-            config.vocab_size,
+            config.vocabulary_size,
             config.head_count,
             config.kv_head_count,
             config.head_size,
@@ -67,8 +67,8 @@ class CpuDecoder:
         )
 
     @property
-    def vocab_size(self) -> int:
-        return self._config.vocab_size
+    def vocabulary_size(self) -> int:
+        return self._config.vocabulary_size
 
     def bind(self, arena: KvArena) -> None:
         """Says where keys and values are from now on."""

@@ -23,7 +23,7 @@ class CpuRunner:
         self._arena = arena
         self._context = context
         self._kernels = kernels
-        self._buffer = np.empty((0, decoder.vocab_size), np.float32)
+        self._buffer = np.empty((0, decoder.vocabulary_size), np.float32)
         decoder.bind(arena)
 
     def run(self, plan: StepPlan) -> StepLogits:
@@ -52,5 +52,5 @@ class CpuRunner:
         """Returns the logits [rows, vocabulary], in the same memory every time: fresh pages would cost more than the
         step's own work."""
         if row_count > len(self._buffer):
-            self._buffer = np.empty((row_count, self._decoder.vocab_size), np.float32)
+            self._buffer = np.empty((row_count, self._decoder.vocabulary_size), np.float32)
         return self._buffer[:row_count]

@@ -48,10 +48,10 @@ class CpuSampler:
     def in_host_memory(self, logits: Floats) -> Floats:
         return logits
 
-    def fit(self, logits: Floats, vocab_size: int) -> Floats:
-        missing = vocab_size - logits.shape[1]
+    def fit(self, logits: Floats, vocabulary_size: int) -> Floats:
+        missing = vocabulary_size - logits.shape[1]
         if missing <= 0:
-            return np.ascontiguousarray(logits[:, :vocab_size])
+            return np.ascontiguousarray(logits[:, :vocabulary_size])
         return np.pad(logits, ((0, 0), (0, missing)), constant_values=-math.inf)
 
 

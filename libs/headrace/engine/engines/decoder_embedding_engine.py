@@ -27,7 +27,7 @@ class DecoderEmbeddingEngine:
         self._spec = spec
         self._runner = runner
         self._normalizes = normalizes
-        self._batcher = Batcher(replace(spec, max_model_len=spec.max_model_len + 1), prefix_cache=prefix_cache)
+        self._batcher = Batcher(replace(spec, max_model_length=spec.max_model_length + 1), prefix_cache=prefix_cache)
         self._outcomes = EmbeddingOutcomes()
 
     @property
@@ -83,7 +83,7 @@ class DecoderEmbeddingEngine:
             if not bool(torch.isfinite(vector).all()):
                 self._forget(sequence)
             self._outcomes.add(sequence.request_id, vector, sequence.cached_token_count)
-        self._batcher.record(plan, {chunk: Sample(0) for chunk in plan.chunks if chunk.samples})
+        self._batcher.record(plan, {chunk: Sample(0) for chunk in plan.chunks if chunk.is_sampled})
 
     def _forget(self, sequence: Sequence) -> None:
         """Drops a sequence that went wrong, with everything that it put into the KV cache."""

@@ -20,9 +20,9 @@ TEXT_PROBE_LENGTH = 8
 def text_fingerprint_of(runner: Runner, spec: EngineSpec) -> str:
     """Digest of the logits that follow a few fixed tokens, bit by bit: other weights, or another precision of weights,
     products or KV make another one. The KV cache must be in nobody's use."""
-    length = min(TEXT_PROBE_LENGTH, spec.block_size, spec.max_model_len)
+    length = min(TEXT_PROBE_LENGTH, spec.block_size, spec.max_model_length)
     sequence = Sequence(
-        EngineRequest("fingerprint", _probe(length, spec), SamplingParams()), 0, 0, frozenset(), spec.max_model_len
+        EngineRequest("fingerprint", _probe(length, spec), SamplingParams()), 0, 0, frozenset(), spec.max_model_length
     )
     sequence.block_table = make_block_table([0])
     logits = runner.run(StepPlan((Chunk(sequence, 0, length),))).values
@@ -38,7 +38,7 @@ def fingerprint_of(engine: Engine) -> str:
     The engine must be new: it computes one request.
     """
     spec = engine.spec
-    length = min(PROBE_LENGTH, spec.max_model_len)
+    length = min(PROBE_LENGTH, spec.max_model_length)
     engine.add(EngineRequest("fingerprint", _probe(length, spec), SamplingParams()))
     vector: tuple[float, ...] = ()
     while engine.has_work():
@@ -48,9 +48,9 @@ def fingerprint_of(engine: Engine) -> str:
 
 
 def _probe(length: int, spec: EngineSpec) -> tuple[int, ...]:
-    return tuple(index * PROBE_STRIDE % spec.vocab_size for index in range(1, length + 1))
+    return tuple(index * PROBE_STRIDE % spec.vocabulary_size for index in range(1, length + 1))
 
 
 def _digest(spec: EngineSpec, found: bytes) -> str:
-    facts = f"{spec.architecture} {spec.vocab_size} {spec.parameter_count} ".encode()
+    facts = f"{spec.architecture} {spec.vocabulary_size} {spec.parameter_count} ".encode()
     return blake2b(facts + found, digest_size=16).hexdigest()

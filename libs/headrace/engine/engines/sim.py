@@ -19,11 +19,11 @@ from headrace.errors.tree import Unsupported
 class SimConfig:
     """The model that is played, and its speed."""
 
-    vocab_size: int = 32_000
-    max_model_len: int = 4096
+    vocabulary_size: int = 32_000
+    max_model_length: int = 4096
     """Longest prompt plus output, in tokens."""
     long_context: Literal["stop", "evict"] = "stop"
-    """Behavior when a request reaches `max_model_len`."""
+    """Behavior when a request reaches `max_model_length`."""
     block_size: int = 16
     """Tokens per KV block."""
     block_count: int = 4096
@@ -57,8 +57,8 @@ class SimEngine:
         self._wait_until = wait_until or _sleep_until
         self._spec = EngineSpec(
             architecture="sim",
-            vocab_size=config.vocab_size,
-            max_model_len=config.max_model_len,
+            vocabulary_size=config.vocabulary_size,
+            max_model_length=config.max_model_length,
             max_running_count=config.max_running_count,
             max_step_token_count=config.max_step_token_count,
             block_size=config.block_size,
@@ -122,7 +122,7 @@ class SimEngine:
     def _sample(self, chunk: Chunk) -> Sample:
         sequence = chunk.sequence
         scored = [TokenLogprob(sequence.token_ids[index], logprob=-1.0) for index in chunk.scored_prompt_range]
-        if not chunk.samples:
+        if not chunk.is_sampled:
             return Sample(prompt_logprobs=scored)
         token_id = self._token(sequence)
         wants_logprob = sequence.request.sampling.logprob_count is not None
@@ -135,15 +135,15 @@ class SimEngine:
         if ends_here and not sequence.stop_is_banned:
             return self._config.eos_token_id
         return predicted_token(
-            sequence.request.prompt_token_ids, position, self._config.vocab_size, self._config.eos_token_id
+            sequence.request.prompt_token_ids, position, self._config.vocabulary_size, self._config.eos_token_id
         )
 
 
-def predicted_token(prompt_token_ids: tuple[int, ...], position: int, vocab_size: int, eos_token_id: int) -> int:
+def predicted_token(prompt_token_ids: tuple[int, ...], position: int, vocabulary_size: int, eos_token_id: int) -> int:
     """The id that SimEngine generates at `position` of the output: uniform over the vocabulary but for the end."""
     prompt = struct.pack(f"<{len(prompt_token_ids)}I", *prompt_token_ids)
     digest = blake2b(prompt + struct.pack("<I", position), digest_size=8).digest()
-    token_id = int.from_bytes(digest, "little") % (vocab_size - 1)
+    token_id = int.from_bytes(digest, "little") % (vocabulary_size - 1)
     return token_id + (token_id >= eos_token_id)
 
 

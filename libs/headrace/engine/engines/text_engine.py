@@ -218,10 +218,10 @@ class TextEngine:
 
 
 def _confirmed(draft: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the tokens after the first of `chosen` that hold: each was chosen after guesses that were all right."""
+    """Returns the tokens after the first of `chosen` that hold: each was chosen after drafts that were all right."""
     right = 0
-    for guess, token_id in zip(draft, chosen, strict=False):
-        if guess != token_id:
+    for drafted, token_id in zip(draft, chosen, strict=False):
+        if drafted != token_id:
             break
         right += 1
     return chosen[1 : 1 + right]

@@ -83,7 +83,7 @@ class GrammarCompiler:
         try:
             return LLTokenizer(
                 _read_tokenizer_json(self._tokenizer_file),
-                n_vocab=self._spec.vocab_size,
+                n_vocab=self._spec.vocabulary_size,
                 eos_token=sorted(self._spec.eos_token_ids),
             )
         except ValueError as error:

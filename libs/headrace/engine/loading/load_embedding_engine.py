@@ -18,8 +18,8 @@ from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device_setup import build_attention, choose_device, choose_precision, settle_threads
 from headrace.engine.torch.operators.choose_operators import choose_operators
-from headrace.engine.torch.placement import build_attention, choose_device, choose_precision, settle_threads
 from headrace.engine.torch.runner import TorchRunner
 from headrace.errors.tree import Unsupported
 
@@ -41,8 +41,8 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
         attention = build_attention(config, model_config, model, operators, max_len, dtype, device)
     spec = EngineSpec(
         architecture=model_config.architecture,
-        vocab_size=model_config.vocab_size,
-        max_model_len=min(max_len, settings.max_len or max_len, attention.block_count * config.block_size),
+        vocabulary_size=model_config.vocabulary_size,
+        max_model_length=min(max_len, settings.max_len or max_len, attention.block_count * config.block_size),
         max_running_count=config.max_running_count,
         max_step_token_count=config.max_step_token_count,
         block_size=config.block_size,

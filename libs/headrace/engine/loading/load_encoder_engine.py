@@ -15,9 +15,9 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.engines.encoder_engine import EncoderEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
+from headrace.engine.torch.device_setup import choose_device, choose_precision, settle_threads
 from headrace.engine.torch.encoder.encoder import Encoder
 from headrace.engine.torch.operators.choose_operators import choose_encoder_operators
-from headrace.engine.torch.placement import choose_device, choose_precision, settle_threads
 
 
 def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
@@ -37,8 +37,8 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
         encoder = Encoder(model_config, weights, operators, dtype, device)
     spec = EngineSpec(
         architecture=model_config.architecture,
-        vocab_size=model_config.vocab_size,
-        max_model_len=max_len,
+        vocabulary_size=model_config.vocabulary_size,
+        max_model_length=max_len,
         max_running_count=config.max_running_count,
         max_step_token_count=config.max_step_token_count,
         block_size=0,
@@ -57,4 +57,4 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
 
 def _within(config: EncoderConfig, max_len: int | None) -> EncoderConfig:
     """Limits inputs to the length that the model was trained for, which can be less than it has positions for."""
-    return config if max_len is None else replace(config, max_model_len=min(max_len, config.max_model_len))
+    return config if max_len is None else replace(config, max_model_length=min(max_len, config.max_model_length))

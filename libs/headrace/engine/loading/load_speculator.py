@@ -23,18 +23,18 @@ def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec) -> Spe
 
 
 def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Speculator:
-    """Loads a draft model with as many blocks as the large model, under the same numbers. It guesses without adapters:
+    """Loads a draft model with as many blocks as the large model, under the same numbers. It drafts without adapters:
     what is confirmed is the large model's choice."""
     model_config = read_model_config(folder)
     settings = config.model_copy(update={"block_count": spec.block_count, "adapters": {}})
-    max_len = min(model_config.usual_len, spec.max_model_len)
+    max_len = min(model_config.usual_length, spec.max_model_length)
     model = load_runner(folder, model_config, settings, max_len)
     drafter = ModelDrafter(
         model.runner,
-        spec.vocab_size,
+        spec.vocabulary_size,
         max_len,
         spec.block_size,
         spec.max_step_token_count,
-        model_config.vocab_size,
+        model_config.vocabulary_size,
     )
     return Speculator(drafter, model.memory)

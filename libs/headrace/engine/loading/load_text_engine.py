@@ -28,8 +28,8 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
     model = load_runner(folder, model_config, config, max_len)
     spec = EngineSpec(
         architecture=model_config.architecture,
-        vocab_size=model_config.vocab_size,
-        max_model_len=max_len,
+        vocabulary_size=model_config.vocabulary_size,
+        max_model_length=max_len,
         max_running_count=config.max_running_count,
         max_step_token_count=config.max_step_token_count,
         block_size=config.block_size,

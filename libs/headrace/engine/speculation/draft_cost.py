@@ -43,25 +43,25 @@ class _Average:
 
 
 class DraftCost:
-    """Seconds for each guess, and for each token that is only read. To guess under a grammar takes longer."""
+    """Seconds for each draft token, and for each token that is only read. To draft under a grammar takes longer."""
 
     def __init__(self) -> None:
-        self._guess = {False: _Average(), True: _Average()}
+        self._draft = {False: _Average(), True: _Average()}
         self._read = _Average()
 
-    def per_guess(self, *, constrained: bool) -> float:
-        return self._guess[constrained].seconds
+    def per_draft_token(self, *, constrained: bool) -> float:
+        return self._draft[constrained].seconds
 
     @property
     def per_read(self) -> float:
         return self._read.seconds
 
-    def observe_guesses(self, count: int, seconds: float, *, constrained: bool) -> None:
-        self._guess[constrained].observe(seconds / count)
+    def observe_drafts(self, count: int, seconds: float, *, constrained: bool) -> None:
+        self._draft[constrained].observe(seconds / count)
 
     def observe_reading(self, token_count: int, seconds: float) -> None:
         self._read.observe(seconds / token_count)
 
     def fade(self, *, constrained: bool) -> None:
         """Fades what is known: the draft model was not chosen, so that nothing new is learned."""
-        self._guess[constrained].fade()
+        self._draft[constrained].fade()

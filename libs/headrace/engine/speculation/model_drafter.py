@@ -1,4 +1,4 @@
-"""Guesses by a small model with the same vocabulary (Leviathan et al., 2023; Chen et al., 2023).
+"""Drafts by a small model with the same vocabulary (Leviathan et al., 2023; Chen et al., 2023).
 
 It keeps its keys and values under the block numbers of the large model, in a cache of its own. So rolling back, sharing
 prefixes and preemption need nothing here but to know which blocks are up to date. It samples with the draw that the
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.engine.batching.drafter import Guesses
+from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, StepPlan
 from headrace.engine.speculation.draft_cost import DraftCost
@@ -18,7 +18,7 @@ from headrace.engine.step.sampler import Sampler
 from headrace.engine.step.step_logits import StepLogits
 
 USUAL_READING = 16
-"""Tokens that are new to the draft model in a usual call, since others guess in between. More of them are a text that
+"""Tokens that are new to the draft model in a usual call, since others draft in between. More of them are a text that
 it does not know yet, or was not asked about for long."""
 
 
@@ -41,8 +41,8 @@ class _Progress:
     """Tokens whose keys and values are in the draft model's cache."""
     marked_count: int = 0
     """Number of blocks that are noted as full."""
-    guesses: tuple[int, ...] = ()
-    """Guesses of what follows the computed tokens, which the draft model has read but for the last one. They may turn
+    drafts: tuple[int, ...] = ()
+    """Drafts of what follows the computed tokens, which the draft model has read but for the last one. They may turn
     out wrong."""
 
 
@@ -55,22 +55,22 @@ class _Scan:
 
 
 class ModelDrafter:
-    """Guesses for several sequences at once."""
+    """Drafts for several sequences at once."""
 
     def __init__(
         self,
         runner: DraftRunner,
-        vocab_size: int,
+        vocabulary_size: int,
         max_len: int,
         block_size: int,
         max_step: int,
-        draft_vocab_size: int | None = None,
+        draft_vocabulary_size: int | None = None,
     ) -> None:
-        """`vocab_size` is the large model's, `draft_vocab_size` the draft model's where it is another one; `max_step`
-        bounds the tokens that are read in one call."""
+        """`vocabulary_size` is the large model's, `draft_vocabulary_size` the draft model's where it is another one;
+        `max_step` bounds the tokens that are read in one call."""
         self._runner = runner
-        self._vocab_size = vocab_size
-        self._draft_vocab_size = vocab_size if draft_vocab_size is None else draft_vocab_size
+        self._vocabulary_size = vocabulary_size
+        self._draft_vocabulary_size = vocabulary_size if draft_vocabulary_size is None else draft_vocabulary_size
         self._foreign: dict[Sequence, _Scan] = {}
         self._max_len = max_len
         self._block_size = block_size
@@ -80,47 +80,47 @@ class ModelDrafter:
         """Hashes of what the draft model's cache holds, by full block."""
         self._cost = DraftCost()
 
-    def seconds_per_guess(self, sequence: Sequence) -> float:
-        """Returns the seconds for each guess as measured, usual reading included."""
-        return self._cost.per_guess(constrained=sequence.matcher is not None)
+    def seconds_per_draft_token(self, sequence: Sequence) -> float:
+        """Returns the measured seconds for each draft token, usual reading included."""
+        return self._cost.per_draft_token(constrained=sequence.matcher is not None)
 
     def seconds_to_begin(self, sequence: Sequence) -> float:
-        """Returns the seconds for reading before the first guess, where that is more than usual."""
+        """Returns the seconds for reading before the first draft token, where that is more than usual."""
         progress = self._progress.get(sequence)
         unread_count = sequence.context_count - (0 if progress is None else progress.computed_count)
         return unread_count * self._cost.per_read if unread_count > USUAL_READING else 0.0
 
     def pass_over(self, sequence: Sequence) -> None:
-        """Notes that guesses for a sequence were expected not to pay."""
+        """Notes that drafts for a sequence were expected not to pay."""
         self._cost.fade(constrained=sequence.matcher is not None)
 
     def room(self, sequence: Sequence) -> int:
-        """Counts the guesses that fit the draft model's own context. None after a token that its embedding has no row
+        """Counts the drafts that fit the draft model's own context. None after a token that its embedding has no row
         for."""
         return 0 if self._is_foreign(sequence) else max(0, self._max_len - sequence.context_count)
 
-    def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
-        """Makes at most `limits` guesses for each sequence: none for those that it has not read up to the end yet."""
+    def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
+        """Makes at most `limits` drafts for each sequence: none for those that it has not read up to the end yet."""
         ready = [sequence for sequence in limits if self._catch_up(sequence)]
-        guesses: Guesses = dict.fromkeys(ready, ())
+        drafts: Drafts = dict.fromkeys(ready, ())
         texts = {sequence: sequence for sequence in ready}
         chunks = {sequence: self._unread(sequence) for sequence in ready}
         unread_count = sum(chunk.token_count for chunk in chunks.values())
         times = [time.perf_counter()]
         while chunks:
             for sequence, token_id in self._sample(chunks).items():
-                guesses[sequence] += (token_id,)
-            unfinished = [sequence for sequence in chunks if len(guesses[sequence]) < limits[sequence]]
+                drafts[sequence] += (token_id,)
+            unfinished = [sequence for sequence in chunks if len(drafts[sequence]) < limits[sequence]]
             for sequence in unfinished:
-                texts[sequence] = _extended(texts[sequence], sequence, guesses[sequence][-1])
+                texts[sequence] = _extended(texts[sequence], sequence, drafts[sequence][-1])
             chunks = {sequence: _last_token(texts[sequence]) for sequence in unfinished}
             times.append(time.perf_counter())
         for sequence in ready:
             progress = self._progress[sequence]
-            progress.computed_count, progress.guesses = sequence.context_count, guesses[sequence]
+            progress.computed_count, progress.drafts = sequence.context_count, drafts[sequence]
         if ready:
             self._measure(ready, unread_count, times)
-        return guesses
+        return drafts
 
     def forget(self, sequence: Sequence) -> None:
         """Drops what is known of a sequence: it has ended, or lost its blocks."""
@@ -128,7 +128,7 @@ class ModelDrafter:
         self._foreign.pop(sequence, None)
 
     def sleep(self) -> None:
-        """Gives the memory of the KV cache back, once every sequence is forgotten. No guesses until `wake`."""
+        """Gives the memory of the KV cache back, once every sequence is forgotten. No drafts until `wake`."""
         self._contents.clear()
         self._runner.sleep()
 
@@ -137,16 +137,16 @@ class ModelDrafter:
 
     def _is_foreign(self, sequence: Sequence) -> bool:
         """Whether a sequence has a token id beyond the draft model's vocabulary, which padded models may have."""
-        if self._draft_vocab_size >= self._vocab_size:
+        if self._draft_vocabulary_size >= self._vocabulary_size:
             return False
         scan = self._foreign.setdefault(sequence, _Scan())
         unseen = sequence.token_ids[scan.count :]
-        scan.found = scan.found or any(token_id >= self._draft_vocab_size for token_id in unseen)
+        scan.found = scan.found or any(token_id >= self._draft_vocabulary_size for token_id in unseen)
         scan.count = len(sequence.token_ids)
         return scan.found
 
     def _catch_up(self, sequence: Sequence) -> bool:
-        """Reads what is missing, at most one step's worth. True when guesses can follow."""
+        """Reads what is missing, at most one step's worth. True when drafts can follow."""
         progress = self._progress.get(sequence)
         if progress is None:
             progress = self._progress[sequence] = _Progress(self._shared_count(sequence))
@@ -173,13 +173,13 @@ class ModelDrafter:
 
     @staticmethod
     def _confirm(sequence: Sequence, progress: _Progress) -> None:
-        """Counts what was read while guessing, as far as the guesses were right. The last guess was never read."""
+        """Counts what was read while drafting, as far as the drafts were right. The last one was never read."""
         chosen = sequence.context_ids(progress.computed_count, sequence.context_count)
-        for guess, token_id in zip(progress.guesses[:-1], chosen, strict=False):
-            if guess != token_id:
+        for drafted, token_id in zip(progress.drafts[:-1], chosen, strict=False):
+            if drafted != token_id:
                 break
             progress.computed_count += 1
-        progress.guesses = ()
+        progress.drafts = ()
 
     def _mark(self, sequence: Sequence, progress: _Progress) -> None:
         """Notes what the blocks hold that are full, and that nothing is certain about those to be written."""
@@ -198,19 +198,21 @@ class ModelDrafter:
         logits = self._runner.run(StepPlan(tuple(chunks.values())))
         texts = [chunk.sequence for chunk in logits.sampling]
         sampler = self._runner.sampler
-        values = sampler.fit(logits.values, self._vocab_size)
+        values = sampler.fit(logits.values, self._vocabulary_size)
         token_ids = dict(zip(texts, sampler.sample(values, texts), strict=True))
-        return {sequence: min(token_ids[chunk.sequence], self._vocab_size - 1) for sequence, chunk in chunks.items()}
+        return {
+            sequence: min(token_ids[chunk.sequence], self._vocabulary_size - 1) for sequence, chunk in chunks.items()
+        }
 
     def _measure(self, sequences: list[Sequence], unread_count: int, times: list[float]) -> None:
-        """Measures the draft model. `times` are when the guesses began, and when each round of them was complete."""
+        """Measures the draft model. `times` are when the drafts began, and when each round of them was complete."""
         constrained = any(sequence.matcher is not None for sequence in sequences)
         if unread_count <= USUAL_READING * len(sequences):
-            self._cost.observe_guesses(len(times) - 1, times[-1] - times[0], constrained=constrained)
+            self._cost.observe_drafts(len(times) - 1, times[-1] - times[0], constrained=constrained)
             return
         self._cost.observe_reading(unread_count, times[1] - times[0])
         if len(times) > 2:
-            self._cost.observe_guesses(len(times) - 2, times[-1] - times[1], constrained=constrained)
+            self._cost.observe_drafts(len(times) - 2, times[-1] - times[1], constrained=constrained)
 
 
 def _extended(text: Sequence, original: Sequence, token_id: int) -> Sequence:

@@ -1,12 +1,12 @@
-"""Chooses for each sequence who guesses, and how far: the grammar, a repetition in the text, or a draft model."""
+"""Chooses for each sequence who drafts, and how far: the grammar, a repetition in the text, or a draft model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.engine.batching.drafter import Guesses
+from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.held_memory import HeldMemory
-from headrace.engine.speculation.draft_length import GuessLength
+from headrace.engine.speculation.draft_length import DraftLength
 from headrace.engine.speculation.model_drafter import ModelDrafter
 from headrace.engine.speculation.ngram_index import NgramIndex
 from headrace.engine.speculation.step_cost import StepCost
@@ -14,15 +14,15 @@ from headrace.engine.speculation.step_cost import StepCost
 FEW, MANY = 2, 16
 """Counts of steps of one size in a row: the first few are measured, then every one in many."""
 ASSUMED = {"grammar": 0.9, "ngram": 0.4, "model": 0.85}
-"""Share of guesses that are right, by source, before anything is known. Much is expected of a draft model, so that it
+"""Share of drafts that are right, by source, before anything is known. Much is expected of a draft model, so that it
 is tried."""
 PATIENCE = 3
 """Number of pauses of the draft model for one text. Each time it goes on, it reads what came in between."""
 TRUST = 4.0
-"""Number of guesses that the draft model's record in other texts counts as much as."""
+"""Number of drafts that the draft model's record in other texts counts as much as."""
 FRESHNESS, DRIFT = 0.2, 0.02
 """Weights of the latest text in the draft model's record, and of what was assumed first, after a text without its
-guesses."""
+drafts."""
 LONGEST_LOOK_DISTANCE = 4
 """Tokens from one search for a repetition to the next, in a text that has not repeated itself for a while."""
 HORIZON, FREE_RUN = 256, 4
@@ -31,36 +31,36 @@ with one, which forces others in between."""
 
 
 @dataclass(slots=True)
-class _Guesser:
-    """Sources of one sequence's guesses, and how good they were."""
+class _DraftHistory:
+    """Sources of one sequence's drafts, and their acceptance so far."""
 
-    lengths: dict[str, GuessLength]
-    """Lengths of guesses by source."""
+    lengths: dict[str, DraftLength]
+    """Lengths of drafts by source."""
     ngrams: NgramIndex = field(default_factory=NgramIndex)
     next_look: int = 0
     """Length of the text before which it is not searched for repetitions."""
     look_distance: int = 1
     """Tokens from one search to the next."""
     source: str = ""
-    """Source of the last guesses."""
-    guess_count: int = 0
+    """Source of the last drafts."""
+    draft_count: int = 0
 
 
 class Speculator:
-    """A Drafter that expects a gain from each guess that it makes, by measured acceptance and measured step times."""
+    """A Drafter that expects a gain from each draft token, by measured acceptance and measured step times."""
 
     def __init__(self, model: ModelDrafter | None = None, memory: HeldMemory | None = None) -> None:
-        """`model` guesses where neither grammar nor text does, and holds `memory`."""
+        """`model` drafts where neither grammar nor text does, and holds `memory`."""
         self._model = model
         self.memory = memory or HeldMemory()
         self._step_cost = StepCost()
-        self._guessers: dict[Sequence, _Guesser] = {}
+        self._histories: dict[Sequence, _DraftHistory] = {}
         self._model_acceptance = {False: ASSUMED["model"], True: ASSUMED["model"]}
-        """Share of the draft model's guesses that were right in the latest texts, without and with a grammar."""
+        """Share of the draft model's drafts that were right in the latest texts, without and with a grammar."""
         self._last_token_count = self._alike_count = 0
 
     def observe_step(self, token_count: int, seconds: float) -> None:
-        """Learns how long the model took for a step of decodes and their guesses."""
+        """Learns how long the model took for a step of decodes and their drafts."""
         if token_count == self._last_token_count:
             self._alike_count += 1
             if self._alike_count >= FEW and self._alike_count % MANY:
@@ -69,47 +69,47 @@ class Speculator:
             self._last_token_count, self._alike_count = token_count, 0
         self._step_cost.observe(token_count, seconds)
 
-    def may_guess(self, sequence: Sequence) -> bool:
-        guesser = self._guessers.get(sequence)
-        if guesser is None:
-            guesser = self._guessers[sequence] = self._begin(sequence)
-        if sequence.matcher is not None or self._may_ask_model(guesser, sequence):
+    def may_draft(self, sequence: Sequence) -> bool:
+        history = self._histories.get(sequence)
+        if history is None:
+            history = self._histories[sequence] = self._begin(sequence)
+        if sequence.matcher is not None or self._may_ask_model(history, sequence):
             return True
-        return len(sequence.token_ids) >= guesser.next_look and _look(guesser, sequence)
+        return len(sequence.token_ids) >= history.next_look and _look(history, sequence)
 
-    def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
-        guesses: Guesses = {}
+    def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
+        drafts: Drafts = {}
         for_model: dict[Sequence, int] = {}
         for sequence, limit in limits.items():
-            guesser = self._guessers[sequence]
-            found = _look_up(guesser, sequence, limit)
-            source, length = self._choose(guesser, sequence, found, limit)
-            guesser.source, guesser.guess_count = source, length
+            history = self._histories[sequence]
+            found = _look_up(history, sequence, limit)
+            source, length = self._choose(history, sequence, found, limit)
+            history.source, history.draft_count = source, length
             if source == "model":
                 for_model[sequence] = length
             elif length:
-                guesses[sequence] = found[source][:length]
+                drafts[sequence] = found[source][:length]
         if for_model and self._model is not None:
-            guesses |= self._model.propose(for_model)
+            drafts |= self._model.propose(for_model)
             for sequence in for_model:
-                self._guessers[sequence].guess_count = len(guesses.get(sequence, ()))
-        return guesses
+                self._histories[sequence].draft_count = len(drafts.get(sequence, ()))
+        return drafts
 
     def observe(self, sequence: Sequence, accepted_count: int) -> None:
-        guesser = self._guessers.get(sequence)
-        if guesser is not None and guesser.guess_count:
-            guesser.lengths[guesser.source].observe(guesser.guess_count, accepted_count)
-            guesser.guess_count = 0
+        history = self._histories.get(sequence)
+        if history is not None and history.draft_count:
+            history.lengths[history.source].observe(history.draft_count, accepted_count)
+            history.draft_count = 0
 
     def forget(self, sequence: Sequence) -> None:
-        guesser = self._guessers.pop(sequence, None)
+        history = self._histories.pop(sequence, None)
         if self._model is not None:
             self._model.forget(sequence)
-            if guesser is not None:
-                self._learn(sequence, guesser.lengths["model"])
+            if history is not None:
+                self._learn(sequence, history.lengths["model"])
 
     def sleep(self) -> None:
-        """Gives the draft model's KV cache back, once every sequence is forgotten. No guesses until `wake`."""
+        """Gives the draft model's KV cache back, once every sequence is forgotten. No drafts until `wake`."""
         if self._model is not None:
             self._model.sleep()
 
@@ -117,12 +117,12 @@ class Speculator:
         if self._model is not None:
             self._model.wake()
 
-    def _begin(self, sequence: Sequence) -> _Guesser:
-        lengths = {source: GuessLength(acceptance) for source, acceptance in ASSUMED.items()}
-        lengths["model"] = GuessLength(self._model_acceptance[sequence.matcher is not None], TRUST, PATIENCE)
-        return _Guesser(lengths)
+    def _begin(self, sequence: Sequence) -> _DraftHistory:
+        lengths = {source: DraftLength(acceptance) for source, acceptance in ASSUMED.items()}
+        lengths["model"] = DraftLength(self._model_acceptance[sequence.matcher is not None], TRUST, PATIENCE)
+        return _DraftHistory(lengths)
 
-    def _learn(self, sequence: Sequence, length: GuessLength) -> None:
+    def _learn(self, sequence: Sequence, length: DraftLength) -> None:
         """Takes a text that has ended into the draft model's record."""
         constrained = sequence.matcher is not None
         known = self._model_acceptance[constrained]
@@ -132,63 +132,63 @@ class Speculator:
             known += DRIFT * (ASSUMED["model"] - known)
         self._model_acceptance[constrained] = known
 
-    def _may_ask_model(self, guesser: _Guesser, sequence: Sequence) -> bool:
-        return self._model is not None and len(sequence.token_ids) >= guesser.lengths["model"].paused_until
+    def _may_ask_model(self, history: _DraftHistory, sequence: Sequence) -> bool:
+        return self._model is not None and len(sequence.token_ids) >= history.lengths["model"].paused_until
 
     def _choose(
-        self, guesser: _Guesser, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int
+        self, history: _DraftHistory, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int
     ) -> tuple[str, int]:
-        """Chooses the source that promises most, and the length of its guesses. What text and grammar give away is
+        """Chooses the source that promises most, and the length of its drafts. What text and grammar give away is
         tried before the draft model: where it is right, it is right for longer."""
-        company, token_count = len(self._guessers), sequence.token_count
+        company, token_count = len(self._histories), sequence.token_count
         plain_cost = self._step_cost(company)
-        guess_cost = self._step_cost(company + 1) - plain_cost
+        draft_cost = self._step_cost(company + 1) - plain_cost
         best, best_length, best_gain = "", 0, 1.0
-        for source, guesses in found.items():
-            length, gain = guesser.lengths[source].choose(token_count, len(guesses), plain_cost, guess_cost)
+        for source, drafts in found.items():
+            length, gain = history.lengths[source].choose(token_count, len(drafts), plain_cost, draft_cost)
             if gain > best_gain:
                 best, best_length, best_gain = source, length, gain
-        if best_length and not guesser.lengths[best].tried:
+        if best_length and not history.lengths[best].tried:
             return best, best_length
-        if self._model is not None and self._may_ask_model(guesser, sequence):
-            length, gain = _rate(self._model, guesser.lengths["model"], sequence, limit, plain_cost, guess_cost)
+        if self._model is not None and self._may_ask_model(history, sequence):
+            length, gain = _rate(self._model, history.lengths["model"], sequence, limit, plain_cost, draft_cost)
             if gain > best_gain:
                 return "model", length
         return best, best_length
 
 
-def _look(guesser: _Guesser, sequence: Sequence) -> bool:
+def _look(history: _DraftHistory, sequence: Sequence) -> bool:
     """Whether the text repeats itself. Where it does not, the next look is a little later each time: for a small model
     even a look takes a share of a step that shows."""
     token_count = len(sequence.token_ids)
-    if token_count < guesser.lengths["ngram"].paused_until:
-        guesser.next_look = guesser.lengths["ngram"].paused_until
+    if token_count < history.lengths["ngram"].paused_until:
+        history.next_look = history.lengths["ngram"].paused_until
         return False
-    found = guesser.ngrams.repeats(sequence.token_ids)
-    guesser.look_distance = 1 if found else min(guesser.look_distance + 1, LONGEST_LOOK_DISTANCE)
-    guesser.next_look = token_count + guesser.look_distance
+    found = history.ngrams.repeats(sequence.token_ids)
+    history.look_distance = 1 if found else min(history.look_distance + 1, LONGEST_LOOK_DISTANCE)
+    history.next_look = token_count + history.look_distance
     return found
 
 
-def _look_up(guesser: _Guesser, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
-    """Finds the guesses that cost nothing, by source."""
-    repeated, matcher = _repeated(guesser, sequence, limit), sequence.matcher
+def _look_up(history: _DraftHistory, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
+    """Finds the drafts that cost nothing, by source."""
+    repeated, matcher = _repeated(history, sequence, limit), sequence.matcher
     if matcher is None:
         return {"ngram": repeated}
     matcher.follow(sequence.output_token_ids)
     return {"grammar": matcher.forced(limit), "ngram": matcher.allowed(repeated)}
 
 
-def _repeated(guesser: _Guesser, sequence: Sequence, limit: int) -> tuple[int, ...]:
-    """Finds what followed before, unless that is not to be guessed now: then the text is taken in later."""
+def _repeated(history: _DraftHistory, sequence: Sequence, limit: int) -> tuple[int, ...]:
+    """Finds what followed before, unless that is not to be drafted now: then the text is taken in later."""
     token_ids = sequence.token_ids
-    return guesser.ngrams.find(token_ids, limit) if len(token_ids) >= guesser.lengths["ngram"].paused_until else ()
+    return history.ngrams.find(token_ids, limit) if len(token_ids) >= history.lengths["ngram"].paused_until else ()
 
 
 def _rate(
-    model: ModelDrafter, length: GuessLength, sequence: Sequence, limit: int, plain_cost: float, guess_cost: float
+    model: ModelDrafter, length: DraftLength, sequence: Sequence, limit: int, plain_cost: float, draft_cost: float
 ) -> tuple[int, float]:
-    """Rates the draft model: the number of guesses that pay, and the factor by which they speed up. What it has to read
+    """Rates the draft model: the number of drafts that pay, and the factor by which they speed up. What it has to read
     first counts for all tokens that may follow."""
     horizon = HORIZON if sequence.matcher is None else FREE_RUN
     following = max(1, min(horizon, sequence.longest_count - sequence.token_count))
@@ -196,7 +196,7 @@ def _rate(
         sequence.token_count,
         room := min(limit, model.room(sequence)),
         plain_cost,
-        guess_cost + model.seconds_per_guess(sequence),
+        draft_cost + model.seconds_per_draft_token(sequence),
         model.seconds_to_begin(sequence) / following,
     )
     if room and not chosen:

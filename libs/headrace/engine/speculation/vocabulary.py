@@ -1,4 +1,4 @@
-"""Checks that two models mean the same by each token id. A draft model of another vocabulary would guess nonsense."""
+"""Checks that two models mean the same by each token id. A draft model of another vocabulary would draft nonsense."""
 
 import json
 from pathlib import Path
@@ -12,10 +12,10 @@ def check_same_vocabulary(folder: Path, draft_folder: Path) -> None:
     """Raises ConfigError naming the first token id that the models in the two folders differ in."""
     tokens, draft_tokens = _read(folder), _read(draft_folder)
     for token_id in sorted(tokens.keys() | draft_tokens.keys()):
-        meant, guessed = tokens.get(token_id), draft_tokens.get(token_id)
-        if meant != guessed:
+        meant, drafted = tokens.get(token_id), draft_tokens.get(token_id)
+        if meant != drafted:
             raise ConfigError(
-                f"the draft model in {draft_folder} has another vocabulary: token {token_id} is {guessed!r} there and "
+                f"the draft model in {draft_folder} has another vocabulary: token {token_id} is {drafted!r} there and "
                 f"{meant!r} in {folder}; choose a draft model of the same family"
             )
 
@@ -24,7 +24,7 @@ def _read(folder: Path) -> dict[int, str]:
     """Reads the token that each id stands for."""
     path = folder / FILE
     if not path.is_file():
-        raise ConfigError(f"{path} is missing: guessing with a draft model needs it, to compare the vocabularies")
+        raise ConfigError(f"{path} is missing: drafting with a draft model needs it, to compare the vocabularies")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         vocabulary = content["model"]["vocab"]

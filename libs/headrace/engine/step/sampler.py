@@ -37,6 +37,6 @@ class Sampler(Protocol):
         """Returns the logits as a numpy array."""
         ...
 
-    def fit(self, logits: Logits, vocab_size: int) -> Logits:
+    def fit(self, logits: Logits, vocabulary_size: int) -> Logits:
         """Fits logits to a vocabulary of another size: with tokens that are never chosen, or without the last ones."""
         ...

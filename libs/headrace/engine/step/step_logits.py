@@ -15,7 +15,7 @@ class StepLogits:
     values: Logits
     """Logits fp32 [rows, vocabulary]: one row for each token that is sampled from, then the scored prompt rows."""
     sampling: tuple[Chunk, ...]
-    """Chunks with tokens that are sampled from, whose rows come first: one, and one for each guess."""
+    """Chunks with tokens that are sampled from, whose rows come first: one, and one for each draft token."""
     scoring: tuple[Chunk, ...]
     """Chunks with scored prompt tokens, whose rows follow: `len(chunk.scored_prompt_range)` each."""
 
@@ -62,9 +62,9 @@ class LogitRows:
             end = first + chunk.token_count
             if chunk.draft:
                 sampled += range(end - 1 - len(chunk.draft), end)
-            elif chunk.samples:
+            elif chunk.is_sampled:
                 sampled.append(end - 1)
-            if chunk.samples:
+            if chunk.is_sampled:
                 sampling.append(chunk)
             if chunk.start < chunk.sequence.prompt_count and (indices := chunk.scored_prompt_range):
                 scored += [first + index - 1 - chunk.start for index in indices]

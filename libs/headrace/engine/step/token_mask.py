@@ -12,7 +12,7 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.grammar.token_matcher import TokenMatcher
 
 
-def find_forbidden(sequences: list[Sequence], vocab_size: int) -> tuple[list[int], NDArray[np.bool_]]:
+def find_forbidden(sequences: list[Sequence], vocabulary_size: int) -> tuple[list[int], NDArray[np.bool_]]:
     """Finds the indices of the sequences that have a grammar, and for each of those which tokens it does not allow:
     [rows, vocabulary]. A matcher that has an error allows the end and nothing else."""
     rows: list[int] = []
@@ -23,15 +23,15 @@ def find_forbidden(sequences: list[Sequence], vocab_size: int) -> tuple[list[int
             rows.append(row)
             matchers.append(sequence.matcher)
     if not rows:
-        return rows, np.empty((0, vocab_size), np.bool_)
-    bitmask = fill_bitmask(matchers, vocab_size)
-    bits = np.unpackbits((~bitmask).view(np.uint8), axis=1, count=vocab_size, bitorder="little")
+        return rows, np.empty((0, vocabulary_size), np.bool_)
+    bitmask = fill_bitmask(matchers, vocabulary_size)
+    bits = np.unpackbits((~bitmask).view(np.uint8), axis=1, count=vocabulary_size, bitorder="little")
     return rows, bits.view(np.bool_)
 
 
-def fill_bitmask(matchers: list[TokenMatcher], vocab_size: int) -> NDArray[np.int32]:
+def fill_bitmask(matchers: list[TokenMatcher], vocabulary_size: int) -> NDArray[np.int32]:
     """Returns one row of 32 tokens per word for each matcher, lowest bit first."""
-    bitmask = allocate_token_bitmask(len(matchers), vocab_size)
+    bitmask = allocate_token_bitmask(len(matchers), vocabulary_size)
     if len(matchers) == 1:
         fill_next_token_bitmask(matchers[0].matcher, bitmask)
     else:

@@ -13,8 +13,8 @@ from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.step.loaded_model import LoadedModel
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device_setup import build_attention, choose_device, choose_precision, settle_threads
 from headrace.engine.torch.operators.choose_operators import choose_operators
-from headrace.engine.torch.placement import build_attention, choose_device, choose_precision, settle_threads
 from headrace.engine.torch.runner import TorchRunner
 from headrace.errors.tree import ConfigError
 

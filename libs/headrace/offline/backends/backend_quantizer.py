@@ -31,7 +31,7 @@ def quantize_with_backend(
     config = read_model_config(source)
     if config.quantization is not None:
         raise Unsupported(f"{source} is quantised already ({config.quantization.method}): start from plain weights.")
-    length = min(settings.sequence_length, config.usual_len)
+    length = min(settings.sequence_length, config.usual_length)
     sequences = cut_windows(text, source, length, settings.sequence_count)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,8 @@ from headrace.engine.checkpoints.weight_record import WeightRecord
 from headrace.engine.checkpoints.weight_source import open_weights
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.device_setup import build_attention, choose_device, choose_precision
 from headrace.engine.torch.operators.choose_operators import choose_operators
-from headrace.engine.torch.placement import build_attention, choose_device, choose_precision
 from headrace.engine.torch.runner import TorchRunner
 from headrace.offline.evaluation.whole_sequence import BLOCK_SIZE, run_whole
 

@@ -49,7 +49,7 @@ def quantize_checkpoint(
     """
     check_target(target)
     config = _read_plain_config(source)
-    length = min(settings.sequence_length, config.usual_len)
+    length = min(settings.sequence_length, config.usual_length)
     model = SequenceModel.load(source, length, precision="float32")
     modules = _projections(model)
     _check_sizes(modules, settings)

@@ -41,7 +41,7 @@ class TextRoutes:
             tokens = await self._pipeline.encode_text(
                 body.model, body.prompt or "", body.add_special_tokens, envelope.deadline, context_token_count=limit
             )
-        await exchange.send_json(200, {"tokens": tokens, "count": len(tokens), "max_model_len": limit})
+        await exchange.send_json(200, {"tokens": tokens, "count": len(tokens), "max_model_length": limit})
 
     async def _respond_with_text(self, exchange: HttpExchange, body: DetokenizeBody, envelope: Envelope) -> None:
         limit = (await self._pipeline.fleet.find(body.model)).max_model_length

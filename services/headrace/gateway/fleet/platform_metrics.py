@@ -18,8 +18,8 @@ PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str,
     (GaugeMetricFamily, "headrace_memory_weights_bytes", "Memory of the weights", "weight_byte_count"),
     (GaugeMetricFamily, "headrace_memory_kv_bytes", "Memory of the KV cache, used or not", "kv_byte_count"),
     (GaugeMetricFamily, "headrace_memory_resident_bytes", "Main memory of the process", "resident_byte_count"),
-    (CounterMetricFamily, "headrace_draft_tokens", "Tokens that were guessed", "draft_token_count"),
-    (CounterMetricFamily, "headrace_accepted_tokens", "Guesses that were right", "accepted_token_count"),
+    (CounterMetricFamily, "headrace_draft_tokens", "Tokens that were drafted", "draft_token_count"),
+    (CounterMetricFamily, "headrace_accepted_tokens", "Drafts that were right", "accepted_token_count"),
 )
 """Kind, name and meaning of each metric with a value for each worker, and the field of the status that has it."""
 

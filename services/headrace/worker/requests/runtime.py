@@ -185,7 +185,7 @@ class Runtime:
         if generation.embeds != (self.spec.embedding_size is not None):
             made = "text" if generation.embeds else "embeddings"
             raise Unsupported(f"model {self._model} makes {made}, which is not what was asked for", param="model")
-        _check_ids(generation, self.spec.vocab_size)
+        _check_ids(generation, self.spec.vocabulary_size)
         if self.sessions.newest_attempt(generation.request_id) >= generation.attempt:
             raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
         # Each session of the batch class makes room for a realtime one: it is paused and goes on later.

@@ -123,8 +123,8 @@ def _model_info(runtime: Runtime, model: str) -> ModelInfo:
     return ModelInfo(
         model=model,
         architecture=spec.architecture,
-        max_model_length=spec.max_model_len,
-        vocabulary_size=spec.vocab_size,
+        max_model_length=spec.max_model_length,
+        vocabulary_size=spec.vocabulary_size,
         block_size=spec.block_size,
         parameter_count=spec.parameter_count,
         precision=spec.precision,

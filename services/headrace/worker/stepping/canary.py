@@ -30,7 +30,7 @@ def prove(engine: Engine, step: Callable[[], list[Delta]]) -> None:
     token_ids = [token_id for delta in deltas for token_id in delta.token_ids]
     values = [value for delta in deltas for value in delta.embedding]
     if spec.embedding_size is None:
-        is_sound = bool(token_ids) and all(0 <= token_id < spec.vocab_size for token_id in token_ids)
+        is_sound = bool(token_ids) and all(0 <= token_id < spec.vocabulary_size for token_id in token_ids)
     else:
         is_sound = len(values) == spec.embedding_size and all(map(math.isfinite, values))
     if not is_sound:

@@ -38,7 +38,7 @@ class Watchdog:
         self, thread: EngineThread, spec: EngineSpec, patience: Patience, on_hang: Callable[[str], None]
     ) -> None:
         self._thread = thread
-        self._most_tokens = spec.max_step_token_count if spec.block_count else spec.max_model_len
+        self._most_tokens = spec.max_step_token_count if spec.block_count else spec.max_model_length
         """Predicted seconds of one step. A model without blocks reads each input whole."""
         self._patience = patience
         self._on_hang = on_hang

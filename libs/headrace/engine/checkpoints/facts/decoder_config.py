@@ -30,7 +30,7 @@ class DecoderConfig:
     """The shape of a decoder. Where a field has a default, that is how Llama has it."""
 
     architecture: str
-    vocab_size: int
+    vocabulary_size: int
     hidden_size: int
     intermediate_size: int
     layer_count: int
@@ -38,7 +38,7 @@ class DecoderConfig:
     kv_head_count: int
     head_size: int
     rms_norm_epsilon: float
-    max_model_len: int
+    max_model_length: int
     rope_theta: float
     rope_scaling: RopeScaling | None
     rotary_size: int
@@ -78,8 +78,8 @@ class DecoderConfig:
         return max(windows) if len(windows) == len(self.windows) else None
 
     @property
-    def usual_len(self) -> int:
+    def usual_length(self) -> int:
         """The longest context that needs no decision. Longrope turns keys by other factors beyond it."""
         if isinstance(self.rope_scaling, LongRopeScaling):
-            return min(self.rope_scaling.original_max_len, self.max_model_len)
-        return self.max_model_len
+            return min(self.rope_scaling.original_max_len, self.max_model_length)
+        return self.max_model_length

@@ -37,7 +37,7 @@ class EncoderConfig:
     """The shape of an encoder: post-norm layers in which every token sees every other (Devlin et al., 2018)."""
 
     architecture: str
-    vocab_size: int
+    vocabulary_size: int
     hidden_size: int
     intermediate_size: int
     layer_count: int
@@ -51,7 +51,7 @@ class EncoderConfig:
     precision: str
     """Precision of the checkpoint: float32, bfloat16 or float16."""
     quantization: QuantizationScheme | None
-    max_model_len: int
+    max_model_length: int
     """Longest input, in tokens, special ones included."""
     names: EncoderNames = field(default_factory=EncoderNames)
     padding_id: int | None = None
@@ -65,9 +65,9 @@ class EncoderConfig:
         return self.hidden_size // self.head_count
 
     @property
-    def usual_len(self) -> int:
+    def usual_length(self) -> int:
         """The longest input that needs no decision: any."""
-        return self.max_model_len
+        return self.max_model_length
 
     def positions(self, token_ids: tuple[int, ...]) -> list[int]:
         """The row of the table of positions of each token."""

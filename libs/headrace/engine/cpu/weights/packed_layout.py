@@ -27,7 +27,7 @@ def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
     table = weights.embedding
     if table.storage not in PLAIN:
         raise ValueError(f"the embedding is held as {table.storage.name}")
-    _check_array("embedding", table.numbers, (config.vocab_size, config.hidden_size), PLAIN[table.storage])
+    _check_array("embedding", table.numbers, (config.vocabulary_size, config.hidden_size), PLAIN[table.storage])
     sizes = matrix_sizes(config)
     _same_names("matrices", weights.matrices, sizes)
     for name, (out_size, in_size) in sizes.items():
@@ -38,7 +38,7 @@ def matrix_sizes(config: DecoderConfig) -> dict[str, tuple[int, int]]:
     """Outputs and inputs of every matrix of a model, by the name in PackedWeights."""
     hidden, attended = config.hidden_size, config.head_count * config.head_size
     inner = -(-config.intermediate_size // PANEL) * PANEL
-    sizes = {"head": (config.vocab_size, hidden)}
+    sizes = {"head": (config.vocabulary_size, hidden)}
     for index in range(config.layer_count):
         sizes |= {
             f"{index}.qkv": (attended + 2 * config.kv_head_count * config.head_size, hidden),

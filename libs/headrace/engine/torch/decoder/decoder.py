@@ -90,7 +90,7 @@ class Decoder:
 
     def _score(self, head: Linear, hidden: Tensor) -> Tensor:
         if not len(hidden):
-            return hidden.new_empty((0, self._config.vocab_size), dtype=torch.float32)
+            return hidden.new_empty((0, self._config.vocabulary_size), dtype=torch.float32)
         logits, cap = head(hidden).float(), self._config.logit_soft_cap
         return logits if cap is None else self._operators.soft_cap(logits, cap)
 

@@ -70,7 +70,7 @@ class Encoder:
         config, bias = self._config, reader.relative_bias()
         if isinstance(self._operators, KernelOperators):
             context = self._operators.context
-            return KernelWholeAttention(context, config.head_count, config.head_size, bias, config.max_model_len)
+            return KernelWholeAttention(context, config.head_count, config.head_size, bias, config.max_model_length)
         return TorchWholeAttention(config.head_count, config.head_size, bias)
 
     def _tensor(self, values: list[int]) -> Tensor:

@@ -44,7 +44,9 @@ class EncoderReader:
         return self._weights.byte_count
 
     def word_embeddings(self) -> Tensor:
-        return self._read(f"{self._names.word_embeddings}.weight", self._config.vocab_size, self._config.hidden_size)
+        return self._read(
+            f"{self._names.word_embeddings}.weight", self._config.vocabulary_size, self._config.hidden_size
+        )
 
     def position_embeddings(self) -> Tensor:
         """Reads the position embeddings [positions, hidden], with the embedding of the first segment, which all tokens

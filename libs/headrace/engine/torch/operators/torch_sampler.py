@@ -48,8 +48,8 @@ class TorchSampler:
         return logits.cpu().numpy()
 
     @torch.inference_mode()
-    def fit(self, logits: Tensor, vocab_size: int) -> Tensor:
-        missing = vocab_size - logits.shape[1]
+    def fit(self, logits: Tensor, vocabulary_size: int) -> Tensor:
+        missing = vocabulary_size - logits.shape[1]
         return functional.pad(logits, (0, missing), value=-math.inf) if missing else logits
 
 
@@ -146,9 +146,9 @@ def _draw(logits: Tensor, sequences: list[Sequence], *, sorts: bool) -> list[int
 def _keep_head(probabilities: Tensor, samplings: list[SamplingParams]) -> Tensor:
     """Keeps the top-k, then the top-p (Holtzman et al., 2020) of what is left. `probabilities` are in descending
     order."""
-    vocab_size = probabilities.shape[-1]
-    ranks = torch.arange(vocab_size, device=probabilities.device)
-    top_k = torch.tensor([sampling.top_k or vocab_size for sampling in samplings], device=probabilities.device)
+    vocabulary_size = probabilities.shape[-1]
+    ranks = torch.arange(vocabulary_size, device=probabilities.device)
+    top_k = torch.tensor([sampling.top_k or vocabulary_size for sampling in samplings], device=probabilities.device)
     kept = probabilities.where(ranks < top_k[:, None], 0.0)
     if all(sampling.top_p >= 1 for sampling in samplings):
         return kept

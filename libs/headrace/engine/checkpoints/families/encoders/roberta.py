@@ -12,7 +12,7 @@ def count_from_padding(config: EncoderConfig, raw: Mapping[str, Any]) -> Encoder
     """Counts positions from the padding id. The first rows of the table of positions, up to the one numbered as the
     padding id, stand for no position."""
     padding_id = int(raw["pad_token_id"])
-    return replace(config, padding_id=padding_id, max_model_len=config.position_count - padding_id - 1)
+    return replace(config, padding_id=padding_id, max_model_length=config.position_count - padding_id - 1)
 
 
 _DEFAULTS = {"pad_token_id": 1, "layer_norm_eps": 1e-12}
