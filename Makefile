@@ -5,11 +5,14 @@ TEST_PROCESSES ?= 2
 KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/src/*)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test unpacked-packages determinism faults soak fmt check gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
+.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
 	@echo "make test    run every test that needs no GPU, in two processes (TEST_PROCESSES=4 for four)"
+	@echo "make test-fast   those that start no process and take no time, in a minute and a half"
+	@echo "make coverage    what of the code those reach"
+	@echo "make play        all five services in one process, for a debugger, and a line of curl to ask them with"
 	@echo "make determinism   the tests of determinism under every setting of torch's libraries"
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
@@ -38,10 +41,22 @@ help:
 up: .venv/.local
 	@$(BIN)/headrace up
 
-# Several processes take a file of tests each, in the order of the folders: first those that start platforms, which wait
-# more than they compute, last the many short ones. Tests marked `alone` stop the other processes while they run.
+# Several processes take a file of tests each, in the order of tests/order.py: first those that start platforms, which
+# wait more than they compute, last the many short ones. Tests marked `alone` stop the other processes while they run.
 test: check unpacked-packages
 	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+
+# Tests that start no process and take no second: those to run after every change. tests/fast.py says which.
+test-fast: .venv/.dev
+	@$(BIN)/python -m pytest --fast --numprocesses $(TEST_PROCESSES) --dist worksteal -q
+
+# Lines and branches of libs and services that the tests of fast mode reach: a table, and pages in build/coverage.
+coverage: .venv/.dev
+	@$(BIN)/python -m pytest --fast --numprocesses $(TEST_PROCESSES) --dist worksteal -q --cov --cov-report term --cov-report html
+
+# All five services in one process, for breakpoints. Under a debugger: .venv/bin/python -m pdb -m tests.integration.play
+play: .venv/.dev
+	@$(BIN)/python -m tests.integration.play
 
 determinism: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.determinism

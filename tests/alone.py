@@ -44,6 +44,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Waits here, where a test's time limit does not count yet."""
     if not hasattr(item.config, "workerinput"):
         return (yield)
-    folder = item.config._tmp_path_factory.getbasetemp().parent
+    factory: pytest.TempPathFactory = item.config._tmp_path_factory  # type: ignore[attr-defined]
+    folder = factory.getbasetemp().parent
     with Room(folder).enter(alone=item.get_closest_marker("alone") is not None):
         return (yield)

@@ -34,6 +34,7 @@ def reason(call: ast.Call, texts: dict[str, str]) -> str:
     return texts.get(value.id, "") if isinstance(value, ast.Name) else ast.unparse(value)
 
 
+@pytest.mark.slow
 def test_every_reason_says_what_to_do(root: Path) -> None:
     trees = {path: ast.parse(path.read_text()) for path in (root / "tests").rglob("*.py")}
     texts = {name: text for tree in trees.values() for name, text in constants(tree).items()}

@@ -37,8 +37,13 @@ def measure(folder: Path, precision: str, threads: int, output_tokens: int) -> d
     from headrace.engine.contract.request import EngineRequest, SamplingParams
 
     started = time.monotonic()
-    config = EngineConfig(
-        precision=precision, thread_count=threads, block_count=256, max_running_count=16, prefix_cache=False
+    config = EngineConfig.of(
+        speculation="off",
+        precision=precision,
+        thread_count=threads,
+        block_count=256,
+        max_running_count=16,
+        prefix_cache=False,
     )
     engine = load_text_engine(folder, config)
     found = {"load_seconds": time.monotonic() - started}

@@ -46,7 +46,7 @@ class Latencies:
 
 def bare_engine(streams: int) -> Latencies:
     """The engine alone: all requests added at once, each token timed when its step returns."""
-    engine = SimEngine(SimConfig(base_seconds=BASE_SECONDS, vocab_size=2048))
+    engine = SimEngine(SimConfig(base_seconds=BASE_SECONDS, vocabulary_size=2048))
     workload = Workload("", "", streams, streams, PROMPT_TOKENS, OUTPUT_TOKENS, seed=time.time_ns())
     started = time.monotonic()
     for index in range(streams):
@@ -100,7 +100,8 @@ def measure_cost(folder: Path, rounds: int) -> list[dict[str, Any]]:
 
 def measure_ceilings(folder: Path, rounds: int) -> dict[str, Any]:
     """Requests and tokens per second when the engine takes no time."""
-    requests, tokens = [], []
+    requests: list[Any] = []
+    tokens: list[Any] = []
     with running_platform(folder / "ceiling", ["--engine", "sim"]) as platform:
         for _ in range(rounds):
             for output_tokens, series, key in (

@@ -100,8 +100,8 @@ async def send(url: str, chance: random.Random, prompt: int, output: int, **head
 async def _read(reader: asyncio.StreamReader, outcome: Outcome) -> None:
     outcome.status = int((await reader.readline()).split()[1])
     headers = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-    for line in headers.splitlines():
-        name, _, value = line.partition(":")
+    for header in headers.splitlines():
+        name, _, value = header.partition(":")
         if name == "retry-after-ms":
             outcome.retry_after = float(value) / 1000
     async for line in reader:

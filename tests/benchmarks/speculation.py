@@ -127,7 +127,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     model = TextModel("headrace-demo", CHECKPOINT)
     engines = {
-        mode: load_text_engine(CHECKPOINT, EngineConfig(block_count=256, prefix_cache=False, **settings))
+        mode: load_text_engine(CHECKPOINT, EngineConfig.of(block_count=256, prefix_cache=False, **settings))
         for mode, settings in MODES.items()
     }
     table = Table("text", "mode", "tok/s", "ratio", "tokens/step", "acceptance", box=None)

@@ -83,16 +83,17 @@ def measure(case: str, folder: Path, threads: int) -> dict[str, float]:
 
     adapters = {f"a{i}": folder / f"adapter{i}" for i in range(ADAPTER_COUNT)} if case == "adapters" else {}
     config = EngineConfig(
+        speculation="off",
         thread_count=threads,
         block_count=1024,
         max_running_count=16,
         max_step_token_count=512,
         prefix_cache=False,
         adapters=adapters,
-        precision="bfloat16" if case == "bfloat16" else None,
+        precision="bfloat16" if case == "bfloat16" else "auto",
     )
     if case.startswith("encoder"):
-        config = EngineConfig(thread_count=threads, max_step_token_count=2048)
+        config = EngineConfig(speculation="off", thread_count=threads, max_step_token_count=2048)
     engine = load_engine(folder, config)
     rates = _embedding_rates if engine.spec.embedding_size is not None else _text_rates
     rates(engine, adapters)

@@ -84,7 +84,7 @@ def imported_distributions(root: Path, service: str) -> set[str]:
     owners = packages_distributions()
     # A namespace such as `google` belongs to several distributions; it says nothing about any of them.
     found = {names[0] for module in own_imports(root, service) if len(names := [*{*owners.get(module, [])}]) == 1}
-    return {canonicalize_name(name) for name in found} - {"headrace"}
+    return {str(canonicalize_name(name)) for name in found} - {"headrace"}
 
 
 def own_imports(root: Path, service: str) -> set[str]:
@@ -150,6 +150,7 @@ def test_what_is_copied_exists_and_reaches_the_build(root: Path, stages: dict[st
     assert [path for path in copied if not (root / path).exists()] == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("service", SERVICES)
 def test_the_entrypoint_is_the_service(stages: dict[str, list[Instruction]], service: str) -> None:
     """Arguments of the container reach it as flags, and Python takes the place of the shell: it gets the signals."""
@@ -186,6 +187,7 @@ def test_only_the_worker_brings_torch(root: Path, service: str) -> None:
     assert "torch" in closure(known["worker"])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_imports_nothing_that_its_image_lacks(root: Path, service: str) -> None:
     """Imports of a service are in its extra or in what every service has."""
@@ -212,12 +214,14 @@ def ask_health(root: Path, port: int | str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.process
 def test_health_is_green_when_the_service_serves(root: Path, health_server: tuple[int, HealthServicer]) -> None:
     port, servicer = health_server
     servicer.set("", HealthCheckResponse.SERVING)
     assert ask_health(root, port).returncode == 0
 
 
+@pytest.mark.process
 def test_health_is_red_when_it_does_not(root: Path, health_server: tuple[int, HealthServicer]) -> None:
     """Draining, or never started: the reason is in the output, which `docker inspect` shows."""
     port, servicer = health_server
@@ -230,6 +234,7 @@ def test_health_is_red_when_it_does_not(root: Path, health_server: tuple[int, He
     assert "HEADRACE_CACHE_LISTEN_ADDRESS" in unknown.stderr
 
 
+@pytest.mark.process
 def test_health_is_red_when_nobody_listens(root: Path) -> None:
     dead = ask_health(root, 1)
     assert dead.returncode == 1

@@ -121,6 +121,7 @@ def test_alerts_are_complete(rules: list[dict[str, Any]]) -> None:
         assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
 
 
+@pytest.mark.process
 @pytest.mark.skipif(
     shutil.which(PROMTOOL) is None,
     reason=f"promtool is missing ({why_not(PROMETHEUS)}); to run it: make test where there is apt-get, "

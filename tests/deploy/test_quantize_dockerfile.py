@@ -21,7 +21,9 @@ def test_extras_are_what_the_command_installs(root: Path, name: str) -> None:
 
 def test_the_image_makes_the_environment_that_it_uses(root: Path) -> None:
     text = (root / "deploy/docker/quantize.Dockerfile").read_text()
-    assert re.search(r"^ARG BACKEND=(\w+)$", text, re.MULTILINE)[1] in BACKENDS
+    found = re.search(r"^ARG BACKEND=(\w+)$", text, re.MULTILINE)
+    assert found is not None
+    assert found[1] in BACKENDS
     assert 'python -m headrace.offline.backends.backend_environment "${BACKEND}"' in text
     assert "XDG_DATA_HOME=/opt" in text
     for source in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):

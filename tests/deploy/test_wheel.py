@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
 
 
+pytestmark = pytest.mark.process
 SOURCES = ("libs", "services", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
 KERNELS = "headrace/engine/kernels/_kernels.so"
 COMPILER = """#!/bin/sh

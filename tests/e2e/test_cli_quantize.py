@@ -1,19 +1,41 @@
 """`headrace quantize` and `headrace eval`, as a person and as a script would use them."""
 
+import io
 import json
 import subprocess
 import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+import torch
 
 from headrace.cli import engine_parts
+from headrace.cli.__main__ import main
 from headrace.errors import ConfigError
 
 
 def headrace(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "headrace.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def headrace_here(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a command in this process, which is spared the seconds that a start takes. A stack trace ends the test."""
+    said, warned, code = io.StringIO(), io.StringIO(), 0
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(warned):
+        patch.setattr(sys, "argv", ["headrace", *arguments])
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Cyclopts application invoked without tokens")
+                main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        finally:
+            torch.set_num_threads(threads)
+    return subprocess.CompletedProcess(arguments, code, said.getvalue(), warned.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +80,14 @@ def test_mistakes_are_told_in_words(target: Path, tmp_path: Path) -> None:
         (("eval", "headrace-demo", "--text", str(tmp_path / "none.txt")), "none.txt"),
         (("quantize", "no-such-model", fresh), "no-such-model"),
     ):
-        failed = headrace(*arguments)
+        failed = headrace_here(*arguments)
         assert failed.returncode == 1
         assert named in failed.stderr.replace("\n", " ")
         assert "Traceback" not in failed.stderr
     assert not Path(fresh).exists()
+    failed = headrace("plan", "no-such-model")
+    assert failed.returncode == 1
+    assert "Traceback" not in failed.stderr
 
 
 def test_plan(tmp_path: Path) -> None:
@@ -72,10 +97,10 @@ def test_plan(tmp_path: Path) -> None:
     rows = {(row["device"], row["precision"]): row for row in json.loads(done.stdout)["rows"]}
     assert rows["this machine", "int4"]["request_count"] > 0
     assert rows["small", "float32"]["request_count"] == 0
-    table = headrace("plan", "headrace-demo").stdout
+    table = headrace_here("plan", "headrace-demo").stdout
     assert "this machine" in table
     profile.write_text("zork")
-    failed = headrace("plan", "headrace-demo", "--profiles", str(tmp_path))
+    failed = headrace_here("plan", "headrace-demo", "--profiles", str(tmp_path))
     assert failed.returncode == 1
     assert "small.toml" in failed.stderr.replace("\n", "")
     assert "Traceback" not in failed.stderr
@@ -84,26 +109,26 @@ def test_plan(tmp_path: Path) -> None:
 def test_plan_chooses_by_recorded_quality(target: Path, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text('name = "small"\ndevice = "cpu"\nmemory_bytes = 30_000_000\n')
     arguments = ["plan", str(target), "--profiles", str(tmp_path), "--quality-floor"]
-    unknown = headrace(*arguments, "0.9")
+    unknown = headrace_here(*arguments, "0.9")
     assert "quality not known" in unknown.stdout
     assert "--record" in unknown.stdout
     recorded = headrace("eval", str(target), "--reference", "headrace-demo", "--sequences", "2", "--record")
     assert recorded.returncode == 0, recorded.stderr
     for floor, is_chosen in (("0.9", True), ("1", False)):
-        rows = json.loads(headrace(*arguments, floor, "--json").stdout)["rows"]
+        rows = json.loads(headrace_here(*arguments, floor, "--json").stdout)["rows"]
         assert {row["device"]: row["is_chosen"] for row in rows} == {"this machine": is_chosen, "small": is_chosen}
         assert all(0.9 < row["top1_agreement"] < 1 for row in rows)
 
 
 def test_plan_measures_what_is_small(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text('name = "small"\ndevice = "cpu"\nmemory_bytes = 20_000_000\n')
-    done = headrace("plan", "headrace-demo", "--profiles", str(tmp_path), "--quality-floor", "0.98", "--json")
+    done = headrace_here("plan", "headrace-demo", "--profiles", str(tmp_path), "--quality-floor", "0.98", "--json")
     rows = {(row["device"], row["precision"]): row for row in json.loads(done.stdout)["rows"]}
     assert [name for name, row in rows.items() if row["is_chosen"]] == [("this machine", "int8"), ("small", "int8")]
     assert rows["small", "float32"]["reason"] == "does not fit"
     assert rows["small", "int4"]["reason"] == "below 98.0%"
     for floor in ("2", "nan"):
-        assert "between 0 and 1" in headrace("plan", "headrace-demo", "--quality-floor", floor).stderr
+        assert "between 0 and 1" in headrace_here("plan", "headrace-demo", "--quality-floor", floor).stderr
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

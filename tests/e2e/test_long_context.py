@@ -8,9 +8,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.libs.engine.engine_running import engine_config
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.testing.running_platform import RunningPlatform, running_platform
@@ -56,8 +56,8 @@ def stream(platform: RunningPlatform, kill_after: int | None = None) -> list[int
 
 
 def test_a_stream_passes_the_context_and_survives_its_worker(platform: RunningPlatform) -> None:
-    config = EngineConfig(
-        long_context="evict", kv_precision="int8", max_model_len=CONTEXT, block_count=64, thread_count=1, exact=True
+    config = engine_config(
+        long_context="evict", kv_precision="int8", max_model_length=CONTEXT, block_count=64, thread_count=1, exact=True
     )
     engine = load_text_engine(CHECKPOINT, config)
     engine.add(EngineRequest("r", tuple(PROMPT), SamplingParams(STREAM_TOKENS, temperature=0.0, ignore_eos=True)))

@@ -90,7 +90,7 @@ def test_usage_only_where_asked_for(http: httpx2.Client) -> None:
 def test_prompt_forms_agree(http: httpx2.Client) -> None:
     tokens = http.post("/tokenize", json={"model": MODEL, "prompt": "Continuous batching is"}).json()
     assert tokens["count"] == len(tokens["tokens"])
-    assert tokens["max_model_len"] == 2048
+    assert tokens["max_model_length"] == 2048
     as_text = complete(http)["choices"][0]["text"]
     assert complete(http, prompt=tokens["tokens"])["choices"][0]["text"] == as_text
     several = complete(http, prompt=["Continuous batching is", "TTFT means"])["choices"]

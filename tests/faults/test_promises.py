@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.faults.catalogue import all_faults
@@ -88,5 +89,7 @@ def test_promises_hold_over_a_bad_network(linked: Theatre, name: str) -> None:
 def patient(fault: Fault) -> Fault:
     """The fault with bounds that only something that hangs exceeds, and no longer than it takes."""
     promise = fault.promise
-    times = {name: PATIENT_SECONDS for name in ("recovery", "stall") if getattr(promise, name) is not None}
+    times: dict[str, Any] = {
+        name: PATIENT_SECONDS for name in ("recovery", "stall") if getattr(promise, name) is not None
+    }
     return replace(fault, linger=LINGER_SECONDS, promise=replace(promise, **times))

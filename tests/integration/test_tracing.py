@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_serv
 
 from headrace.testing.running_platform import running_platform
 
+pytestmark = pytest.mark.process
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 EXPECTED = {
     ("headrace-gateway", "generate headrace-demo"),

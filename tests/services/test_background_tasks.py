@@ -2,11 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
+from tests.grpc_leftovers import leftovers_forgiven
 
 from headrace.clients.scheduler import SchedulerStream
 from headrace.gateway.app import open_app as open_gateway
@@ -23,6 +24,18 @@ from headrace.worker.config import WorkerSettings
 from headrace.worker.status.heartbeat import Heartbeat
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def _one_loop() -> AsyncIterator[None]:
+    """Keeps one event loop for all tests, so that grpc has no other to tell of their calls."""
+    with leftovers_forgiven():
+        yield
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from headrace.lifecycle.address_book import AddressBook
 from headrace.lifecycle.background import Background
+from headrace.lifecycle.open_bus import OpenBus, open_nats
 from headrace.lifecycle.run import run
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
 
-__all__ = ["AddressBook", "Background", "Service", "ServiceSettings", "run"]
+__all__ = ["AddressBook", "Background", "OpenBus", "Service", "ServiceSettings", "open_nats", "run"]

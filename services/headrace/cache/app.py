@@ -6,21 +6,20 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from headrace.bus import subjects
-from headrace.bus.nats_bus import NatsBus
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
 from headrace.cache.config import CacheSettings
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.servicer import CacheServicer
-from headrace.lifecycle import Background, Service
+from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import open_channel
 from headrace.v1 import cache_pb2_grpc
 from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: CacheSettings) -> AsyncIterator[Service]:
+async def open_app(settings: CacheSettings, open_bus: OpenBus = open_nats) -> AsyncIterator[Service]:
     """Opens the store and yields the service."""
     store = ResponseStore(settings.folder, settings.max_bytes)
     background = Background()
@@ -28,7 +27,7 @@ async def open_app(settings: CacheSettings) -> AsyncIterator[Service]:
     feed = BlockFeed(index)
     lists = BlockLists(feed, partial(open_channel, credential=settings.credential), background)
     servicer = CacheServicer(store, index, feed, lists, settings.lifetime_seconds)
-    bus = NatsBus(settings.nats_url, settings.service_id)
+    bus = open_bus(settings)
     await bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, servicer.on_blocks_changed)
     await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, servicer.on_deregistered)
     background.watch(bus.start())

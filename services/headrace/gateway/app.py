@@ -11,7 +11,6 @@ from functools import partial
 from prometheus_client import REGISTRY
 
 from headrace.bus import subjects
-from headrace.bus.nats_bus import NatsBus
 from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.hedged_tokenizer import HedgedTokenizer
 from headrace.clients.scheduler import SchedulerStream
@@ -33,7 +32,7 @@ from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes
-from headrace.lifecycle import Background, Service
+from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.v1 import inference_pb2_grpc
@@ -44,9 +43,9 @@ FAREWELL_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: GatewaySettings) -> AsyncIterator[Service]:
+async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> AsyncIterator[Service]:
     """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
-    bus = NatsBus(settings.nats_url, settings.service_id)
+    bus = open_bus(settings)
     open_internal = partial(open_channel, credential=settings.credential)
     fleet = Fleet(settings, open_internal, bus)
     ledger = Ledger(settings.max_open_requests)

@@ -5,10 +5,9 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 
-from headrace.bus.nats_bus import NatsBus
 from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.several_caches import SeveralCaches
-from headrace.lifecycle import AddressBook, Background, Service
+from headrace.lifecycle import AddressBook, Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import open_channel
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.core.core import SchedulingCore
@@ -23,9 +22,9 @@ from headrace.v1 import scheduler_pb2_grpc
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: SchedulerSettings) -> AsyncIterator[Service]:
+async def open_app(settings: SchedulerSettings, open_bus: OpenBus = open_nats) -> AsyncIterator[Service]:
     """Connects to cache and bus and yields the service."""
-    bus = NatsBus(settings.nats_url, settings.service_id)
+    bus = open_bus(settings)
     background = Background()
     open_internal = partial(open_channel, credential=settings.credential)
     watches = WorkerWatches(open_internal, background)

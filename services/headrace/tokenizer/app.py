@@ -4,8 +4,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 
-from headrace.bus.nats_bus import NatsBus
-from headrace.lifecycle import Background, Service
+from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.tokenizer.config import TokenizerSettings
 from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.servicer import TokenizerServicer
@@ -14,12 +13,14 @@ from headrace.v1 import tokenizer_pb2_grpc
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: TokenizerSettings) -> AsyncIterator[Service]:
+async def open_app(
+    settings: TokenizerSettings, open_bus: OpenBus = open_nats, make_pool: type[TextPool] = TextPool
+) -> AsyncIterator[Service]:
     """Loads the tokenizers and yields the service."""
     models = {name: TextModel(name, folder) for name, folder in settings.models.items()}
-    pool = TextPool(settings.models, settings.pool_size, settings.template_seconds, settings.job_seconds)
+    pool = make_pool(settings.models, settings.pool_size, settings.template_seconds, settings.job_seconds)
     servicer = TokenizerServicer(models, pool, settings.inline_characters)
-    bus = NatsBus(settings.nats_url, settings.service_id)
+    bus = open_bus(settings)
     background = Background()
     background.watch(bus.start())
     try:

@@ -5,8 +5,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 
-from headrace.bus.nats_bus import NatsBus
-from headrace.lifecycle import Background, Service
+from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.config import WorkerSettings
 from headrace.worker.load_engine import load_engine
@@ -21,12 +20,12 @@ SWITCH_SECONDS = 0.0005
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: WorkerSettings) -> AsyncIterator[Service]:
+async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> AsyncIterator[Service]:
     """Loads the model, starts its engine and yields the service."""
     sys.setswitchinterval(SWITCH_SECONDS)
     epoch = time.time_ns()
     runtime = Runtime(load_engine(settings), settings.model, settings.attach_seconds)
-    bus = NatsBus(settings.nats_url, settings.service_id)
+    bus = open_bus(settings)
     board = StatusBoard(runtime, settings.service_id, epoch, settings.model, settings.hourly_price)
     heartbeat = Heartbeat(board, bus, settings.service_id)
     servicer = WorkerServicer(runtime, board, settings.service_id, epoch)

@@ -67,7 +67,9 @@ def load(folder: Path, shape: str, threads: int) -> TextEngine:
     checkpoint = folder / Path(shape).stem if shape.endswith(".json") else folder / shape
     if not (checkpoint / "config.json").exists():
         write_checkpoint(checkpoint, read_shape(shape))
-    config = EngineConfig(precision="int4", thread_count=threads, block_count=128, packed_folder=folder / "packed")
+    config = EngineConfig(
+        speculation="off", precision="int4", thread_count=threads, block_count=128, packed_folder=folder / "packed"
+    )
     load_text_engine(checkpoint, config).close()
     return load_text_engine(checkpoint, config)
 

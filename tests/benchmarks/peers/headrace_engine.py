@@ -42,6 +42,7 @@ def run(engine: TextEngine, count: int, prompt_tokens: int, outputs: int) -> tup
 def main() -> None:
     folder, threads, cache = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     config = EngineConfig(
+        speculation="off",
         precision="int4",
         thread_count=threads,
         block_count=1024,

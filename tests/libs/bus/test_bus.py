@@ -57,7 +57,7 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     await server.kill()
 
 
-@pytest.fixture(params=["memory", "nats"])
+@pytest.fixture(params=["memory", pytest.param("nats", marks=pytest.mark.process)])
 async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bus]:
     if request.param == "memory":
         yield MemoryBus()
@@ -91,6 +91,7 @@ async def test_the_registry_keeps_what_was_put(bus: Bus) -> None:
     assert [entry.service_id for entry in await bus.entries(ServiceRegistered)] == ["b"]
 
 
+@pytest.mark.process
 async def test_connecting_is_told_again_after_a_loss(nats_server: NatsServer) -> None:
     connects: list[float] = []
     heard: list[str] = []
@@ -111,6 +112,7 @@ async def test_connecting_is_told_again_after_a_loss(nats_server: NatsServer) ->
     await bus.close()
 
 
+@pytest.mark.process
 async def test_a_failpoint_drops_doubles_and_swaps_facts(nats_server: NatsServer, tmp_path: Path) -> None:
     heard: list[str] = []
     bus = NatsBus(nats_server.local.url, "test")

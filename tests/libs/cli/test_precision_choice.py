@@ -1,5 +1,7 @@
 """The smallest precision above the floor that fits is chosen, and every other one has a reason."""
 
+from collections.abc import Set
+
 import pytest
 
 from headrace.cli.precision_choice import Candidate, judge
@@ -10,7 +12,7 @@ QUALITIES = {name: RecordedQuality(name, 20.0, share, 100) for name, share in AG
 WEIGHTS = {"float32": 400, "bfloat16": 200, "int8": 110, "int4": 60}
 
 
-def reasons(floor: float, fitting: set[str], known: set[str] = frozenset(AGREEMENT)) -> dict[str, str]:
+def reasons(floor: float, fitting: Set[str], known: Set[str] = frozenset(AGREEMENT)) -> dict[str, str]:
     candidates = [Candidate(name, size, int(name in fitting)) for name, size in WEIGHTS.items()]
     verdicts = judge(candidates, {name: QUALITIES[name] for name in known}, floor)
     assert [verdict.is_chosen for verdict in verdicts] == [

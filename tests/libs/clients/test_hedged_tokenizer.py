@@ -57,7 +57,7 @@ class Tokenizers:
 
 @pytest.fixture(params=[2])
 async def tokenizers(request: pytest.FixtureRequest) -> AsyncIterator[Tokenizers]:
-    servicers = [Servicer(number) for number in range(request.param)]
+    servicers = [Servicer(number) for number in range(request.param)]  # type: ignore[abstract]
     servers, channels = [], []
     for servicer in servicers:
         server = Server(

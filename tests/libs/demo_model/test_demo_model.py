@@ -104,6 +104,7 @@ def test_training_never_sees_a_held_out_question() -> None:
                 assert normalise(question) not in held_out
 
 
+@pytest.mark.slow
 def test_held_out_questions_are_answered_to_the_point(chat: Chat) -> None:
     results = results_of(chat, load_held_out())
     wrong = [f"{item.question!r} -> {answer!r}" for item, answer, right in results if not right]
@@ -123,6 +124,7 @@ def test_other_questions_get_a_plain_statement_of_what_it_is(chat: Chat) -> None
     assert len(plain) >= len(OFF_TOPIC) - 1, answers
 
 
+@pytest.mark.slow
 def test_a_long_conversation_stays_to_the_point(chat: Chat) -> None:
     tokens, right, asked = after_long_talk(chat, turns=8)
     assert tokens > 600

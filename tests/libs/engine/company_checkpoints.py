@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tiny_adapters import make_adapter
-from tiny_encoders import make_decoder, make_encoder, write_sentence_settings
-from tiny_models import make_family, make_oracle
+from tests.libs.engine.tiny_adapters import make_adapter
+from tests.libs.engine.tiny_encoders import make_decoder, make_encoder, write_sentence_settings
+from tests.libs.engine.tiny_models import make_family, make_oracle
 
 FAMILIES = ("qwen3", "gemma3", "qwen3_moe")
 NAMES = (*FAMILIES, "adapters", "embedding", "encoder")

@@ -1,10 +1,6 @@
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
+from tests.libs.engine import engine_running
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,8 +12,6 @@ def _one_thread() -> None:
 def each_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Runs a test through the fused kernels where they can run its model, and operation by operation. On demand also as
     on a machine without kernels (rows), and as on a GPU (device)."""
-    import engine_running
-
     kernels: str = request.param
     if kernels == "rows":
         engine_running.without_kernels(monkeypatch)

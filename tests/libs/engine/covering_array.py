@@ -3,8 +3,9 @@
 import random
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
+from typing import Any
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def cover_pairs(factors: Mapping[str, Sequence[object]], seed: int, attempt_count: int = 50) -> list[Row]:

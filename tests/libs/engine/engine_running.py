@@ -1,11 +1,13 @@
 """Runs requests through an engine."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from headrace.engine.checkpoints.weights import packable
 from headrace.engine.contract.engine import Engine
+from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.cpu import decoder as cpu_decoder
 from headrace.engine.loading import load_embedding_engine
@@ -14,8 +16,13 @@ from headrace.engine.torch.operators import choose_operators
 from headrace.engine.torch.operators.torch_operators import TorchOperators
 from headrace.offline.evaluation import sequence_model
 
-DEFAULTS: dict[str, object] = {}
+DEFAULTS: dict[str, Any] = {}
 """Settings of the engine that a test runs under: see `each_kernel`."""
+
+
+def engine_config(**settings: Any) -> EngineConfig:
+    """The settings of an engine. Without speculation unless a test asks for it: then it is known what a step does."""
+    return EngineConfig.of(**({"speculation": "off"} | settings))
 
 
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,13 +39,14 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "choose_operators", lambda *_: TorchOperators())
 
 
-def request(request_id: str, prompt: Iterable[int], output: tuple[int, ...] = (), **sampling: object) -> EngineRequest:
+def request(request_id: str, prompt: Iterable[int], output: tuple[int, ...] = (), **sampling: Any) -> EngineRequest:
     return EngineRequest(request_id, tuple(prompt), SamplingParams(**sampling), output)
 
 
 def finish(engine: Engine) -> dict[str, list[Delta]]:
     """Steps until there is no work, checking the books and the numbering of each stream on the way."""
     streams: dict[str, list[Delta]] = {}
+    books: Any = engine
     for _ in range(10_000):
         if not engine.has_work():
             return streams
@@ -48,7 +56,7 @@ def finish(engine: Engine) -> dict[str, list[Delta]]:
                 assert delta.first_index == stream[-1].first_index + len(stream[-1].token_ids)
                 assert stream[-1].finish_reason is None
             stream.append(delta)
-        engine.check_invariants()
+        books.check_invariants()
     raise AssertionError("the engine does not come to an end")
 
 

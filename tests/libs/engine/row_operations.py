@@ -1,14 +1,16 @@
 """All operations on rows, each as a function of [rows, size] alone."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.torch.operators.operators import Operators
 
 Operation = Callable[[Tensor], Tensor]
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+ACTIVATIONS: tuple[Activation, ...] = ("silu", "gelu", "gelu_tanh", "relu")
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -30,6 +32,14 @@ def operations(operators: Operators, size: int, dtype: torch.dtype = torch.float
         "chosen": lambda x: operators.route(x, min(3, size), normalizes=False)[1],
     }
     for name in ACTIVATIONS:
-        found[name] = lambda x, name=name: operators.activate(x.clone(), name)
-        found[f"gate {name}"] = lambda x, name=name: operators.gate(torch.cat([x, x.flip(1)], dim=1), name)
+        found[name] = partial(activate, operators, name)
+        found[f"gate {name}"] = partial(gate, operators, name)
     return found
+
+
+def activate(operators: Operators, name: Activation, x: torch.Tensor) -> torch.Tensor:
+    return operators.activate(x.clone(), name)
+
+
+def gate(operators: Operators, name: Activation, x: torch.Tensor) -> torch.Tensor:
+    return operators.gate(torch.cat([x, x.flip(1)], dim=1), name)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.engine.batching.drafter import Guesses
+from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.contract.engine import EngineSpec
@@ -33,7 +33,7 @@ class TableRunner:
             self._logits = torch.from_numpy(np.maximum(np.log(table), -1e9)).float()
 
     def run(self, plan: StepPlan) -> StepLogits:
-        chunks = [chunk for chunk in plan.chunks if chunk.samples]
+        chunks = [chunk for chunk in plan.chunks if chunk.is_sampled]
         last = [[chunk.sequence.token_ids[-1], *chunk.draft] for chunk in chunks]
         rows = [token_id for tokens in last for token_id in tokens]
         return StepLogits(self._logits[rows], tuple(chunks), ())
@@ -49,15 +49,15 @@ class TableRunner:
 
 
 class FixedDrafter:
-    """Guesses the same for everyone."""
+    """Drafts the same for everyone."""
 
     def __init__(self, guesses: tuple[int, ...]) -> None:
         self._guesses = guesses
 
-    def may_guess(self, sequence: Sequence) -> bool:
+    def may_draft(self, sequence: Sequence) -> bool:
         return True
 
-    def propose(self, limits: Mapping[Sequence, int]) -> Guesses:
+    def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
         return {sequence: self._guesses[:limit] for sequence, limit in limits.items()}
 
     def observe(self, sequence: Sequence, accepted_count: int) -> None:

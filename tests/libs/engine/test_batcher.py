@@ -2,23 +2,24 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from engine_running import request
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.libs.engine.engine_running import request
 
 from headrace.engine.batching.batcher import Batcher
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.grammar import Grammar, GrammarKind
-from headrace.engine.contract.request import FinishReason, Urgency
+from headrace.engine.contract.request import Delta, FinishReason, Urgency
 from headrace.engine.speculation.speculator import Speculator
 from headrace.errors.tree import InvalidRequest
 
 BLOCK_SIZE = 4
-SHORT_CONTEXT = {"long_context": "evict", "max_model_len": 24}
+SHORT_CONTEXT = {"long_context": "evict", "max_model_length": 24}
 
 
 def make_batcher(
@@ -28,7 +29,7 @@ def make_batcher(
     *,
     prefix_cache: bool = True,
     speculates: bool = False,
-    **facts: object,
+    **facts: Any,
 ) -> Batcher:
     spec = EngineSpec("test", 100, 200, running, budget, BLOCK_SIZE, block_count, frozenset({0}), "cpu", "none", 0)
     spec = replace(spec, **facts)
@@ -36,7 +37,13 @@ def make_batcher(
 
 
 def answer(plan: StepPlan, token_id: int = 5) -> dict[Chunk, Sample]:
-    return {chunk: Sample(token_id if chunk.samples else None) for chunk in plan.chunks}
+    return {chunk: Sample(token_id if chunk.is_sampled else None) for chunk in plan.chunks}
+
+
+def take_step(batcher: Batcher, token_id: int = 5) -> tuple[StepPlan, list[Delta]]:
+    """Plans a step and records that each of its samples is `token_id`. Returns the plan, and the deltas."""
+    plan = batcher.plan()
+    return plan, batcher.record(plan, answer(plan, token_id))
 
 
 def summary(plan: StepPlan) -> list[tuple[str, int, int]]:
@@ -46,13 +53,9 @@ def summary(plan: StepPlan) -> list[tuple[str, int, int]]:
 def test_a_long_prompt_is_chunked_on_block_borders_beside_decodes() -> None:
     batcher = make_batcher(budget=10)
     batcher.add(request("short", range(1, 4), max_tokens=9))
-    batcher.record(plan := batcher.plan(), answer(plan))
+    take_step(batcher)
     batcher.add(request("long", range(1, 22), max_tokens=9))
-    plans = []
-    for _ in range(3):
-        plans.append(plan := batcher.plan())
-        batcher.record(plan, answer(plan))
-    assert [summary(plan) for plan in plans] == [
+    assert [summary(take_step(batcher)[0]) for _ in range(3)] == [
         [("short", 3, 4), ("long", 0, 8)],
         [("short", 4, 5), ("long", 8, 16)],
         [("short", 5, 6), ("long", 16, 21)],
@@ -63,7 +66,7 @@ def test_the_last_prompt_token_is_computed_even_when_all_is_cached() -> None:
     batcher = make_batcher()
     for name in ("first", "second"):
         batcher.add(request(name, range(1, 9), max_tokens=1))
-        (delta,) = batcher.record(plan := batcher.plan(), answer(plan))
+        _, (delta,) = take_step(batcher)
     assert delta.cached_token_count == 4
     assert batcher.stats().prefix_hit_token_count == 4
     assert batcher.stats().prompt_token_count == 8 + 4
@@ -74,7 +77,7 @@ def test_salts_separate_tenants() -> None:
     for salt in ("a", "b"):
         base = request(salt, range(1, 9), max_tokens=1)
         batcher.add(type(base)(base.request_id, base.prompt_token_ids, base.sampling, cache_salt=salt))
-        batcher.record(plan := batcher.plan(), answer(plan))
+        take_step(batcher)
     assert batcher.stats().prefix_hit_token_count == 0
 
 
@@ -82,7 +85,7 @@ def test_the_youngest_is_preempted_and_nobody_admitted_in_that_step() -> None:
     batcher = make_batcher(block_count=4, prefix_cache=False)
     batcher.add(request("old", range(1, 5), max_tokens=9))
     batcher.add(request("young", range(11, 14), max_tokens=9))
-    batcher.record(plan := batcher.plan(), answer(plan))
+    take_step(batcher)
     batcher.add(request("new", (7,), max_tokens=1))
     while not batcher.stats().preemption_count:
         plan = batcher.plan()
@@ -111,7 +114,7 @@ def test_end_of_sequence_stops_unless_ignored() -> None:
     batcher = make_batcher()
     batcher.add(request("stops", (1,), max_tokens=5))
     batcher.add(request("goes on", (1,), max_tokens=5, ignore_eos=True))
-    deltas = batcher.record(plan := batcher.plan(), answer(plan, token_id=0))
+    _, deltas = take_step(batcher, token_id=0)
     assert {delta.request_id: delta.finish_reason for delta in deltas} == {"stops": FinishReason.STOP, "goes on": None}
 
 
@@ -228,7 +231,7 @@ class RandomLife:
         for chunk in plan.chunks:
             token_id = self._rng.choice((1, 2, 3) if self._rng.random() < 0.98 else (0,))
             kept = chunk.draft[: self._rng.randint(0, len(chunk.draft))]
-            samples[chunk] = Sample(token_id if chunk.samples else None, kept)
+            samples[chunk] = Sample(token_id if chunk.is_sampled else None, kept)
         for delta in self.batcher.record(plan, samples):
             self._owed[delta.request_id] -= len(delta.token_ids)
             assert self._owed[delta.request_id] >= 0
@@ -260,12 +263,13 @@ class RandomLife:
         assert self.batcher.pool.used_count == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "block_count", "step_count", "facts"),
     [(None, 13, 100_000, {}), (6, 8, 50_000, {}), (None, 9, 50_000, SHORT_CONTEXT), (6, 8, 50_000, SHORT_CONTEXT)],
 )
 def test_books_hold_for_100_000_random_steps(
-    window: int | None, block_count: int, step_count: int, facts: dict[str, object]
+    window: int | None, block_count: int, step_count: int, facts: dict[str, Any]
 ) -> None:
     """One long life: arrivals, some of which wait for a grammar; cancellations, preemptions, sleep, and guesses of
     which some are right; with windows, and streams past the context's end. Then everyone finishes."""
@@ -287,14 +291,14 @@ def test_blocks_before_the_window_are_given_back_and_still_found() -> None:
     batcher = make_batcher(block_count=8, budget=8, window=6)
     batcher.add(request("long", range(1, 31), max_tokens=10))
     while batcher.has_work():
-        batcher.record(plan := batcher.plan(), answer(plan))
+        take_step(batcher)
         assert batcher.stats().used_block_count <= 4
         batcher.check_invariants()
     kept = batcher.pool.find_seen(batcher.block_hashes(tuple(range(1, 31)), ""), lambda count: max(0, count - 2))
     assert kept[:5] == [batcher.pool.no_block] * 5
     assert len(kept) == 7
     batcher.add(request("again", range(1, 31), max_tokens=1))
-    (delta,) = batcher.record(plan := batcher.plan(), answer(plan))
+    plan, (delta,) = take_step(batcher)
     assert summary(plan) == [("again", 28, 30)]
     assert delta.cached_token_count == 28
 
@@ -307,7 +311,7 @@ def test_a_stream_with_a_window_needs_little_room() -> None:
     batcher.add(request("r", prompt, max_tokens=150))
     count = 0
     while batcher.has_work():
-        plan = batcher.plan()
-        count += sum(len(delta.token_ids) for delta in batcher.record(plan, answer(plan)))
+        _, deltas = take_step(batcher)
+        count += sum(len(delta.token_ids) for delta in deltas)
     assert count == 150
     assert batcher.stats().preemption_count == 0

@@ -1,15 +1,16 @@
 """Attention in whole numbers, beyond the length at which sums of 32 bits would run over."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from engine_running import finish, request, run
-from needed_kernels import needs_kernels
 from safetensors.torch import load_file, save_file
-from tiny_models import make_family, make_prompts
+from tests.libs.engine.engine_running import engine_config, finish, request, run
+from tests.libs.engine.needed_kernels import needs_kernels
+from tests.libs.engine.tiny_models import make_family, make_prompts
 
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import TokenLogprob
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors.tree import InternalError
@@ -20,8 +21,8 @@ LENGTH = 1300
 """More than two of the parts that are summed in whole numbers."""
 
 
-def scores(folder: Path, prompt: list[int], **settings: object) -> list[TokenLogprob]:
-    config = EngineConfig(kv_precision="int8", thread_count=1, block_count=LENGTH // 16 + 4, max_step_token_count=512)
+def scores(folder: Path, prompt: Sequence[int], **settings: Any) -> list[TokenLogprob]:
+    config = engine_config(kv_precision="int8", thread_count=1, block_count=LENGTH // 16 + 4, max_step_token_count=512)
     engine = load_text_engine(folder, replace(config, **settings))
     engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=5))
     (delta,) = finish(engine)["r"]
@@ -73,7 +74,7 @@ def test_a_token_that_is_not_a_number_is_not_hidden(tmp_path: Path) -> None:
     tensors = load_file(path)
     tensors["model.embed_tokens.weight"][13] = float("nan")
     save_file(tensors, path, {"format": "pt"})
-    engine = load_text_engine(tmp_path, EngineConfig(kv_precision="int8", thread_count=1, block_count=4))
+    engine = load_text_engine(tmp_path, engine_config(kv_precision="int8", thread_count=1, block_count=4))
     good = request("good", range(20, 60), max_tokens=4, temperature=0)
     expected = run(engine, good)
     engine.add(request("bad", (5, 13, *range(20, 50)), max_tokens=4, temperature=0))

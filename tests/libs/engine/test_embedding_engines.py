@@ -1,10 +1,12 @@
 """Inputs to vectors through both engines that make them: right, the same in any company, and typed errors."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from tiny_encoders import (
+from tests.libs.engine.engine_running import engine_config
+from tests.libs.engine.tiny_encoders import (
     POOLINGS,
     hidden_states,
     make_decoder,
@@ -12,11 +14,10 @@ from tiny_encoders import (
     pooled,
     write_sentence_settings,
 )
-from tiny_models import make_family, make_prompts
+from tests.libs.engine.tiny_models import make_family, make_prompts
 from transformers import AutoModel
 
 from headrace.engine.contract.engine import Engine
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import EngineRequest, FinishReason, SamplingParams
 from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEngine
 from headrace.engine.engines.encoder_engine import EncoderEngine
@@ -28,9 +29,9 @@ PROMPTS = make_prompts((1, 2, 3, 5, 5, 5, 31, 64, 64, 100, 200))
 Vector = tuple[float, ...]
 
 
-def load(folder: Path, **settings: object) -> Engine:
+def load(folder: Path, **settings: Any) -> Engine:
     defaults = {"max_step_token_count": 64, "thread_count": 1, "block_count": 64}
-    return load_engine(folder, EngineConfig(**(defaults | settings)))
+    return load_engine(folder, engine_config(**(defaults | settings)))
 
 
 def add(engine: Engine, request_id: str, prompt: tuple[int, ...]) -> None:
@@ -81,14 +82,15 @@ def test_where_nothing_is_said_the_mean_is_taken_at_unit_length(tmp_path: Path) 
     assert torch.tensor(found).double().norm() == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_real_weights_equal_transformers(minilm: Path) -> None:
     """Embeddings of all-MiniLM-L6-v2, which reads 256 tokens although it has 512 positions."""
     engine = load(minilm)
-    assert engine.spec.max_model_len == 256
+    assert engine.spec.max_model_length == 256
     model = AutoModel.from_pretrained(minilm).eval()
     generator = torch.Generator().manual_seed(0)
     for length in (1, 2, 9, 60, 256):
-        prompt = tuple(torch.randint(1000, engine.spec.vocab_size, (length,), generator=generator).tolist())
+        prompt = tuple(torch.randint(1000, engine.spec.vocabulary_size, (length,), generator=generator).tolist())
         (found,) = embed(engine, prompt)
         assert error(found, pooled(hidden_states(model, prompt), "mean")) <= 1e-5, length
 
@@ -164,7 +166,7 @@ def test_what_cannot_be_embedded_is_refused(kind: str, prompt: tuple[int, ...], 
         make_decoder(tmp_path)
         write_sentence_settings(tmp_path, pooling="lasttoken", max_len=40)
     engine = load(tmp_path)
-    assert engine.spec.max_model_len == 40
+    assert engine.spec.max_model_length == 40
     assert len(embed(engine, (1,) * 40)[0]) == engine.spec.embedding_size == 64
     with pytest.raises(InvalidRequest, match=message) as caught:
         add(engine, "bad", prompt)
@@ -209,7 +211,7 @@ def test_what_went_wrong_in_a_decoder_leaves_nothing_in_its_cache(tmp_path: Path
 
 
 def test_a_fingerprint_tells_weights_poolings_and_precisions_apart(tmp_path: Path) -> None:
-    prints = []
+    prints: list[str] = []
     for seed, pooling, precision in ((0, "mean", None), (1, "mean", None), (0, "cls", None), (0, "mean", "int8")):
         folder = tmp_path / str(len(prints))
         make_encoder(folder, "bert", seed=seed)

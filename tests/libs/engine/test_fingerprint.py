@@ -1,17 +1,18 @@
 """Answers are remembered under the fingerprint of what gave them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny_models import make_oracle
+from tests.libs.engine.engine_running import engine_config
+from tests.libs.engine.tiny_models import make_oracle
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
 
 
-def fingerprint(folder: Path, **settings: object) -> str:
-    return load_text_engine(folder, EngineConfig(block_count=8, **settings)).spec.fingerprint  # type: ignore[arg-type]
+def fingerprint(folder: Path, **settings: Any) -> str:
+    return load_text_engine(folder, engine_config(block_count=8, **settings)).spec.fingerprint
 
 
 def test_it_is_the_same_at_every_start_and_for_any_number_of_threads() -> None:
@@ -21,7 +22,7 @@ def test_it_is_the_same_at_every_start_and_for_any_number_of_threads() -> None:
 
 
 def test_other_weights_and_precisions_have_others() -> None:
-    settings: list[dict[str, object]] = [
+    settings: list[dict[str, Any]] = [
         {},
         {"precision": "int8"},
         {"precision": "int4"},
@@ -35,4 +36,4 @@ def test_other_weights_and_precisions_have_others() -> None:
 @pytest.mark.parametrize("length", [1, 3])
 def test_a_short_context_is_enough(tmp_path: Path, length: int) -> None:
     make_oracle(tmp_path, "grouped")
-    assert fingerprint(tmp_path, max_model_len=length)
+    assert fingerprint(tmp_path, max_model_length=length)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from gguf_files import close_writer, open_writer, random_blocks
+from tests.libs.engine.gguf_files import close_writer, open_writer, random_blocks
 
 from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
 from headrace.errors import InvalidCheckpoint, Unsupported
@@ -150,10 +150,8 @@ def test_plain_numbers_are_exact(tmp_path: Path, kind: Kind) -> None:
     dtype = {Kind.F16: torch.float16, Kind.BF16: torch.bfloat16, Kind.F32: torch.float32}[kind]
     values = torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0)).to(dtype)
     stored = values.view(torch.int16 if dtype.itemsize == 2 else torch.int32).numpy()
-    data = {Kind.F16: stored.view(np.float16), Kind.BF16: stored.view(np.uint8), Kind.F32: stored.view(np.float32)}[
-        kind
-    ]
-    assert same_bits(read(write(tmp_path / "m.gguf", data, kind)), values.float().numpy())
+    view = {Kind.F16: np.float16, Kind.BF16: np.uint8, Kind.F32: np.float32}[kind]
+    assert same_bits(read(write(tmp_path / "m.gguf", stored.view(view), kind)), values.float().numpy())
 
 
 @pytest.mark.parametrize("kind", WRITTEN_FROM_THE_DESCRIPTION, ids=lambda kind: kind.name)

@@ -2,18 +2,17 @@
 are, the same request in other company has other log-probabilities. The fault is planted, so that it is there on every
 processor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
-from engine_running import finish, request
-from needed_kernels import needs_kernels
-from tiny_models import make_prompts
+from tests.libs.engine.engine_running import engine_config, finish, request
+from tests.libs.engine.needed_kernels import needs_kernels
+from tests.libs.engine.tiny_models import make_prompts
 from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.torch.attention.kernel_attention import KernelPagedAttention
@@ -24,7 +23,7 @@ from headrace.engine.torch.operators.kernel_operators import KernelOperators
 pytestmark = needs_kernels
 
 PROMPTS = make_prompts((33, 90, 7, 150, 61, 20, 48))
-COMPANY: dict[str, dict[str, object]] = {
+COMPANY: dict[str, dict[str, Any]] = {
     "alone": {},
     "together": {},
     "small chunks": {"max_step_token_count": 16},
@@ -50,12 +49,12 @@ def plant(monkeypatch: pytest.MonkeyPatch, where: type, name: str) -> None:
     monkeypatch.setattr(where, name, wrong)
 
 
-def logprobs(circumstances: str, kernels: str = "torch") -> list[object]:
+def logprobs(circumstances: str, kernels: str = "torch") -> Sequence[object]:
     """Log-probabilities of the first request's output, to the last bit."""
     settings = {"max_step_token_count": 512} | COMPANY[circumstances]
     engine = load_text_engine(
         CHECKPOINT,
-        EngineConfig(kernels=kernels, block_count=128, thread_count=1, prefix_cache=False, **settings),  # type: ignore[arg-type]
+        engine_config(kernels=kernels, block_count=128, thread_count=1, prefix_cache=False, **settings),
     )
     for index, prompt in enumerate(PROMPTS if circumstances == "together" else PROMPTS[:1]):
         engine.add(request(str(index), prompt, max_tokens=24, temperature=0.0, logprob_count=2, ignore_eos=True))
@@ -64,11 +63,13 @@ def logprobs(circumstances: str, kernels: str = "torch") -> list[object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
 def test_with_what_guarantees_it_all_are_equal(kernels: str) -> None:
     assert logprobs("alone", kernels) == logprobs("together", kernels) == logprobs("small chunks", kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_last_bit_that_depends_on_the_company_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, *FAULTS[fault])

@@ -1,18 +1,18 @@
 """Keys and values in 16 and 8 bits: rounded as they are said to be, close to fp32, and the same bits in any company."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from covering_array import cover_pairs
-from engine_running import finish, request, run
-from needed_kernels import needs_kernels
-from test_one_text import TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
-from tiny_models import make_family, make_prompts
+from tests.libs.engine.covering_array import cover_pairs
+from tests.libs.engine.engine_running import engine_config, finish, request, run
+from tests.libs.engine.needed_kernels import needs_kernels
+from tests.libs.engine.test_one_text import TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
+from tests.libs.engine.tiny_models import make_family, make_prompts
 from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import TokenLogprob
 from headrace.engine.kernels.kv_arena import KvShape
 from headrace.engine.kernels.storage import Storage
@@ -44,14 +44,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def first_layer(folder: Path, precision: str) -> tuple[KvShape, Tensor, int]:
+def first_layer(folder: Path, precision: Any) -> tuple[KvShape, Tensor, int]:
     """Keys and values that the first layer keeps of a random text, which do not depend on how they are kept: their
     shape, bytes [blocks, layer], and the text's length."""
     (prompt,) = make_prompts((100,), seed=5)
-    config = EngineConfig(kv_precision=precision, block_count=8, block_size=BLOCK_SIZE, thread_count=1)
+    config = engine_config(kv_precision=precision, block_count=8, block_size=BLOCK_SIZE, thread_count=1)
     engine = load_text_engine(folder, config)
     run(engine, request("r", prompt, max_tokens=1))
-    arena = engine._runner._arena
+    arena: Any = engine._runner._arena  # type: ignore[attr-defined]
     return arena.shape, torch.from_numpy(arena._memory[:, : arena.shape.layer_bytes].copy()), len(prompt)
 
 
@@ -73,7 +73,7 @@ def rows(shape: KvShape, layer: Tensor, length: int) -> tuple[Tensor, Tensor, Te
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_every_element_is_rounded_as_torch_rounds(folder: Path, precision: str) -> None:
+def test_every_element_is_rounded_as_torch_rounds(folder: Path, precision: Any) -> None:
     """int8: the nearest of 255 multiples of the scale. fp8: e4m3, the largest element of a head being 448."""
     exact = rows(*first_layer(folder, "float32"))[:2]
     *found, key_scales, value_scales = rows(*first_layer(folder, precision))
@@ -96,7 +96,7 @@ def test_every_element_is_rounded_as_torch_rounds(folder: Path, precision: str) 
 @pytest.mark.parametrize(
     ("precision", "divergence", "agreement"), [("bfloat16", 1e-4, 0.99), ("int8", 1e-3, 0.98), ("fp8", 1e-2, 0.93)]
 )
-def test_the_bundled_model_hardly_notices(precision: str, divergence: float, agreement: float) -> None:
+def test_the_bundled_model_hardly_notices(precision: Any, divergence: float, agreement: float) -> None:
     exact, rounded = scores("float32"), scores(precision)
     same = [a.top[0][0] == b.top[0][0] for a, b in zip(exact, rounded, strict=True)]
     assert sum(same) / len(same) >= agreement
@@ -104,9 +104,9 @@ def test_the_bundled_model_hardly_notices(precision: str, divergence: float, agr
     assert 0 < found < divergence
 
 
-def scores(precision: str) -> list[TokenLogprob]:
+def scores(precision: Any) -> list[TokenLogprob]:
     """Log-probabilities of every token of the text but the first: the 20 strongest."""
-    engine = load_text_engine(CHECKPOINT, EngineConfig(kv_precision=precision, block_count=64, thread_count=1))
+    engine = load_text_engine(CHECKPOINT, engine_config(kv_precision=precision, block_count=64, thread_count=1))
     prompt = TextModel("m", CHECKPOINT).encode(TEXT, True)
     engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=20))
     (delta,) = finish(engine)["r"]
@@ -123,8 +123,9 @@ def _divergence(exact: TokenLogprob, rounded: TokenLogprob) -> float:
     return float((p * (p / q).log()).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, precision: str) -> None:
+def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, precision: Any) -> None:
     settings = {"kv_precision": precision}
     expected = alone(folder, "auto", tiny_requests(), settings)
     assert expected != alone(folder, "auto", tiny_requests())
@@ -144,7 +145,7 @@ def test_auto_is_exact(folder: Path) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("family", "reason"), [("gemma2", "norms after its blocks"), ("mixtral", "experts")])
 def test_models_that_the_kernels_cannot_run_refuse_with_the_reason(
-    tmp_path: Path, precision: str, family: str, reason: str
+    tmp_path: Path, precision: Any, family: str, reason: str
 ) -> None:
     make_family(tmp_path, family)
     with pytest.raises(ConfigError, match=f"kv_precision is '{precision}'.*{reason}"):

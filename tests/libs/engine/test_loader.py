@@ -4,11 +4,12 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_models import make_oracle
+from tests.libs.engine.tiny_models import make_oracle
 
 from headrace.engine.checkpoints.facts.rope_scaling import Llama3Scaling
 from headrace.engine.checkpoints.model_config import read_model_config
@@ -31,7 +32,7 @@ def folder(pristine: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(pristine, tmp_path / "model"))
 
 
-def edit(path: Path, **changes: object) -> None:
+def edit(path: Path, **changes: Any) -> None:
     """Changes keys of a JSON file. None removes a key."""
     content = json.loads(path.read_text()) | changes
     path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
@@ -92,7 +93,7 @@ def test_end_of_sequence_ids_come_from_both_files(folder: Path) -> None:
         ({"dtype": "float8_e4m3fn"}, "float8_e4m3fn"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(folder: Path, changes: dict[str, object], named: str) -> None:
+def test_what_is_not_supported_is_refused_by_name(folder: Path, changes: dict[str, Any], named: str) -> None:
     edit(folder / "config.json", **changes)
     with pytest.raises(Unsupported, match=named):
         read_model_config(folder)
@@ -109,7 +110,7 @@ def test_what_is_not_supported_is_refused_by_name(folder: Path, changes: dict[st
         ({"head_dim": 7}, "head_dim is 7"),
     ],
 )
-def test_malformed_configurations_are_refused(folder: Path, changes: dict[str, object], named: str) -> None:
+def test_malformed_configurations_are_refused(folder: Path, changes: dict[str, Any], named: str) -> None:
     edit(folder / "config.json", **changes)
     with pytest.raises(InvalidCheckpoint, match=named):
         read_model_config(folder)

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_models import make_oracle
+from tests.libs.engine.engine_running import engine_config
+from tests.libs.engine.tiny_models import make_oracle
 
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import HeadraceError
@@ -68,11 +68,12 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "generation_config.json"])
 def test_mutated_files_give_typed_errors_only(quantized: Path, tmp_path: Path, file: str) -> None:
     folder = Path(shutil.copytree(quantized, tmp_path / "model"))
     original = (quantized / file).read_bytes() if (quantized / file).exists() else b'{"eos_token_id": [1, 2]}'
-    load: Callable[[], TextEngine] = lambda: load_text_engine(folder, EngineConfig(block_count=4, max_running_count=2))  # noqa: E731
+    load: Callable[[], TextEngine] = lambda: load_text_engine(folder, engine_config(block_count=4, max_running_count=2))  # noqa: E731
     load().close()
     before = peak_mib()
     for case in range(CASES // 3):

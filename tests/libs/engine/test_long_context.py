@@ -1,13 +1,15 @@
 """Streams that go on past the context's end: what the model reads is a function of the text, and so is what follows."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from covering_array import cover_pairs
-from engine_running import finish, request, run, tokens
-from test_one_text import FACTORS, TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
-from tiny_models import make_family, make_prompts
+from tests.libs.engine.covering_array import cover_pairs
+from tests.libs.engine.engine_running import finish, request, run, tokens
+from tests.libs.engine.test_one_text import FACTORS, TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
+from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.batching.eviction import LEAST_CONTEXT, SINK_COUNT, dropped_count
@@ -17,7 +19,7 @@ from headrace.errors.tree import ConfigError, InvalidRequest
 from headrace.tokenizer.text.text_model import TextModel
 
 CONTEXT = 120
-EVICT = {"long_context": "evict", "max_model_len": CONTEXT}
+EVICT = {"long_context": "evict", "max_model_length": CONTEXT}
 
 
 @pytest.fixture(scope="module", params=["llama", "mistral"])
@@ -28,35 +30,33 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def long_requests() -> list[EngineRequest]:
+    samplings: Iterable[dict[str, Any]] = (
+        {"temperature": 0.0},
+        {"seed": 3, "top_p": 0.9},
+        {"temperature": 0.0, "repetition_penalty": 1.2, "frequency_penalty": 0.3},
+        {"seed": 4, "top_k": 30, "min_tokens": 200},
+        {"seed": 5, "presence_penalty": 0.3},
+    )
     return [
         request(each.request_id, each.prompt_token_ids, max_tokens=220, logprob_count=1, **sampling)
-        for each, sampling in zip(
-            tiny_requests(),
-            (
-                {"temperature": 0.0},
-                {"seed": 3, "top_p": 0.9},
-                {"temperature": 0.0, "repetition_penalty": 1.2, "frequency_penalty": 0.3},
-                {"seed": 4, "top_k": 30, "min_tokens": 200},
-                {"seed": 5, "presence_penalty": 0.3},
-            ),
-            strict=True,
-        )
+        for each, sampling in zip(tiny_requests(), samplings, strict=True)
     ]
 
 
-@pytest.mark.parametrize("max_model_len", [LEAST_CONTEXT, 65, 120, 2048])
-def test_what_is_read_always_fits_and_keeps_half_of_the_context(max_model_len: int) -> None:
+@pytest.mark.parametrize("max_model_length", [LEAST_CONTEXT, 65, 120, 2048])
+def test_what_is_read_always_fits_and_keeps_half_of_the_context(max_model_length: int) -> None:
     points = 0
-    for token_count in range(1, 5 * max_model_len):
-        dropped, before = dropped_count(token_count, max_model_len), dropped_count(token_count - 1, max_model_len)
+    for token_count in range(1, 5 * max_model_length):
+        dropped, before = dropped_count(token_count, max_model_length), dropped_count(token_count - 1, max_model_length)
         read = token_count - dropped
-        assert read < max_model_len
-        assert dropped == 0 or read >= SINK_COUNT + (max_model_len - SINK_COUNT) // 2
+        assert read < max_model_length
+        assert dropped == 0 or read >= SINK_COUNT + (max_model_length - SINK_COUNT) // 2
         assert dropped >= before
         points += dropped > before
-    assert points < 5 * max_model_len // (max_model_len // 3)
+    assert points < 5 * max_model_length // (max_model_length // 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
 def test_each_token_follows_from_the_sinks_and_the_last_tokens(folder: Path, kernels: str) -> None:
     """Asked for one token after just that text, a fresh engine chooses the same with the same log-probability."""
@@ -74,6 +74,7 @@ def test_each_token_follows_from_the_sinks_and_the_last_tokens(folder: Path, ker
         assert (delta.token_ids, delta.logprobs) == ((found[index],), (logprobs[index],)), index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
 def test_circumstances_change_nothing(folder: Path, kernels: str) -> None:
     requests = long_requests()
@@ -88,10 +89,11 @@ def test_circumstances_change_nothing(folder: Path, kernels: str) -> None:
     assert preemption_count > 0
 
 
+@pytest.mark.slow
 def test_guesses_of_a_draft_model_change_nothing() -> None:
     model = TextModel("m", CHECKPOINT)
     prompt = model.encode("Continuous batching adds new requests. Continuous batching adds new", True)
-    usual = {"max_tokens": 260, "ignore_eos": True, "logprob_count": 1}
+    usual: dict[str, Any] = {"max_tokens": 260, "ignore_eos": True, "logprob_count": 1}
     requests = [request("greedy", prompt, temperature=0.0, **usual), request("sampled", prompt, seed=1, **usual)]
     expected = alone(CHECKPOINT, "auto", requests, EVICT)
     for speculation in FACTORS["speculation"]:
@@ -101,6 +103,7 @@ def test_guesses_of_a_draft_model_change_nothing() -> None:
         engine.close()
 
 
+@pytest.mark.slow
 def test_another_worker_goes_on_from_any_token(folder: Path) -> None:
     (each,) = (each for each in long_requests() if each.request_id == "4")
     whole = run(load(folder, "auto", USUAL, EVICT), each)["4"]
@@ -140,7 +143,7 @@ def test_only_the_output_may_exceed_the_context(folder: Path) -> None:
     with pytest.raises(InvalidRequest, match="context"):
         engine.add(request("r", prompt, max_tokens=1))
     assert len(run(engine, request("r", prompt[:-1], max_tokens=200))["r"]) == 200
-    stops = load(folder, "auto", USUAL, {"max_model_len": CONTEXT})
+    stops = load(folder, "auto", USUAL, {"max_model_length": CONTEXT})
     assert len(run(stops, request("r", prompt[:-1], max_tokens=200))["r"]) == 1
 
 
@@ -155,4 +158,4 @@ def test_a_prompt_is_scored_as_ever(folder: Path) -> None:
 
 def test_a_context_with_room_for_little_more_than_the_sinks_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="long_context"):
-        load(folder, "auto", USUAL, {"long_context": "evict", "max_model_len": LEAST_CONTEXT - 1})
+        load(folder, "auto", USUAL, {"long_context": "evict", "max_model_length": LEAST_CONTEXT - 1})

@@ -1,12 +1,13 @@
 """The memory that is free is found, the KV cache takes its share of it, and what is held is said."""
 
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from tests.libs.engine.engine_running import engine_config
 
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.checkpoints import model_limits as placement
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.memory.host_memory import available_bytes, resident_bytes
@@ -65,9 +66,9 @@ def test_a_group_over_its_limit_has_no_room(tmp_path: Path) -> None:
     assert available_bytes(root) == 0
 
 
-def block_count(monkeypatch: pytest.MonkeyPatch, free: int | None, **settings: int) -> int:
+def block_count(monkeypatch: pytest.MonkeyPatch, free: int | None, **settings: Any) -> int:
     monkeypatch.setattr(placement, "available_bytes", lambda: free)
-    return load_text_engine(CHECKPOINT, EngineConfig(**settings)).spec.block_count
+    return load_text_engine(CHECKPOINT, engine_config(**settings)).spec.block_count
 
 
 def test_the_kv_cache_takes_its_share_of_what_is_free_and_no_more_than_it_needs(
@@ -76,22 +77,22 @@ def test_the_kv_cache_takes_its_share_of_what_is_free_and_no_more_than_it_needs(
     bytes_per_block = 2 * 5 * 4 * 32 * 16 * 4
     assert block_count(monkeypatch, 400 * bytes_per_block) == 100
     assert block_count(monkeypatch, 0) == 1
-    assert block_count(monkeypatch, 400 * GIB, max_running_count=2, max_model_len=64) == 8
+    assert block_count(monkeypatch, 400 * GIB, max_running_count=2, max_model_length=64) == 8
     assert block_count(monkeypatch, 400 * bytes_per_block, kv_cache_bytes=7 * bytes_per_block) == 7
     assert block_count(monkeypatch, None) <= GIB // bytes_per_block
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
-def test_an_engine_says_what_it_holds(kernels: str) -> None:
-    memory = load_text_engine(CHECKPOINT, EngineConfig(kernels=kernels, block_count=10)).spec.memory
+def test_an_engine_says_what_it_holds(kernels: Literal["auto", "torch"]) -> None:
+    memory = load_text_engine(CHECKPOINT, engine_config(kernels=kernels, block_count=10)).spec.memory
     assert memory.kv_bytes == 10 * 2 * 5 * 4 * 32 * 16 * 4
     assert memory.weight_bytes > (CHECKPOINT / "model.safetensors").stat().st_size
 
 
 def test_a_draft_model_counts_too() -> None:
-    settings = {"block_count": 10, "speculation": "on"}
-    alone = load_text_engine(CHECKPOINT, EngineConfig(**settings)).spec.memory
-    both = load_text_engine(CHECKPOINT, EngineConfig(**settings, draft_folder=DRAFT)).spec.memory
+    settings: dict[str, Any] = {"block_count": 10, "speculation": "on"}
+    alone = load_text_engine(CHECKPOINT, engine_config(**settings)).spec.memory
+    both = load_text_engine(CHECKPOINT, engine_config(**settings, draft_folder=DRAFT)).spec.memory
     assert both.kv_bytes > alone.kv_bytes
     assert both.weight_bytes > alone.weight_bytes
     assert alone + HeldMemory() == alone

@@ -2,18 +2,18 @@
 order of arrival, all at once. Log-probabilities are compared too, to the last bit."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations, product
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
-from covering_array import cover_pairs, pairs
-from engine_running import finish, request, tokens
-from tiny_models import make_family, make_prompts
+from tests.libs.engine.covering_array import cover_pairs, pairs
+from tests.libs.engine.engine_running import engine_config, finish, request, tokens
+from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest
 from headrace.engine.engines.text_engine import TextEngine
@@ -21,7 +21,7 @@ from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.tokenizer.text.text_model import TextModel
 
 KERNELS = ("auto", "torch")
-SPECULATION: dict[str, dict[str, object]] = {
+SPECULATION: dict[str, dict[str, Any]] = {
     "off": {"speculation": "off"},
     "ngram": {"speculation": "on"},
     "draft": {"speculation": "on", "draft_folder": DRAFT},
@@ -58,7 +58,7 @@ def demo_requests() -> list[EngineRequest]:
     json_prompt = model.encode("Describe a KV cache as JSON: ", True)
     schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"]}
     grammar = Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema | {"additionalProperties": False}))
-    usual = {"max_tokens": 48, "logprob_count": 1, "ignore_eos": True}
+    usual: dict[str, Any] = {"max_tokens": 48, "logprob_count": 1, "ignore_eos": True}
     return [
         request("greedy", chat, temperature=0.0, **usual),
         request("copy", copy, temperature=0.0, **usual),
@@ -71,7 +71,7 @@ def demo_requests() -> list[EngineRequest]:
 
 
 def tiny_requests() -> list[EngineRequest]:
-    samplings = (
+    samplings: Iterable[dict[str, Any]] = (
         {"temperature": 0.0},
         {"seed": 3, "top_p": 0.9},
         {"temperature": 0.0, "repetition_penalty": 1.2, "frequency_penalty": 0.3},
@@ -86,13 +86,13 @@ def tiny_requests() -> list[EngineRequest]:
 
 
 def load(
-    folder: Path, kernels: str, row: dict[str, object], settings: Mapping[str, object] = MappingProxyType({})
+    folder: Path, kernels: Any, row: dict[str, Any], settings: Mapping[str, Any] = MappingProxyType({})
 ) -> TextEngine:
     block_size = row["block_size"]
     assert isinstance(block_size, int)
     return load_text_engine(
         folder,
-        EngineConfig(
+        engine_config(
             kernels=kernels,
             prefix_cache=row["prefix_cache"],
             max_step_token_count=row["chunk"],
@@ -106,7 +106,7 @@ def load(
 
 
 def alone(
-    folder: Path, kernels: str, requests: list[EngineRequest], settings: Mapping[str, object] = MappingProxyType({})
+    folder: Path, kernels: str, requests: list[EngineRequest], settings: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Found]:
     """Returns what each request gives with the engine to itself and nothing switched on."""
     found: dict[str, Found] = {}
@@ -143,6 +143,7 @@ def expected() -> dict[str, dict[str, Found]]:
     return {kernels: alone(CHECKPOINT, kernels, demo_requests()) for kernels in KERNELS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_the_bundled_model_has_one_text_in_every_pair_of_circumstances(
     kernels: str, expected: dict[str, dict[str, Found]]
@@ -167,6 +168,7 @@ def test_fused_and_torch_kernels_agree_on_greedy_text(expected: dict[str, dict[s
         assert expected["auto"][name][0] == expected["torch"][name][0], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "pool"), [("llama", "tiny"), ("mistral", "few windows")])
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_a_tiny_model_has_one_text_in_all_circumstances(kernels: str, family: str, pool: str, tmp_path: Path) -> None:

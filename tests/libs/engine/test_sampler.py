@@ -1,14 +1,15 @@
 """Each sampling parameter against a plain reference, and draws against their distribution."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from engine_running import request
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from needed_kernels import NO_KERNELS, needs_kernels
+from tests.libs.engine.engine_running import request
+from tests.libs.engine.needed_kernels import NO_KERNELS, needs_kernels
 
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.request import SamplingParams
@@ -25,7 +26,10 @@ VOCAB_SIZE = 20
 
 
 def make_sequence(
-    prompt: tuple[int, ...] = (1, 2, 3), output: tuple[int, ...] = (), stop: frozenset[int] = frozenset(), **sampling
+    prompt: tuple[int, ...] = (1, 2, 3),
+    output: tuple[int, ...] = (),
+    stop: frozenset[int] = frozenset(),
+    **sampling: Any,
 ) -> Sequence:
     made = request("r", prompt, output, **sampling)
     return Sequence(made, 0, made.sampling.seed or 0, made.sampling.stop_token_ids | stop, 1000)
@@ -65,6 +69,7 @@ def reference_distribution(logits: list[float], sampling: SamplingParams) -> lis
     return [weights[token] / total if token in head else 0.0 for token in range(len(logits))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -78,7 +83,7 @@ def reference_distribution(logits: list[float], sampling: SamplingParams) -> lis
         {"temperature": 1.0, "top_p": 1e-6},
     ],
 )
-def test_draws_follow_the_filtered_distribution(sampling: dict[str, float], sampler: Sampler) -> None:
+def test_draws_follow_the_filtered_distribution(sampling: dict[str, Any], sampler: Sampler) -> None:
     draws = 4000
     logits = make_logits()
     expected = reference_distribution(logits[0].tolist(), SamplingParams(**sampling))
@@ -204,6 +209,7 @@ def test_more_tokens_are_never_chosen_and_fewer_are_chosen_from(sampler: Sampler
         assert sampler.sample(narrow, [sequence])[0] < 3
 
 
+@pytest.mark.slow
 @needs_kernels
 @pytest.mark.parametrize(
     "sampling",
@@ -215,7 +221,7 @@ def test_more_tokens_are_never_chosen_and_fewer_are_chosen_from(sampler: Sampler
         {"temperature": 3.0, "top_p": 0.99},
     ],
 )
-def test_kernels_draw_what_torch_draws(sampling: dict[str, float]) -> None:
+def test_kernels_draw_what_torch_draws(sampling: dict[str, Any]) -> None:
     """Draws are compared at the same uniform numbers. Where one lies on a border, rounding decides."""
     logits = make_logits(rows=400, vocab_size=20_001)
     sequences = [make_sequence(**{"temperature": 0.8, "seed": seed, **sampling}) for seed in range(400)]

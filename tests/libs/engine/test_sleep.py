@@ -2,14 +2,14 @@
 
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from engine_running import DEFAULTS, finish, request, run, tokens
-from tiny_models import make_oracle, make_prompts
+from tests.libs.engine.engine_running import DEFAULTS, engine_config, finish, request, run, tokens
+from tests.libs.engine.tiny_models import make_oracle, make_prompts
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -28,20 +28,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(folder: Path, **settings: object) -> TextEngine:
+def load(folder: Path, **settings: Any) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 64, "thread_count": 1}
-    return load_text_engine(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return load_text_engine(folder, engine_config(**(defaults | DEFAULTS | settings)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drafts", [False, True])
 def test_everything_goes_on_with_the_same_tokens(folder: Path, drafts: bool) -> None:
     folder, speculation = (CHECKPOINT, {"speculation": "on", "draft_folder": DRAFT}) if drafts else (folder, {})
-    samplings = ({"temperature": 0.0}, {"seed": 3, "top_p": 0.9}, {"seed": 4, "frequency_penalty": 0.5})
+    samplings: tuple[dict[str, Any], ...] = (
+        {"temperature": 0.0},
+        {"seed": 3, "top_p": 0.9},
+        {"seed": 4, "frequency_penalty": 0.5},
+    )
     requests = [
         request(str(index), prompt, max_tokens=24, logprob_count=1, **sampling)
         for index, (prompt, sampling) in enumerate(zip(PROMPTS, samplings, strict=True))
     ]
-    expected = {}
+    expected: dict[str, Any] = {}
     for each in requests:
         expected |= run(load(folder), each)
     engine = load(folder, **speculation)

@@ -2,13 +2,13 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
-from engine_running import DEFAULTS, finish, request, run, tokens
-from tiny_models import WINDOW, make_family, make_prompts
+from tests.libs.engine.engine_running import DEFAULTS, engine_config, finish, request, run, tokens
+from tests.libs.engine.tiny_models import WINDOW, make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -26,21 +26,22 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-def load(folder: Path, **settings: object) -> TextEngine:
+def load(folder: Path, **settings: Any) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "block_size": BLOCK_SIZE, "thread_count": 1}
-    return load_text_engine(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return load_text_engine(folder, engine_config(**(defaults | DEFAULTS | settings)))
 
 
 def poison_free_blocks(engine: TextEngine) -> None:
     """Overwrites what nobody holds, so that whoever saw any of it would compute something else."""
     held = {block for each in engine._batcher._queues for block in each.held_blocks}
     free = [block for block in range(engine.spec.block_count) if block not in held]
-    runner = engine._runner
+    runner: Any = engine._runner
     arena = runner._arena if hasattr(runner, "_arena") else runner._attention._arena
     # No numbers in fp32, with all bits set.
     arena._memory[free] = 0xFF
 
 
+@pytest.mark.slow
 def test_a_long_stream_fits_a_small_pool_and_reads_only_its_window(folder: Path) -> None:
     each = request("r", PROMPTS[0], max_tokens=300, temperature=0.0, logprob_count=1)
     wide = load(folder, prefix_cache=False)

@@ -3,15 +3,15 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from engine_running import DEFAULTS, as_on_a_gpu, finish, request, run, tokens
 from safetensors.torch import load_file, save_file
-from tiny_models import SHAPES, VOCAB_SIZE, continue_greedily, make_oracle, make_prompts
+from tests.libs.engine.engine_running import DEFAULTS, as_on_a_gpu, engine_config, finish, request, run, tokens
+from tests.libs.engine.tiny_models import SHAPES, VOCAB_SIZE, continue_greedily, make_oracle, make_prompts
 from transformers import LlamaForCausalLM
 
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, FinishReason
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -36,11 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(folder: Path, **settings: object) -> TextEngine:
+def load(folder: Path, **settings: Any) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
-    return load_text_engine(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return load_text_engine(folder, engine_config(**(defaults | DEFAULTS | settings)))
 
 
+@pytest.mark.slow
 def test_greedy_output_equals_transformers(oracle: tuple[Path, LlamaForCausalLM]) -> None:
     folder, model = oracle
     engine = load(folder)
@@ -70,13 +71,14 @@ def test_prompt_logprobs_equal_transformers(oracle: tuple[Path, LlamaForCausalLM
         torch.testing.assert_close(values, expected[position, ids], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampled", [False, True])
 def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sampled: bool) -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
-    sampling = {"temperature": 0.9, "top_p": 0.9, "seed": 7} if sampled else {"temperature": 0.0}
+    sampling: dict[str, Any] = {"temperature": 0.9, "top_p": 0.9, "seed": 7} if sampled else {"temperature": 0.0}
     sampling |= {"max_tokens": 30, "logprob_count": 2}
     requests = [request(str(i), prompt, **sampling) for i, prompt in enumerate((*PROMPTS, PROMPTS[4] + PROMPTS[1]))]
-    expected = {}
+    expected: dict[str, Any] = {}
     for each in requests:
         engine = load(folder, prefix_cache=False, max_step_token_count=512)
         engine.add(each)
@@ -93,7 +95,7 @@ def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sample
         for round_ in range(2):  # the second round hits the prefix cache
             order = list(requests)
             random.Random(round_).shuffle(order)
-            streams = {}
+            streams: dict[str, list[Delta]] = {}
             for each in order:  # staggered arrivals
                 engine.add(each)
                 for delta in engine.step():
@@ -134,7 +136,8 @@ def test_bfloat16_runs(folder: Path) -> None:
 
 
 def test_resuming_elsewhere_continues_the_same_text(folder: Path) -> None:
-    sampling = {"max_tokens": 20, "seed": 3, "temperature": 1.0, "frequency_penalty": 0.5, "repetition_penalty": 1.1}
+    sampling: dict[str, Any] = {"max_tokens": 20, "seed": 3, "temperature": 1.0}
+    sampling |= {"frequency_penalty": 0.5, "repetition_penalty": 1.1}
     whole = run(load(folder), request("r", PROMPTS[3], **sampling))["r"]
     for cut in (1, 9, 19):
         engine = load(folder)
@@ -173,7 +176,7 @@ def test_stop_ids_end_a_request_unless_banned_by_min_tokens(folder: Path) -> Non
 
 
 def test_output_ends_where_the_context_is_full(folder: Path) -> None:
-    engine = load(folder, max_model_len=40)
+    engine = load(folder, max_model_length=40)
     engine.add(request("r", PROMPTS[3], max_tokens=500))
     stream = finish(engine)["r"]
     assert len(PROMPTS[3]) + len(tokens(stream)) == 40
@@ -225,10 +228,10 @@ def test_impossible_requests_are_refused(folder: Path, prompt: tuple[int, ...], 
         {"device": "quantum"},
         {"precision": "int3"},
         {"max_step_token_count": 8},
-        {"max_model_len": 513},
+        {"max_model_length": 513},
     ],
 )
-def test_bad_settings_are_refused(folder: Path, settings: dict[str, object]) -> None:
+def test_bad_settings_are_refused(folder: Path, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         load(folder, **settings)
 
@@ -249,7 +252,7 @@ def broken(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 1.0, "top_p": 0.9}])
-def test_broken_logits_fail_one_request_only(folder: Path, broken: Path, sampling: dict[str, float]) -> None:
+def test_broken_logits_fail_one_request_only(folder: Path, broken: Path, sampling: dict[str, Any]) -> None:
     prompt = [token_id for token_id in PROMPTS[4] if token_id != 13]
     expected = run(load(folder), request("good", prompt, max_tokens=8, seed=1, **sampling))["good"]
     engine = load(broken)

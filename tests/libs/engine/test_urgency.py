@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from engine_running import DEFAULTS, finish, request, run, tokens
-from tiny_models import make_oracle, make_prompts
+from tests.libs.engine.engine_running import DEFAULTS, engine_config, finish, request, run, tokens
+from tests.libs.engine.tiny_models import make_oracle, make_prompts
 
 from headrace.engine.batching.batcher import Batcher
 from headrace.engine.batching.step_plan import Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, EngineRequest, Urgency
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -31,7 +31,7 @@ def urgent(name: str, urgency: Urgency, prompt: Iterable[int] = (1,), max_tokens
 def step(batcher: Batcher) -> StepPlan:
     plan = batcher.plan()
     batcher.check_invariants()
-    batcher.record(plan, {chunk: Sample(5 if chunk.samples else None) for chunk in plan.chunks})
+    batcher.record(plan, {chunk: Sample(5 if chunk.is_sampled else None) for chunk in plan.chunks})
     batcher.check_invariants()
     return plan
 
@@ -162,7 +162,7 @@ def test_a_stream_that_is_paused_again_and_again_ends_with_the_same_tokens() -> 
 
 @pytest.mark.usefixtures("each_kernel")
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"seed": 3, "top_p": 0.9, "frequency_penalty": 0.5}])
-def test_a_model_goes_on_with_the_same_tokens_after_a_pause(tmp_path: Path, sampling: dict[str, object]) -> None:
+def test_a_model_goes_on_with_the_same_tokens_after_a_pause(tmp_path: Path, sampling: dict[str, Any]) -> None:
     make_oracle(tmp_path, "grouped")
     settings = {"max_step_token_count": 64, "block_count": 64, "thread_count": 1, "max_running_count": 2} | DEFAULTS
     prompts = make_prompts((5, 40, 20))
@@ -170,10 +170,10 @@ def test_a_model_goes_on_with_the_same_tokens_after_a_pause(tmp_path: Path, samp
         replace(request(str(index), prompt, max_tokens=16, logprob_count=1, **sampling), urgency=Urgency.BATCH)
         for index, prompt in enumerate(prompts[:2])
     ]
-    expected = {}
+    expected: dict[str, Any] = {}
     for each in batch:
-        expected |= run(load_text_engine(tmp_path, EngineConfig(**settings)), each)
-    engine = load_text_engine(tmp_path, EngineConfig(**settings))
+        expected |= run(load_text_engine(tmp_path, engine_config(**settings)), each)
+    engine = load_text_engine(tmp_path, engine_config(**settings))
     for each in batch:
         engine.add(each)
     streams: dict[str, list[Delta]] = {"0": [], "1": []}

@@ -4,21 +4,22 @@ import copy
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from engine_running import finish
-from engine_running import request as plain_request
 from peft import LoraConfig, PeftModel, get_peft_model
+from tests.libs.engine.engine_running import finish
+from tests.libs.engine.engine_running import request as plain_request
 from transformers import PreTrainedModel
 
 from headrace.engine.contract.request import EngineRequest
 from headrace.engine.engines.text_engine import TextEngine
 
 
-def make_adapter(folder: Path, base: PreTrainedModel, seed: int = 0, **settings: object) -> PeftModel:
+def make_adapter(folder: Path, base: PreTrainedModel, seed: int = 0, **settings: Any) -> PeftModel:
     """Saves a random adapter for `base` to `folder` and returns a copy of the model with it, in fp32."""
     torch.manual_seed(seed)
-    usual: dict[str, object] = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "init_lora_weights": False}
+    usual: dict[str, Any] = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear", "init_lora_weights": False}
     with warnings.catch_warnings():
         # PEFT asks transformers for a name that it will drop.
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
@@ -27,7 +28,7 @@ def make_adapter(folder: Path, base: PreTrainedModel, seed: int = 0, **settings:
     return model
 
 
-def request(request_id: str, prompt: tuple[int, ...], adapter: str, **sampling: object) -> EngineRequest:
+def request(request_id: str, prompt: tuple[int, ...], adapter: str, **sampling: Any) -> EngineRequest:
     return replace(plain_request(request_id, prompt, **sampling), adapter=adapter)
 
 

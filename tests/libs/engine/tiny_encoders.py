@@ -2,9 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
-from tiny_models import VOCAB_SIZE, make_family
+from tests.libs.engine.tiny_models import VOCAB_SIZE, make_family
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PreTrainedModel
 
 POOLINGS = {
@@ -13,7 +14,7 @@ POOLINGS = {
     "max": "pooling_mode_max_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-ENCODERS: dict[str, dict[str, object]] = {
+ENCODERS: dict[str, dict[str, Any]] = {
     "bert": {"model_type": "bert"},
     "bert_new_gelu": {"model_type": "bert", "hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "type_vocab_size": 1},
     "bert_relu": {"model_type": "bert", "hidden_act": "relu", "intermediate_size": 101},
@@ -22,7 +23,7 @@ ENCODERS: dict[str, dict[str, object]] = {
     "mpnet": {"model_type": "mpnet", "pad_token_id": 1},
 }
 """One or more of each family, all with three layers and four heads."""
-DISTILBERT: dict[str, object] = {
+DISTILBERT: dict[str, Any] = {
     "model_type": "distilbert",
     "vocab_size": VOCAB_SIZE,
     "dim": 64,
@@ -32,7 +33,7 @@ DISTILBERT: dict[str, object] = {
     "max_position_embeddings": 514,
     "initializer_range": 0.2,
 }
-_USUAL: dict[str, object] = {
+_USUAL: dict[str, Any] = {
     "vocab_size": VOCAB_SIZE,
     "hidden_size": 64,
     "intermediate_size": 100,

@@ -1,13 +1,14 @@
 """Tiny random checkpoints of all families, and what transformers makes of them."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
 
 VOCAB_SIZE = 199
 
-SHAPES: dict[str, dict[str, object]] = {
+SHAPES: dict[str, dict[str, Any]] = {
     "grouped": {"num_attention_heads": 4, "num_key_value_heads": 2},
     "multi_head_untied": {"num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": False},
     "multi_query_bias": {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 24, "attention_bias": True},
@@ -36,7 +37,7 @@ LONGROPE = {
 }
 """Rotary scaling for 12 of the 16 elements of a head."""
 
-FAMILIES: dict[str, dict[str, object]] = {
+FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {"model_type": "llama"},
     "qwen2": {"model_type": "qwen2"},
     "qwen2_distilled": {"model_type": "qwen2", "tie_word_embeddings": False, "sliding_window": WINDOW},
@@ -135,7 +136,7 @@ FAMILIES: dict[str, dict[str, object]] = {
 }
 """One or more of each family, with three layers, four heads and two KV heads where nothing else is said."""
 
-ROPES: dict[str, dict[str, object]] = {
+ROPES: dict[str, dict[str, Any]] = {
     "linear": {"rope_type": "linear", "factor": 4.0},
     "dynamic": {"rope_type": "dynamic", "factor": 4.0},
     "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128},
@@ -164,15 +165,15 @@ def make_oracle(folder: Path, shape: str, seed: int = 0) -> LlamaForCausalLM:
     return save_random(folder, {"model_type": "llama", "num_hidden_layers": 2, **SHAPES[shape]}, seed)
 
 
-def make_family(folder: Path, name: str, **settings: object) -> PreTrainedModel:
+def make_family(folder: Path, name: str, **settings: Any) -> PreTrainedModel:
     """Saves a random model of FAMILIES to `folder` and returns it, in fp32."""
     usual = {"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": None}
     return save_random(folder, usual | FAMILIES[name] | settings)
 
 
-def save_random(folder: Path, settings: dict[str, object], seed: int = 0) -> PreTrainedModel:
+def save_random(folder: Path, settings: dict[str, Any], seed: int = 0) -> PreTrainedModel:
     torch.manual_seed(seed)
-    usual: dict[str, object] = {
+    usual: dict[str, Any] = {
         "vocab_size": VOCAB_SIZE,
         "hidden_size": 64,
         "intermediate_size": 100,

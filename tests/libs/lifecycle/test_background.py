@@ -46,6 +46,7 @@ def live(mode: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("mode", "name"), [("task", "dispatch-m"), ("announcer", "announcer")])
 def test_the_process_ends_with_the_reason(mode: str, name: str) -> None:
     done = live(mode)
@@ -55,6 +56,7 @@ def test_the_process_ends_with_the_reason(mode: str, name: str) -> None:
     assert "closed" in done.stdout
 
 
+@pytest.mark.process
 def test_what_cannot_be_closed_does_not_keep_the_process() -> None:
     done = live("stuck")
     assert done.returncode == 70, done.stderr

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 LIFE = """
 import contextlib, gc, os, signal, sys
 from types import SimpleNamespace
@@ -24,6 +26,7 @@ run("cache", ServiceSettings, open_app)
 """
 
 
+@pytest.mark.process
 def test_what_was_loaded_is_not_looked_at_by_later_collections() -> None:
     done = subprocess.run([sys.executable, "-c", LIFE], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -29,8 +29,8 @@ class Worker(worker_pb2_grpc.WorkerServiceServicer):
 
 
 def bind(server: grpc.aio.Server) -> None:
-    cache_pb2_grpc.add_CacheServiceServicer_to_server(Cache(), server)
-    worker_pb2_grpc.add_WorkerServiceServicer_to_server(Worker(), server)
+    cache_pb2_grpc.add_CacheServiceServicer_to_server(Cache(), server)  # type: ignore[abstract]
+    worker_pb2_grpc.add_WorkerServiceServicer_to_server(Worker(), server)  # type: ignore[abstract]
 
 
 @pytest.fixture

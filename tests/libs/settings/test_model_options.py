@@ -91,12 +91,12 @@ def seen_by_engine(
     source: ModelSource = SOURCE,
     environment: dict[str, str] | None = None,
     file: Path | None = None,
-    **options: object,
+    options: dict[str, object] | None = None,
 ) -> EngineConfig:
     """The settings that reach the engine of a worker of `headrace up`."""
     found: list[EngineConfig] = []
     monkeypatch.setattr(loading, "load_engine", lambda _, config: found.append(config))
-    arguments = worker_arguments(source, PlatformOptions([source], model_options=options))
+    arguments = worker_arguments(source, PlatformOptions([source], model_options=options or {}))
     arguments += ["--config", str(file)] if file else []
     load_engine(load(WorkerSettings, "worker", arguments, environment or {}))
     return found[0]
@@ -111,7 +111,7 @@ def test_every_option_has_a_value_here() -> None:
 def test_a_flag_reaches_the_engine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     options = chosen(flags_of({name: VALUES[name]}))
     assert options == {name: VALUES[name]}
-    assert getattr(seen_by_engine(monkeypatch, **options), name) == VALUES[name]
+    assert getattr(seen_by_engine(monkeypatch, options=options), name) == VALUES[name]
 
 
 @pytest.mark.parametrize("name", MODEL_BY_MODEL)
@@ -138,7 +138,7 @@ def test_a_flag_wins_over_environment_and_that_over_the_file(
     file = file_of(tmp_path, {name: VALUES[name]})
     environment = {f"HEADRACE_WORKER_{name.upper()}": written(OTHERS[name])}
     assert getattr(seen_by_engine(monkeypatch, environment=environment, file=file), name) == OTHERS[name]
-    flagged = seen_by_engine(monkeypatch, environment=environment, file=file, **{name: VALUES[name]})
+    flagged = seen_by_engine(monkeypatch, environment=environment, file=file, options={name: VALUES[name]})
     assert getattr(flagged, name) == VALUES[name]
 
 

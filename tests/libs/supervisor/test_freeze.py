@@ -83,6 +83,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.process
 async def test_a_stopped_process_is_killed_and_started_again(server: Server, tmp_path: Path) -> None:
     process = server.process
     process.start()
@@ -99,6 +100,7 @@ async def test_a_stopped_process_is_killed_and_started_again(server: Server, tmp
         await process.stop()
 
 
+@pytest.mark.process
 async def test_a_process_that_waits_for_ever_is_frozen(server: Server) -> None:
     process = server.process
     process.start()
@@ -112,6 +114,7 @@ async def test_a_process_that_waits_for_ever_is_frozen(server: Server) -> None:
         await process.stop()
 
 
+@pytest.mark.process
 async def test_a_process_that_computes_is_given_more_time(server: Server) -> None:
     process = server.process
     process.start()
@@ -128,6 +131,7 @@ async def test_a_process_that_computes_is_given_more_time(server: Server) -> Non
         await process.stop()
 
 
+@pytest.mark.process
 async def test_a_process_that_is_not_ready_yet_may_take_its_time(server: Server) -> None:
     process = server.process
     server.make("deaf")
@@ -143,6 +147,7 @@ async def test_a_process_that_is_not_ready_yet_may_take_its_time(server: Server)
         await process.stop()
 
 
+@pytest.mark.process
 async def test_a_supervisor_that_stood_still_blames_nobody(server: Server) -> None:
     """The whole machine was asleep, as it were: the answer was due long ago, but nobody could have heard it."""
     process = server.process
@@ -163,6 +168,7 @@ async def test_a_supervisor_that_stood_still_blames_nobody(server: Server) -> No
         await process.stop()
 
 
+@pytest.mark.process
 async def test_a_process_that_ends_in_silence_is_not_cut_short(tmp_path: Path) -> None:
     """A process is told to stop, answers no more and takes longer than a frozen one would be given."""
     lingering = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: (time.sleep(2.5), sys.exit(0)))\n" + SERVER

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from headrace.testing.running_platform import running_platform
 
@@ -12,6 +13,7 @@ SERVICES = ("nats", "tokenizer", "tokenizer-1", "scheduler", "cache", "worker-0"
 TIMEOUT = 60.0
 
 
+@pytest.mark.process
 def test_frozen_services_are_started_again(tmp_path: Path) -> None:
     with running_platform(tmp_path, ["--engine", "sim"]) as platform:
         for name in SERVICES:

@@ -42,6 +42,7 @@ def supervised(folder: Path, code: int) -> SupervisedProcess:
     return SupervisedProcess(spec, lambda: None)
 
 
+@pytest.mark.process
 async def test_a_process_whose_task_failed_is_started_again(tmp_path: Path) -> None:
     process = supervised(tmp_path, EXIT_TASK_DIED)
     process.start()
@@ -53,6 +54,7 @@ async def test_a_process_whose_task_failed_is_started_again(tmp_path: Path) -> N
     assert (tmp_path / "log").read_text() == "the reason\n"
 
 
+@pytest.mark.process
 async def test_a_process_that_refuses_its_settings_is_not(tmp_path: Path) -> None:
     process = supervised(tmp_path, EXIT_BAD_START)
     process.start()

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.supervisor.process_activity import ProcessActivity
 
+pytestmark = pytest.mark.process
 SECONDS = 1.5
 SLEEPS = "import time\nprint('here', flush=True)\ntime.sleep(600)"
 COMPUTES = "print('here', flush=True)\nwhile True: pass"

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -90,7 +90,7 @@ async def test_latency_delays_each_way(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("cut", [Link.partition, Link.cut_there, Link.cut_back])
-async def test_what_is_cut_off_comes_when_it_heals(bench: Bench, cut: "type[Link.partition]") -> None:
+async def test_what_is_cut_off_comes_when_it_heals(bench: Bench, cut: Callable[[Link], None]) -> None:
     reader, writer = await bench.connect()
     cut(bench.link)
     writer.write(b"held back")

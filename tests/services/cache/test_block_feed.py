@@ -264,4 +264,4 @@ class LossyLife(RuleBasedStateMachine):
 
 
 LossyLife.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
-TestLossyLife = LossyLife.TestCase
+TestLossyLife = pytest.mark.slow(LossyLife.TestCase)

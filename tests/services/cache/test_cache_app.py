@@ -27,7 +27,7 @@ from headrace.worker.status.block_log import MAX_HASHES
 from headrace.worker.status.heartbeat import Heartbeat
 from headrace.worker.status.status_board import StatusBoard
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 PATIENCE = 20.0
 CREDENTIAL = "secret"
 """Both services show it and want it, as those of `headrace up` do."""

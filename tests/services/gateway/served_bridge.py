@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +21,7 @@ from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, ModelInfo
 
 PATIENCE = 15.0
 MODEL = ModelInfo(model="m", max_model_length=64, vocabulary_size=100)
@@ -50,7 +50,9 @@ class FakePipeline:
         for number in range(self._count):
             await asyncio.sleep(0)
             last = number == self._count - 1
-            yield Piece("x" * self._length, [1], finish_reason=FINISH_REASON_LENGTH if last else 0)
+            yield Piece(
+                "x" * self._length, [1], finish_reason=FINISH_REASON_LENGTH if last else FINISH_REASON_UNSPECIFIED
+            )
 
 
 class Gateway:
@@ -68,7 +70,8 @@ class Gateway:
     @property
     def parting_count(self) -> int:
         """Connections that wait for their first request although the bridge stops."""
-        return sum(connection._is_parting for connection in self._http._server.server_state.connections)
+        connections: Iterable[Any] = self._http._server.server_state.connections
+        return sum(connection._is_parting for connection in connections)
 
     async def stop(self) -> None:
         """Ends the bridge as a gateway that is told to end does."""

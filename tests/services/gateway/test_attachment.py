@@ -47,6 +47,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attachment_module, "WATCH_INTERVAL", 0.1)
 
 
+@pytest.mark.slow
 async def test_a_stall_of_the_gateway_moves_no_request() -> None:
     worker, inboxes = Worker(), Inboxes()
     inbox = inboxes.open("r", 1)

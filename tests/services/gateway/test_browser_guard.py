@@ -52,6 +52,7 @@ async def test_a_loopback_address_answers_to_the_names_of_the_machine(host: str)
         assert CORS not in headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8000", "10.0.0.1", "localhost.evil.example", "", "[::2]"]
 )
@@ -82,6 +83,7 @@ async def test_an_address_reached_from_outside_answers_to_every_name_unless_some
         assert (await ask(gateway, "host: other.lan"))[0] == 403
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "origin", [PAGE, "null", "http://localhost:3000", "http://localhost.evil.example", "localhost"]
 )

@@ -1,5 +1,6 @@
 """Text comes out in whole characters, and is the same however the tokens were grouped."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +9,7 @@ from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
 BYTES = Vocabulary((*(bytes([value]) for value in range(256)), b"<end>"), frozenset({256}), False, frozenset(), True)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30), st.integers(1, 5))
 def test_any_text_in_single_bytes(text: str, group: int) -> None:
     detokenizer = Detokenizer(BYTES, True)

@@ -13,15 +13,16 @@ from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOption
 from headrace.gateway.request.job import Envelope
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.tenants import Tenant
+from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.generation_pb2 import FINISH_REASON_STOP, ModelInfo
 from headrace.v1.worker_pb2 import TokenDelta
 
 MODEL = ModelInfo(model="m", max_model_length=8, vocabulary_size=100, embedding_size=4, fingerprint="f")
 
 
 def envelope(tenant: str = "public", *, use_cache: bool = True) -> Envelope:
-    return Envelope("r", time.monotonic(), Deadline.after(5), Tenant(tenant), "", use_cache)
+    return Envelope(RequestId("r"), time.monotonic(), Deadline.after(5), Tenant(tenant), "", use_cache)
 
 
 def job(*inputs: list[int], model: ModelInfo = MODEL, **options: Any) -> EmbeddingJob:
@@ -67,7 +68,7 @@ def test_inputs_that_could_never_run(token_ids: list[int], message: str) -> None
         ({"max_token_count": -2}, "truncate_prompt_tokens"),
     ],
 )
-def test_options_that_the_model_cannot_meet(options: dict[str, int], param: str) -> None:
+def test_options_that_the_model_cannot_meet(options: dict[str, Any], param: str) -> None:
     EmbeddingOptions(dimension_count=4, max_token_count=8).check(MODEL)
     with pytest.raises(InvalidRequest) as caught:
         EmbeddingOptions(**options).check(MODEL)
@@ -97,7 +98,7 @@ class FakeCache:
 
 def remembered(cache: FakeCache, values: Sequence[float]) -> None:
     """Puts one embedding where every key that was asked for would find it."""
-    delta = TokenDelta(finish_reason=1)
+    delta = TokenDelta(finish_reason=FINISH_REASON_STOP)
     delta.embedding.values.extend(values)
     cache.kept = dict.fromkeys(cache.kept, delta.SerializeToString())
 
@@ -137,7 +138,7 @@ async def test_an_embedding_is_remembered_by_tenant_weights_and_tokens(
         def __init__(self, *_: Any) -> None: ...
 
         async def deltas(self) -> Any:
-            delta = TokenDelta(finish_reason=1)
+            delta = TokenDelta(finish_reason=FINISH_REASON_STOP)
             delta.embedding.values.append(0.25)
             yield delta
 
@@ -156,7 +157,7 @@ async def test_a_stream_without_an_embedding_is_our_mistake(monkeypatch: pytest.
         def __init__(self, *_: Any) -> None: ...
 
         async def deltas(self) -> Any:
-            yield TokenDelta(finish_reason=1)
+            yield TokenDelta(finish_reason=FINISH_REASON_STOP)
 
     monkeypatch.setattr("headrace.gateway.delivery.pipeline.TokenStream", Silent)
     pipeline = Pipeline(GatewaySettings(), *[None] * 4)  # type: ignore[arg-type]

@@ -58,6 +58,7 @@ def gateway_apart() -> "Iterator[tuple[int, multiprocessing.connection.Connectio
         process.join()
 
 
+@pytest.mark.process
 async def test_many_large_bodies_at_once_do_not_fill_the_memory() -> None:
     bodies = [
         body_of(prompt="a" * 8_000_000),

@@ -53,6 +53,7 @@ async def test_the_watch_sees_what_stands_still() -> None:
         assert 0.15 <= longest() < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/detokenize"])
 @pytest.mark.parametrize(
     ("field", "element"),
@@ -69,6 +70,7 @@ async def test_a_list_of_a_million_is_refused_without_standing_still(path: str, 
         assert longest() < LOOP_SECONDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "fields", "param"),
     [
@@ -94,6 +96,7 @@ async def test_the_first_of_many_mistakes_ends_the_validation(path: str, fields:
         assert longest() < LOOP_SECONDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [
@@ -130,6 +133,7 @@ async def test_commas_and_brackets_inside_of_texts_do_not_count() -> None:
         assert status == 200
 
 
+@pytest.mark.slow
 async def test_a_million_names_are_refused_and_a_thousand_are_counted() -> None:
     async with serving(max_body_bytes=2**25) as gateway:
         status, error = await gateway.post(body_of(**{f"n{number}": 1 for number in range(1_000_000)}))
@@ -149,6 +153,7 @@ async def test_a_million_names_are_refused_and_a_thousand_are_counted() -> None:
         assert "0000?????nnn" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("headers", ["", "connection: close\r\n"])
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/nothing"])
 async def test_a_client_that_still_sends_gets_its_answer(headers: str, path: str) -> None:

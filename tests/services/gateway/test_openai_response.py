@@ -14,6 +14,7 @@ from headrace.gateway.request.job import Envelope, Job, Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.tenants import PUBLIC
 from headrace.gateway.text.detokenizer import Vocabulary
+from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo, SamplingParams
 
@@ -45,7 +46,7 @@ class FakeExchange:
 
 
 def job() -> Job:
-    envelope = Envelope("r", time.monotonic(), Deadline.after(5), PUBLIC, "", use_cache=False)
+    envelope = Envelope(RequestId("r"), time.monotonic(), Deadline.after(5), PUBLIC, "", use_cache=False)
     vocabulary = Vocabulary((b"a", b"b"), frozenset(), False, frozenset(), False)
     return Job(envelope, ModelInfo(model="m"), vocabulary, [[0]], Options(SamplingParams(), 2))
 

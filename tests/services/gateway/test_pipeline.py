@@ -12,6 +12,7 @@ from headrace.gateway.request.embedding_job import WHOLE_CONTEXT, EmbeddingOptio
 from headrace.gateway.request.job import Envelope
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.tenants import Tenant
+from headrace.identity.ids import RequestId, SequenceId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH, AdapterInfo, ModelInfo, SamplingParams
 from headrace.v1.worker_pb2 import WorkerStatus
@@ -47,7 +48,8 @@ def make(absences: int, tokenizer: Any = None) -> Pipeline:
     fleet = Fleet(GatewaySettings(), nobody)
     info = ModelInfo(model="m", adapters=[AdapterInfo(name="tuned", fingerprint="f")])
     fleet._statuses["w"], fleet._heard["w"] = WorkerStatus(worker_id="w", model_info=info), float("inf")
-    return Pipeline(GatewaySettings(), tokenizer or FakeTokenizer(absences), nobody, nobody, fleet)
+    asked: Any = tokenizer or FakeTokenizer(absences)
+    return Pipeline(GatewaySettings(), asked, nobody, nobody, fleet)
 
 
 async def test_a_tokenizer_that_is_replaced_is_waited_for() -> None:
@@ -88,7 +90,7 @@ async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> No
     pipeline = make(0, encoder)
     info = ModelInfo(model="e", max_model_length=64, vocabulary_size=10, embedding_size=4)
     pipeline.fleet._statuses["w"] = WorkerStatus(worker_id="w", model_info=info)
-    envelope = Envelope("r", 0.0, Deadline.after(5), Tenant("t"), "", False)
+    envelope = Envelope(RequestId("r"), 0.0, Deadline.after(5), Tenant("t"), "", False)
     with pytest.raises(InvalidRequest) as refused:
         await pipeline.prepare_embeddings("e", ["a", "a" * 65], EmbeddingOptions(), envelope)
     assert refused.value.param == "input"
@@ -98,7 +100,7 @@ async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> No
 
 def sequence(model: str, fingerprint: str) -> SequenceRequest:
     return SequenceRequest(
-        "r",
+        SequenceId("r"),
         model,
         [1, 2],
         SamplingParams(),

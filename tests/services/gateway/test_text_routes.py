@@ -72,6 +72,7 @@ async def test_it_is_open_until_it_is_answered(path: str, fields: dict[str, Any]
         assert pipeline.limits in ([64], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "fields"), ASKED)
 async def test_it_ends_at_its_deadline(path: str, fields: dict[str, Any]) -> None:
     async with serving(pipeline=SlowTokenizer()) as gateway:

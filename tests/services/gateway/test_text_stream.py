@@ -7,6 +7,7 @@ import pytest
 from headrace.gateway.delivery.text_stream import text_pieces
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
+from headrace.identity.ids import SequenceId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, SamplingParams, TokenLogprob
 from headrace.v1.worker_pb2 import TokenDelta
@@ -19,7 +20,7 @@ TEXT = "abcdefgh"
 
 def request(*stop_texts: str) -> SequenceRequest:
     return SequenceRequest(
-        request_id="r",
+        request_id=SequenceId("r"),
         model="m",
         prompt_token_ids=[1],
         sampling_params=SamplingParams(),

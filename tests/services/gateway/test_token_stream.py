@@ -23,11 +23,14 @@ from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.gateway.fleet.quarantine import Quarantine
 from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.identity.ids import SequenceId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,
     FINISH_REASON_STOP,
+    FINISH_REASON_UNSPECIFIED,
     PRIORITY_CLASS_INTERACTIVE,
+    Embedding,
     SamplingParams,
     TokenLogprob,
 )
@@ -89,7 +92,7 @@ class FakeScheduler:
 
 def request(seconds: float = 5.0) -> SequenceRequest:
     return SequenceRequest(
-        request_id="r-0",
+        request_id=SequenceId("r-0"),
         model="m",
         prompt_token_ids=[1, 2],
         sampling_params=SamplingParams(max_token_count=4),
@@ -131,21 +134,21 @@ async def test_a_lost_worker_is_replaced_and_gets_what_was_received() -> None:
 async def test_an_embedding_comes_from_the_worker_that_takes_over() -> None:
     fleet = FakeFleet()
 
-    class Embedding(FakeScheduler):
+    class Moving(FakeScheduler):
         """Loses the first worker before it said anything."""
 
         async def place(self, request: Submission, deadline: Deadline) -> Place:
             self.submits.append(request)
             attempt = len(self.submits)
-            inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=attempt))
+            inbox = fleet.inboxes.find(TokenDelta(request_id=SequenceId("r-0"), attempt=attempt))
             assert inbox is not None
             if attempt == 1:
                 inbox.fail(LOST)
             else:
-                inbox.put(TokenDelta(finish_reason=FINISH_REASON_STOP, embedding={"values": [0.5, -2.0]}))
+                inbox.put(TokenDelta(finish_reason=FINISH_REASON_STOP, embedding=Embedding(values=[0.5, -2.0])))
             return Place(worker_id="worker-0", worker_epoch=1)
 
-    scheduler = Embedding(fleet)
+    scheduler = Moving(fleet)
     stream = TokenStream(replace(request(), embeds=True), "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
     (delta,) = [delta async for delta in stream.deltas()]
     assert list(delta.embedding.values) == [0.5, -2.0]
@@ -209,7 +212,7 @@ async def test_an_error_of_the_engine_is_the_clients() -> None:
 
     class Failing(FakeScheduler):
         async def place(self, request: Submission, deadline: Deadline) -> Place:
-            inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=1))
+            inbox = fleet.inboxes.find(TokenDelta(request_id=SequenceId("r-0"), attempt=1))
             assert inbox is not None
             inbox.put(TokenDelta(error=to_status(InternalError("the logits are not numbers", stage="decode"))))
             return Place(worker_id="worker-0", worker_epoch=1)
@@ -284,9 +287,9 @@ async def test_the_prompt_is_scored_once_whoever_takes_over() -> None:
     class Scoring(FakeScheduler):
         async def place(self, request: Submission, deadline: Deadline) -> Place:
             attempt = request.generation.attempt
-            inbox = fleet.inboxes.find(TokenDelta(request_id="r-0", attempt=attempt))
+            inbox = fleet.inboxes.find(TokenDelta(request_id=SequenceId("r-0"), attempt=attempt))
             assert inbox is not None
-            reason = FINISH_REASON_LENGTH if attempt == 2 else 0
+            reason = FINISH_REASON_LENGTH if attempt == 2 else FINISH_REASON_UNSPECIFIED
             scores = [TokenLogprob(), TokenLogprob()]
             inbox.put(
                 TokenDelta(
@@ -332,7 +335,7 @@ async def test_a_gateway_that_stops_ends_what_runs_and_what_waits_with_an_error(
             raise AssertionError
 
     async def consume(scheduler: FakeScheduler, name: str) -> list[int]:
-        named = replace(request(), request_id=name)
+        named = replace(request(), request_id=SequenceId(name))
         stream = TokenStream(named, "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
         return [token async for delta in stream.deltas() for token in delta.token_ids]
 
@@ -378,7 +381,7 @@ async def test_suspects_run_one_at_a_time() -> None:
 
     async def tokens(name: str) -> list[int]:
         scheduler = Slow(fleet, [LOST], [LOST], [(0, [10], FINISH_REASON_LENGTH)])
-        stream = TokenStream(replace(request(), request_id=name), "g", scheduler, fleet, 9)  # type: ignore[arg-type]
+        stream = TokenStream(replace(request(), request_id=SequenceId(name)), "g", scheduler, fleet, 9)  # type: ignore[arg-type]
         return [token async for delta in stream.deltas() for token in delta.token_ids]
 
     assert await asyncio.gather(*(tokens(name) for name in "abcd")) == [[10]] * 4

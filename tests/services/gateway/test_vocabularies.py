@@ -48,9 +48,10 @@ class FakeTokenizer:
 class Gateway:
     def __init__(self) -> None:
         self.clock = Clock()
-        self.tokenizer: Any = FakeTokenizer()
+        self.tokenizer = FakeTokenizer()
         self.tokenizer.free.set()
-        self.vocabularies = Vocabularies(self.tokenizer, self.clock)
+        asked: Any = self.tokenizer
+        self.vocabularies = Vocabularies(asked, self.clock)
 
     async def piece(self, model: str = "m", timeout: float = 10) -> bytes:
         return (await self.vocabularies.get(model, timeout)).piece(0)

@@ -240,7 +240,7 @@ def test_a_time_to_wake_that_has_passed_is_no_trouble_in_any_event_loop() -> Non
         gateway = Gateway(PlayedWorker())
         scheduler = gateway.scheduler
         ticks: list[events.Event] = []
-        scheduler.feed = ticks.append  # type: ignore[method-assign]
+        scheduler.feed = ticks.append  # type: ignore[assignment, method-assign]
         now = scheduler.clock()
         for wake_time in (now - 1, now + 0.01, now - 2, now + 100):
             scheduler._wake_at(wake_time, now)

@@ -96,7 +96,7 @@ async def test_who_lost_the_lead_dismisses_those_who_wait(trio: Trio) -> None:
     clock.now += EXPIRY_SECONDS + 0.1
     await second.leases.lead("m")
     lost: list[events.Event] = []
-    first.scheduler.feed = lost.append  # type: ignore[method-assign]
+    first.scheduler.feed = lost.append  # type: ignore[assignment, method-assign]
     await first.renew()
     assert lost == [events.LeadLost("m")]
     assert first.leases.fence("m") == 0

@@ -3,6 +3,7 @@
 import itertools
 import random
 import statistics
+from typing import Any
 
 import pytest
 from tests.services.scheduler.simulated_platform import MODEL, Outcome, SimulatedPlatform, percentile
@@ -24,10 +25,10 @@ def ticket(
     prompt: int = 64,
     output: int = 64,
     seconds: float = 10_000.0,
-    **fields: object,
+    **fields: Any,
 ) -> Ticket:
     name = f"r{next(_numbers)}"
-    return Ticket(name, 1, MODEL, tenant, time, time + seconds, prompt, output, urgency, **fields)  # type: ignore[arg-type]
+    return Ticket(name, 1, MODEL, tenant, time, time + seconds, prompt, output, urgency, **fields)
 
 
 def realtime_ttfts(flood: int) -> list[float]:
@@ -49,11 +50,13 @@ def realtime_ttfts(flood: int) -> list[float]:
     return [platform.outcomes[one.key].ttft for one in urgent if one.arrival > 8]
 
 
+@pytest.mark.slow
 def test_realtime_requests_hardly_notice_a_flood_of_batch_work() -> None:
     idle, flooded = realtime_ttfts(0), realtime_ttfts(600)
     assert percentile(flooded, 0.95) <= 1.5 * percentile(idle, 0.95)
 
 
+@pytest.mark.slow
 def test_tenants_get_equal_shares_whatever_one_of_them_sends() -> None:
     platform = SimulatedPlatform(Policy(max_waiting_count=100_000))
     platform.add_worker("w0", GPU)

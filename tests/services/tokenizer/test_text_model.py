@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -73,7 +74,7 @@ def test_other_decoders_are_refused_by_name() -> None:
         pieces_of(tokenizer)
 
 
-def folder_with(tmp_path: Path, **config: object) -> Path:
+def folder_with(tmp_path: Path, **config: Any) -> Path:
     for name in ("tokenizer.json", "config.json", "generation_config.json"):
         shutil.copy(CHECKPOINT / name, tmp_path / name)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))

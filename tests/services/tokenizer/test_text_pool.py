@@ -53,12 +53,14 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.process
 async def test_a_conversation_has_the_tokens_of_its_rendering() -> None:
     async with pool_of() as pool:
         token_ids = await pool.encode_chat("m", HELLO, True)
     assert token_ids == MODEL.encode(MODEL.render(HELLO, True), add_special_tokens=False)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("template", "says"),
     [
@@ -91,6 +93,7 @@ async def test_a_template_without_an_end_is_refused_and_the_next_one_works(
         assert pool._processes[0].process is process
 
 
+@pytest.mark.process
 async def test_what_never_returns_to_python_is_ended_with_its_process(tmp_path: Path) -> None:
     # Long division of numbers with millions of digits is one step of the interpreter.
     template = "{% set n = namespace(x=9**1000) %}{% for i in range(40) %}{% set n.x = n.x * n.x %}{% endfor %}"
@@ -104,6 +107,7 @@ async def test_what_never_returns_to_python_is_ended_with_its_process(tmp_path: 
         assert await pool.encode_chat("m", HELLO, True)
 
 
+@pytest.mark.process
 async def test_a_slow_conversation_holds_up_neither_the_loop_nor_other_texts(tmp_path: Path) -> None:
     async with pool_of(folder_with(tmp_path, SLOW_WORD), size=2, template_seconds=3.0) as pool:
         servicer = TokenizerServicer({"m": MODEL}, pool, 10)
@@ -121,6 +125,7 @@ async def test_a_slow_conversation_holds_up_neither_the_loop_nor_other_texts(tmp
             await slow
 
 
+@pytest.mark.process
 async def test_who_leaves_the_queue_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_pool, "MAX_WAITING_JOBS", 2)
     async with pool_of(folder_with(tmp_path, SLOW_WORD)) as pool, asyncio.timeout(PATIENCE):
@@ -139,6 +144,7 @@ async def test_who_leaves_the_queue_frees_its_place(tmp_path: Path, monkeypatch:
         assert (pool._waiting_jobs, pool._waiting_characters) == (0, 0)
 
 
+@pytest.mark.process
 async def test_characters_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_pool, "MAX_WAITING_CHARACTERS", 1_000_000)
     async with pool_of() as pool, asyncio.timeout(PATIENCE):
@@ -149,6 +155,7 @@ async def test_characters_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch)
         assert all(await asyncio.gather(*running))
 
 
+@pytest.mark.process
 async def test_a_process_that_dies_is_replaced() -> None:
     async with pool_of() as pool, asyncio.timeout(PATIENCE):
         assert await pool.encode("m", "hello", True)

@@ -38,7 +38,7 @@ def test_every_kind_of_the_wire_is_known_to_the_engine() -> None:
 
 
 @pytest.mark.parametrize("kind", [pb.GRAMMAR_KIND_UNSPECIFIED, 99])
-def test_other_kinds_are_refused(kind: int) -> None:
+def test_other_kinds_are_refused(kind: "pb.GrammarKind.ValueType") -> None:
     with pytest.raises(InvalidRequest) as caught:
         to_sampling_params(pb.SamplingParams(grammar=pb.Grammar(kind=kind, parameter="guided_json")))
     assert caught.value.param == "guided_json"

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from headrace.engine.engines.sim import SimConfig, SimEngine
-from headrace.errors import Unavailable
+from headrace.errors import HeadraceError, Unavailable
 from headrace.errors.status import from_status
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
@@ -38,7 +38,7 @@ class RunningWorker:
         async for response in self.stub.Watch(WatchRequest(), timeout=PATIENCE):
             yield response.status
 
-    async def dispatch(self, *members: BatchMember, fence: int = 0) -> list[Unavailable | None]:
+    async def dispatch(self, *members: BatchMember, fence: int = 0) -> list[HeadraceError | None]:
         response = await self.stub.Dispatch(DispatchRequest(members=members, fence=fence), timeout=PATIENCE)
         failures = [from_status(outcome) if outcome.code else None for outcome in response.outcomes]
         assert all(failure is None or isinstance(failure, Unavailable) for failure in failures)

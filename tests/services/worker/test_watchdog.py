@@ -83,7 +83,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_hung_engine_is_noticed() -> None:
-    engine, reasons = HangingEngine(), []
+    engine = HangingEngine()
+    reasons: list[str] = []
     with running(engine) as runtime:
         await runtime.prove(TIMEOUT)
         watching = asyncio.create_task(Watchdog(runtime.thread, runtime.spec, SHORT, reasons.append).watch())
@@ -121,7 +122,8 @@ async def test_steps_may_take_what_they_are_known_to_take() -> None:
 
 
 async def test_the_first_step_may_take_long() -> None:
-    engine, reasons = HangingEngine(), []
+    engine = HangingEngine()
+    reasons: list[str] = []
     engine.released.clear()
     with running(engine) as runtime:
         watching = asyncio.create_task(Watchdog(runtime.thread, runtime.spec, SHORT, reasons.append).watch())
@@ -132,7 +134,8 @@ async def test_the_first_step_may_take_long() -> None:
 
 
 async def test_time_for_which_the_process_stood_still_does_not_count() -> None:
-    engine, reasons = HangingEngine(), []
+    engine = HangingEngine()
+    reasons: list[str] = []
     with running(engine) as runtime:
         await runtime.prove(TIMEOUT)
         watching = asyncio.create_task(Watchdog(runtime.thread, runtime.spec, SHORT, reasons.append).watch())
@@ -148,6 +151,7 @@ async def test_time_for_which_the_process_stood_still_does_not_count() -> None:
     assert reasons == []
 
 
+@pytest.mark.process
 def test_a_process_whose_engine_hangs_ends_and_says_where() -> None:
     script = """
 import asyncio, time
@@ -225,7 +229,8 @@ def test_what_a_step_will_take_is_known_once_its_like_was_measured() -> None:
     before = engine.stats()
     engine.add(request("a", 3))
     engine.step()
-    pace.observe(before, read := engine.stats(), seconds=0.003)
+    read = engine.stats()
+    pace.observe(before, read, seconds=0.003)
     engine.step()
     pace.observe(read, engine.stats(), seconds=0.5)
     assert pace.prefill_rate == pytest.approx(1000)

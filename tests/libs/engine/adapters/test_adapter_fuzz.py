@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_adapters import make_adapter
-from tiny_models import make_family
+from tests.libs.engine.tiny_adapters import make_adapter
+from tests.libs.engine.tiny_models import make_family
 
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.torch.adapters.peft_reader import read_adapter
@@ -69,6 +69,7 @@ def resettled(content: bytes, generator: random.Random) -> bytes:
     return json.dumps(raw).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["adapter_config.json", "adapter_model.safetensors"])
 def test_damaged_files_give_typed_errors_only(pristine: Path, tmp_path: Path, file: str) -> None:
     config = read_model_config(pristine / "base")

@@ -3,16 +3,16 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from engine_running import run
 from safetensors.torch import load_file, save_file
-from tiny_adapters import make_adapter, prompt_logprobs, relative_error, request
-from tiny_models import continue_greedily, make_family, make_oracle, make_prompts
+from tests.libs.engine.engine_running import engine_config, run
+from tests.libs.engine.tiny_adapters import make_adapter, prompt_logprobs, relative_error, request
+from tests.libs.engine.tiny_models import continue_greedily, make_family, make_oracle, make_prompts
 
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.offline.quantization.writer import gptq_config, gptq_tensors
@@ -21,7 +21,7 @@ PROMPTS = make_prompts((9, 33, 70))
 TOLERANCE = 1e-4
 ATTENTION = ["q_proj", "v_proj", "o_proj"]
 
-KINDS: dict[str, dict[str, object]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "all": {},
     "query and value": {"target_modules": ["q_proj", "v_proj"], "r": 1},
     "pattern": {"target_modules": r".*layers\.[12]\..*\.(k_proj|down_proj|up_proj)", "r": 16},
@@ -46,7 +46,7 @@ def _threads() -> Iterator[None]:
 def load(folder: Path, adapter: Path, thread_count: int = 1) -> TextEngine:
     return load_text_engine(
         folder,
-        EngineConfig(adapters={"tuned": adapter}, thread_count=thread_count, block_count=64, max_step_token_count=32),
+        engine_config(adapters={"tuned": adapter}, thread_count=thread_count, block_count=64, max_step_token_count=32),
     )
 
 
@@ -60,6 +60,7 @@ def test_every_kind_of_adapter(tmp_path: Path, kind: str) -> None:
     assert relative_error(base, PROMPTS[2], prompt_logprobs(engine, PROMPTS[2], "")) < TOLERANCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thread_count", [1, 2])
 @pytest.mark.parametrize(
     ("family", "settings"),
@@ -76,7 +77,7 @@ def test_every_kind_of_adapter(tmp_path: Path, kind: str) -> None:
         ("qwen3_moe", {"target_modules": ATTENTION}),
     ],
 )
-def test_every_family_of_models(tmp_path: Path, family: str, settings: dict[str, object], thread_count: int) -> None:
+def test_every_family_of_models(tmp_path: Path, family: str, settings: dict[str, Any], thread_count: int) -> None:
     folder = tmp_path / "base"
     is_llama = family in ("grouped", "multi_query_bias", "llama3_rope")
     base = make_oracle(folder, family) if is_llama else make_family(folder, family)
@@ -134,6 +135,6 @@ def test_adapters_in_half_precision_are_read(tmp_path: Path, dtype: torch.dtype)
 def test_arithmetic_in_bfloat16_runs(tmp_path: Path) -> None:
     base = make_family(tmp_path / "base", "qwen2")
     make_adapter(tmp_path / "adapter", base)
-    config = EngineConfig(adapters={"tuned": tmp_path / "adapter"}, precision="bfloat16", block_count=64)
+    config = engine_config(adapters={"tuned": tmp_path / "adapter"}, precision="bfloat16", block_count=64)
     engine = load_text_engine(tmp_path / "base", config)
     assert len(run(engine, request("r", PROMPTS[1], "tuned", max_tokens=8))["r"]) == 8

@@ -2,15 +2,15 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from engine_running import finish, run, tokens
-from tiny_adapters import make_adapter, request
-from tiny_models import VOCAB_SIZE, make_oracle, make_prompts
+from tests.libs.engine.engine_running import engine_config, finish, run, tokens
+from tests.libs.engine.tiny_adapters import make_adapter, request
+from tests.libs.engine.tiny_models import VOCAB_SIZE, make_oracle, make_prompts
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, EngineRequest
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -19,7 +19,7 @@ from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.errors import InvalidRequest, Unsupported
 
 PROMPTS = make_prompts((7, 33, 90))
-KINDS: dict[str, dict[str, object]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "all": {"r": 4},
     "attention": {"r": 8, "target_modules": ["q_proj", "v_proj"]},
     "mlp of one layer": {"r": 3, "target_modules": ["gate_proj", "down_proj"], "layers_to_transform": 1},
@@ -36,18 +36,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(folder: Path, **settings: object) -> TextEngine:
+def load(folder: Path, **settings: Any) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
     adapters = {name: folder / name for name in KINDS}
-    return load_text_engine(folder, EngineConfig(**(defaults | {"adapters": adapters} | settings)))
+    return load_text_engine(folder, engine_config(**(defaults | {"adapters": adapters} | settings)))
 
 
-def requests_of(**sampling: object) -> list[EngineRequest]:
+def requests_of(**sampling: Any) -> list[EngineRequest]:
     fields = {"max_tokens": 24, "logprob_count": 2} | sampling
     return [request(f"{name}/{i}", p, name, **fields) for name in NAMES for i, p in enumerate(PROMPTS)]
 
 
-def alone(folder: Path, requests: list[EngineRequest], **settings: object) -> dict[str, list[Delta]]:
+def alone(folder: Path, requests: list[EngineRequest], **settings: Any) -> dict[str, list[Delta]]:
     engine = load(folder, prefix_cache=False, max_step_token_count=512, **settings)
     found: dict[str, list[Delta]] = {}
     for each in requests:
@@ -76,12 +76,13 @@ def assert_same(found: dict[str, list[Delta]], expected: dict[str, list[Delta]],
         assert scores[0] == scores[1], (where, request_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.9, "top_p": 0.9, "seed": 7}])
-def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sampling: dict[str, object]) -> None:
+def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sampling: dict[str, Any]) -> None:
     requests = requests_of(**sampling)
     expected = alone(folder, requests)
     assert len({tuple(tokens(expected[f"{name}/1"])) for name in NAMES}) == len(NAMES)
-    variants: dict[str, dict[str, object]] = {
+    variants: dict[str, dict[str, Any]] = {
         "together": {},
         "small chunks": {"max_step_token_count": 16},
         "tiny pool": {"block_count": 12},
@@ -135,8 +136,8 @@ def test_a_draft_model_guesses_for_adapters_too(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)
     requests = [request(name, (5, 9, 30, 77, 12), name, max_tokens=40, temperature=0.0) for name in ("tuned", "")]
 
-    def generate(**settings: object) -> dict[str, list[int]]:
-        config = EngineConfig(adapters={"tuned": tmp_path}, block_count=64, thread_count=1, **settings)
+    def generate(**settings: Any) -> dict[str, list[int]]:
+        config = engine_config(adapters={"tuned": tmp_path}, block_count=64, thread_count=1, **settings)
         engine = load_text_engine(CHECKPOINT, config)
         found = run(engine, *requests)
         assert (engine.stats().draft_token_count > 0) == bool(settings)
@@ -174,7 +175,7 @@ def test_an_unknown_adapter_is_refused_with_those_that_exist(folder: Path) -> No
 
 def test_a_prompt_scored_under_an_adapter_has_the_same_bits_in_company(folder: Path) -> None:
     scored = [request(name, PROMPTS[2], name, max_tokens=0, prompt_logprob_count=3) for name in NAMES]
-    expected = {}
+    expected: dict[str, Any] = {}
     for each in scored:
         engine = load(folder)
         engine.add(each)
@@ -201,4 +202,4 @@ def test_embedding_models_take_no_adapters(minilm: Path, folder: Path) -> None:
     from headrace.engine.loading.load_engine import load_engine
 
     with pytest.raises(Unsupported, match="makes embeddings"):
-        load_engine(minilm, EngineConfig(adapters={"x": folder / "all"}))
+        load_engine(minilm, engine_config(adapters={"x": folder / "all"}))

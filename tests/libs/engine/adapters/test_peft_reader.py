@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_adapters import make_adapter
-from tiny_models import make_family
+from tests.libs.engine.tiny_adapters import make_adapter
+from tests.libs.engine.tiny_models import make_family
 
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.torch.adapters.peft_reader import read_adapter
@@ -36,7 +37,7 @@ class Case:
         for name in ("adapter_config.json", "adapter_model.safetensors"):
             (folder / name).write_bytes((pristine / name).read_bytes())
 
-    def configure(self, **settings: object) -> None:
+    def configure(self, **settings: Any) -> None:
         path = self.folder / "adapter_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
@@ -82,7 +83,7 @@ def case(pristine: Path, tmp_path: Path) -> Case:
         ({"a_field_of_tomorrow": 3}, "a_field_of_tomorrow"),
     ],
 )
-def test_settings_that_are_not_supported(case: Case, settings: dict[str, object], said: str) -> None:
+def test_settings_that_are_not_supported(case: Case, settings: dict[str, Any], said: str) -> None:
     case.configure(**settings)
     case.refused(Unsupported, "adapter_config.json", said)
 
@@ -96,7 +97,7 @@ def test_settings_that_are_not_supported(case: Case, settings: dict[str, object]
         {"modules_to_save": []},
     ],
 )
-def test_settings_without_effect(case: Case, settings: dict[str, object]) -> None:
+def test_settings_without_effect(case: Case, settings: dict[str, Any]) -> None:
     case.configure(**settings)
     case.read()
 
@@ -127,7 +128,7 @@ def test_settings_without_effect(case: Case, settings: dict[str, object]) -> Non
         ({"r": 5}, "shape (4, 100)"),
     ],
 )
-def test_settings_that_cannot_be(case: Case, settings: dict[str, object], said: str) -> None:
+def test_settings_that_cannot_be(case: Case, settings: dict[str, Any], said: str) -> None:
     case.configure(**settings)
     case.refused(InvalidCheckpoint, said)
 

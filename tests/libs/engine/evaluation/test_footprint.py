@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tiny_models import make_family
+from tests.libs.engine.tiny_models import make_family
 
 from headrace.demo_model import CHECKPOINT
 from headrace.offline.evaluation.footprint import list_footprints

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import make_family, make_prompts
+from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
 from headrace.errors import ConfigError, InvalidCheckpoint

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_a_gguf_file_has_its_record_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", ["", "[]", '{"rows": []}', {"top1_agreement": 2}, {"perplexity": "nan"}, {"token_count": None}]
 )
-def test_a_bad_file_is_named(folder: Path, damage: str | dict[str, object]) -> None:
+def test_a_bad_file_is_named(folder: Path, damage: str | dict[str, Any]) -> None:
     path = write_record(folder, {"int8": INT8})
     if isinstance(damage, dict):
         content = json.loads(path.read_text())
@@ -55,6 +56,7 @@ def test_a_bad_file_is_named(folder: Path, damage: str | dict[str, object]) -> N
         read_record(folder)
 
 
+@pytest.mark.slow
 def test_precisions_are_measured_against_float32() -> None:
     shares: list[float] = []
     found = measure_precisions(CHECKPOINT, ["float32", "int4"], shares.append)

@@ -5,11 +5,10 @@ import math
 
 import pytest
 import torch
-from engine_running import finish, request
-from needed_kernels import needs_kernels
+from tests.libs.engine.engine_running import engine_config, finish, request
+from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.offline.evaluation.footprint import list_footprints
 from headrace.offline.evaluation.quality import measure
@@ -25,7 +24,7 @@ LENGTH = 256
 def test_it_is_the_model_that_serves(exact: bool) -> None:
     (window,) = cut_windows(evaluation_text(), CHECKPOINT, 48, 1)
     logits = ServedModel.load(CHECKPOINT, 48, "int4", exact=exact).logits(window)
-    engine = load_text_engine(CHECKPOINT, EngineConfig(precision="int4", exact=exact, block_count=8))
+    engine = load_text_engine(CHECKPOINT, engine_config(precision="int4", exact=exact, block_count=8))
     engine.add(request("scored", window, max_tokens=0, prompt_logprob_count=0))
     (delta,) = finish(engine)["scored"]
     assert delta.prompt_logprobs is not None
@@ -34,6 +33,7 @@ def test_it_is_the_model_that_serves(exact: bool) -> None:
     assert served == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 @needs_kernels
 @pytest.mark.parametrize("precision", ["int4", "int8"])
 def test_quantised_inputs_cost_less_than_half_a_percent_of_perplexity(precision: str) -> None:

@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_encoders import NAMES, hidden_states, make_encoder
-from tiny_models import make_prompts
+from tests.libs.engine.tiny_encoders import NAMES, hidden_states, make_encoder
+from tests.libs.engine.tiny_models import make_prompts
 
 from headrace.engine.checkpoints.encoder_settings import read_encoder_config
 from headrace.engine.checkpoints.families.registry import find_family
@@ -37,6 +38,7 @@ def relative_error(encoder: Encoder, expected: torch.Tensor, prompt: tuple[int, 
     return float((found - expected).abs().max() / expected.abs().max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_head", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_hidden_states_equal_transformers(name: str, with_head: bool, tmp_path: Path) -> None:
@@ -53,6 +55,7 @@ def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_i
     assert relative_error(load(tmp_path), hidden_states(model, prompt), prompt) <= LARGEST_ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thread_count", [1, 3, None])
 @pytest.mark.parametrize(
     ("name", "dtype"),
@@ -108,7 +111,7 @@ def test_what_only_makes_text_says_that_an_encoder_makes_none() -> None:
         ({"is_decoder": True}, "Bert as a decoder is not supported"),
     ],
 )
-def test_what_is_not_there_is_refused_by_name(change: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_what_is_not_there_is_refused_by_name(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     make_encoder(tmp_path, "bert")
     edit(tmp_path, change)
     with pytest.raises(Unsupported, match=message):
@@ -124,7 +127,7 @@ def test_what_is_not_there_is_refused_by_name(change: dict[str, object], message
         ({"hidden_size": 32}, "has shape"),
     ],
 )
-def test_a_broken_checkpoint_is_a_typed_error(change: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_a_broken_checkpoint_is_a_typed_error(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     make_encoder(tmp_path, "bert")
     edit(tmp_path, change)
     with pytest.raises(InvalidCheckpoint, match=message):
@@ -141,13 +144,13 @@ def test_a_broken_checkpoint_is_a_typed_error(change: dict[str, object], message
         ("mpnet", {"relative_attention_num_buckets": -1}),
     ],
 )
-def test_positions_that_cannot_be_are_a_typed_error(name: str, change: dict[str, object], tmp_path: Path) -> None:
+def test_positions_that_cannot_be_are_a_typed_error(name: str, change: dict[str, Any], tmp_path: Path) -> None:
     make_encoder(tmp_path, name)
     edit(tmp_path, change)
     with pytest.raises(InvalidCheckpoint, match=r"config\.json"):
         load(tmp_path)
 
 
-def edit(folder: Path, change: dict[str, object]) -> None:
+def edit(folder: Path, change: dict[str, Any]) -> None:
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))

@@ -2,11 +2,12 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from engine_running import DEFAULTS, finish, request, run, tokens
-from tiny_models import (
+from tests.libs.engine.engine_running import DEFAULTS, engine_config, finish, request, run, tokens
+from tests.libs.engine.tiny_models import (
     FAMILIES,
     ROPES,
     continue_greedily,
@@ -17,7 +18,6 @@ from tiny_models import (
 from transformers import PreTrainedModel
 
 from headrace.engine.batching.step_plan import StepPlan
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, EngineRequest
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -33,9 +33,9 @@ TOLD_APART = ("qwen3", "mistral", "mistral_wide", "gemma2", "gemma3", "phi3_long
 """Together, all code that the others share."""
 
 
-def load(folder: Path, **settings: object) -> TextEngine:
+def load(folder: Path, **settings: Any) -> TextEngine:
     defaults = {"max_step_token_count": 64, "block_count": 256, "thread_count": 1}
-    return load_text_engine(folder, EngineConfig(**(defaults | DEFAULTS | settings)))
+    return load_text_engine(folder, engine_config(**(defaults | DEFAULTS | settings)))
 
 
 def prompt_logits(engine: TextEngine, prompt: tuple[int, ...]) -> torch.Tensor:
@@ -51,7 +51,7 @@ def prompt_logits(engine: TextEngine, prompt: tuple[int, ...]) -> torch.Tensor:
             parts.append(torch.from_numpy(scored.copy()))
             return logits
 
-    engine._runner = Recorder()
+    engine._runner = Recorder()  # type: ignore[assignment]
     try:
         engine.add(request("scored", prompt, max_tokens=0, prompt_logprob_count=0))
         finish(engine)
@@ -77,15 +77,17 @@ def check_against_transformers(engine: TextEngine, model: PreTrainedModel, promp
         assert out[str(index)] == continue_greedily(model, prompt, 12), len(prompt)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each_kernel", ["auto", "torch", "rows", "device"], indirect=True)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_architectures_equal_transformers(name: str, tmp_path: Path) -> None:
     model = make_family(tmp_path, name)
-    engine = load(tmp_path, max_model_len=MAX_LEN.get(name))
+    engine = load(tmp_path, max_model_length=MAX_LEN.get(name))
     prompts = PROMPTS[1:] if name == "phi3_long" else PROMPTS
     check_against_transformers(engine, model, prompts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROPES)
 def test_rotary_scalings_equal_transformers(name: str, tmp_path: Path) -> None:
     rope = {"rope_theta": 10000.0, **ROPES[name]}
@@ -96,6 +98,7 @@ def test_rotary_scalings_equal_transformers(name: str, tmp_path: Path) -> None:
     check_against_transformers(load(tmp_path), model, PROMPTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOLD_APART)
 def test_company_chunks_cache_and_preemption_change_nothing(name: str, tmp_path: Path) -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
@@ -104,13 +107,13 @@ def test_company_chunks_cache_and_preemption_change_nothing(name: str, tmp_path:
         request(str(i), prompt, max_tokens=30, temperature=0.0, logprob_count=2)
         for i, prompt in enumerate((*PROMPTS, PROMPTS[2] + PROMPTS[0]))
     ]
-    expected = {}
+    expected: dict[str, Any] = {}
     for each in requests:
-        engine = load(tmp_path, prefix_cache=False, max_step_token_count=512, max_model_len=512)
+        engine = load(tmp_path, prefix_cache=False, max_step_token_count=512, max_model_length=512)
         engine.add(each)
         expected |= finish(engine)
     for settings in ({"max_step_token_count": 512}, {"max_step_token_count": 16}, {"block_count": 21}):
-        engine = load(tmp_path, max_model_len=512, **settings)
+        engine = load(tmp_path, max_model_length=512, **settings)
         for round_ in range(2):  # the second round hits the prefix cache
             random.Random(round_).shuffle(requests)
             streams = finish_all(engine, requests)
@@ -134,7 +137,7 @@ def finish_all(engine: TextEngine, requests: list[EngineRequest]) -> dict[str, l
 @pytest.mark.parametrize("name", ["gemma2", "mixtral"])
 def test_two_threads_keep_rows_independent(name: str, tmp_path: Path) -> None:
     make_family(tmp_path, name, intermediate_size=1000)
-    sampling = {"max_tokens": 2, "temperature": 0.0, "logprob_count": 0}
+    sampling: dict[str, Any] = {"max_tokens": 2, "temperature": 0.0, "logprob_count": 0}
     requests = [request(str(i), prompt, **sampling) for i, prompt in enumerate(PROMPTS)]
     try:
         engine = load(tmp_path, thread_count=2, max_step_token_count=512, prefix_cache=False)

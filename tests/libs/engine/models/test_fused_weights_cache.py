@@ -1,6 +1,7 @@
 """Packed weights are used only if every byte is what was written, for the model that asks, by this user; they are
 bounded, and not removed under who uses them."""
 
+import fcntl
 import logging
 import os
 import random
@@ -9,10 +10,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from needed_kernels import needs_kernels
+from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
@@ -21,6 +23,7 @@ from headrace.engine.cpu.weights import packed_file as fused_weights_file
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table
+from headrace.engine.kernels.library import VERSION
 from headrace.engine.kernels.storage import Storage
 
 pytestmark = needs_kernels
@@ -136,13 +139,13 @@ def test_a_file_of_another_model_under_this_name_is_not_used(path: Path, caplog:
 def test_a_file_of_another_packed_layout_is_not_used(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(fused_weights_file, "VERSION", fused_weights_file.VERSION + 1)
+    monkeypatch.setattr(fused_weights_file, "VERSION", VERSION + 1)
     assert load(path) is None
     assert "its version is" in reasons(caplog)[0]
 
 
-def with_matrix(weights: PackedWeights, name: str, **changes: object) -> PackedWeights:
-    matrix = replace(weights.matrices[name], **changes)  # type: ignore[arg-type]
+def with_matrix(weights: PackedWeights, name: str, **changes: Any) -> PackedWeights:
+    matrix = replace(weights.matrices[name], **changes)
     return replace(weights, matrices=weights.matrices | {name: matrix})
 
 
@@ -216,7 +219,7 @@ def test_what_a_killed_process_left_goes_and_what_is_being_written_stays(path: P
     left, written = path.with_name("model-8.abc.new"), path.with_name("model-9.abc.new")
     left.write_bytes(b"half")
     with written.open("wb") as file:
-        fused_weights_cache._lock(file, fused_weights_cache.fcntl.LOCK_EX)
+        fused_weights_cache._lock(file, fcntl.LOCK_EX)
         PackedWeightsCache(path.parent, LIMIT).save(path, weights)
         assert sorted(path.parent.iterdir()) == [path, written]
 

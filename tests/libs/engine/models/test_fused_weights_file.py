@@ -4,14 +4,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from engine_running import request, run
-from needed_kernels import needs_kernels
+from tests.libs.engine.engine_running import engine_config, request, run
+from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.cpu.weights import packed_cache as fused_weights_cache
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
@@ -33,12 +33,13 @@ def load_packed(path: Path) -> PackedWeights | None:
     return PackedWeightsCache(path.parent, 1 << 30).load(path, read_model_config(CHECKPOINT))
 
 
-def generate(cache: Path | None, **settings: object) -> list[int]:
-    config = EngineConfig(block_count=64, packed_folder=cache, **settings)  # type: ignore[arg-type]
+def generate(cache: Path | None, **settings: Any) -> list[int]:
+    config = engine_config(block_count=64, packed_folder=cache, **settings)
     engine = load_text_engine(CHECKPOINT, config)
     return run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [None, "int8", "int4"])
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_second_start_is_the_same_model(tmp_path: Path, precision: str | None, exact: bool) -> None:
@@ -81,9 +82,9 @@ def test_tensors_lie_on_borders_that_vectors_like(tmp_path: Path) -> None:
 def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -> None:
     plain = generate(tmp_path, precision="int4")
     for _ in range(5):
-        config = EngineConfig(block_count=64, packed_folder=tmp_path, precision="int4")
+        config = engine_config(block_count=64, packed_folder=tmp_path, precision="int4")
         engine = load_text_engine(CHECKPOINT, config)
-        decoder = engine._runner._decoder
+        decoder: Any = engine._runner._decoder  # type: ignore[attr-defined]
         mapped = decoder._weights.matrices
         assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
         assert decoder._copy.wait(30)
@@ -96,8 +97,8 @@ def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -
 def test_weights_stay_mapped_where_a_copy_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = generate(tmp_path, precision="int4")
     monkeypatch.setattr(huge_page_copy, "available_bytes", lambda: 1 << 20)
-    engine = load_text_engine(CHECKPOINT, EngineConfig(block_count=64, packed_folder=tmp_path, precision="int4"))
-    decoder = engine._runner._decoder
+    engine = load_text_engine(CHECKPOINT, engine_config(block_count=64, packed_folder=tmp_path, precision="int4"))
+    decoder: Any = engine._runner._decoder  # type: ignore[attr-defined]
     assert decoder._copy.wait(30)
     assert decoder._model.head.panels == address(decoder._weights.matrices["head"].panels)
     assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
@@ -116,16 +117,16 @@ def test_what_was_forgotten_is_read_again(tmp_path: Path) -> None:
     assert (part == before).all()
 
 
+@pytest.mark.process
 def test_a_start_with_packed_weights_needs_no_torch(tmp_path: Path) -> None:
     """Torch takes more than a second to import, and 200 MB."""
     expected = generate(tmp_path, precision="int4")
     script = f"""
 import sys
 from pathlib import Path
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_engine import load_engine
 from headrace.engine.contract.request import EngineRequest, SamplingParams
-config = EngineConfig(block_count=64, packed_folder=Path({str(tmp_path)!r}), precision="int4")
+config = engine_config(block_count=64, packed_folder=Path({str(tmp_path)!r}), precision="int4")
 engine = load_engine(Path({str(CHECKPOINT)!r}), config)
 engine.add(EngineRequest("r", tuple(range(5, 30)), SamplingParams(max_tokens=30, temperature=0, ignore_eos=True)))
 found = []

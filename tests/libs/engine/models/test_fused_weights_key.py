@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.cpu.weights import packed_key as fused_weights_key
 from headrace.engine.cpu.weights.packed_key import file_fingerprint, packed_path
+from headrace.engine.kernels.library import VERSION
 
 CONFIG = read_model_config(CHECKPOINT)
 TIME = 1_000_000_000
@@ -31,7 +33,7 @@ def checkpoint(folder: Path, changed: str = "", suffix: str = "safetensors") -> 
     return folder
 
 
-def name_of(folder: Path, **settings: object) -> str:
+def name_of(folder: Path, **settings: Any) -> str:
     return packed_path(Path("cache"), folder, CONFIG, **settings).name
 
 
@@ -58,7 +60,7 @@ def test_other_settings_times_and_versions_have_another_name(tmp_path: Path, mon
     names.add(name_of(folder, bits=4, exact=True))
     (folder / "config.json").write_text("{}")
     names.add(name_of(folder, bits=4, exact=True))
-    monkeypatch.setattr(fused_weights_key, "VERSION", fused_weights_key.VERSION + 1)
+    monkeypatch.setattr(fused_weights_key, "VERSION", VERSION + 1)
     names.add(name_of(folder, bits=4, exact=True))
     assert len(names) == 7
 

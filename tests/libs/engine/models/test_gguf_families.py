@@ -2,20 +2,29 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from gguf_files import ARCHITECTURES, close_writer, convert, convert_values, load_arrays, open_writer, random_blocks
 from safetensors.torch import save_file
-from tiny_models import make_family, make_prompts, save_random
+from tests.libs.engine.gguf_files import (
+    ARCHITECTURES,
+    close_writer,
+    convert,
+    convert_values,
+    load_arrays,
+    open_writer,
+    random_blocks,
+)
+from tests.libs.engine.tiny_models import make_family, make_prompts, save_random
 
 from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
 from headrace.offline.evaluation.sequence_model import SequenceModel
 
-FAMILIES = {
+FAMILIES: dict[str, dict[str, Any]] = {
     "qwen2": {},
     "qwen3": {},
     "mistral_full": {},
@@ -70,11 +79,12 @@ def test_a_model_of_k_quants_is_the_model_of_its_dequantised_weights(tmp_path: P
     writer, dequantized = open_writer(path, config), {}
     for seed, (name, values) in enumerate(load_arrays(folder).items()):
         target = names.get_name(name, try_suffixes=(".weight",))
+        assert target is not None
         if values.ndim == 1:
             writer.add_tensor(target, values)
             dequantized[name] = values
             continue
-        data = random_blocks(kind, *values.shape, seed, size=2e-3)
+        data = random_blocks(kind, values.shape[0], values.shape[1], seed, size=2e-3)
         writer.add_tensor(target, data, raw_dtype=kind)
         # Interleaving is undone by finding where each row went.
         rows = convert_values(name, np.arange(len(values), dtype=np.float32)[:, None], config)[:, 0].astype(int)

@@ -2,16 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny_models import make_family
+from tests.libs.engine.engine_running import engine_config
+from tests.libs.engine.tiny_models import make_family
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.rope_scaling import LinearScaling, LongRopeScaling, YarnScaling
 from headrace.engine.checkpoints.families.registry import FAMILIES
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.model_limits import choose_max_len
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors.tree import ConfigError, InvalidCheckpoint, Unsupported
 
@@ -29,7 +30,7 @@ SHAPE = {
 LONGROPE = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8, "type": "longrope"}
 
 
-def read(folder: Path, architecture: str, **settings: object) -> DecoderConfig:
+def read(folder: Path, architecture: str, **settings: Any) -> DecoderConfig:
     (folder / "config.json").write_text(json.dumps(SHAPE | {"architectures": [architecture]} | settings))
     return read_model_config(folder)
 
@@ -58,7 +59,7 @@ def test_yarn_reaches_as_far_as_its_factor_says(tmp_path: Path) -> None:
     scaling = {"factor": 4.0, "original_max_position_embeddings": 32768, "type": "yarn"}
     config = read(tmp_path, "Qwen2ForCausalLM", rope_scaling=scaling, rope_theta=1_000_000.0)
     assert isinstance(config.rope_scaling, YarnScaling)
-    assert (config.rope_theta, config.max_model_len) == (1e6, 131072)
+    assert (config.rope_theta, config.max_model_length) == (1e6, 131072)
 
 
 @pytest.mark.parametrize("kind", ["longrope", "su"])
@@ -67,10 +68,10 @@ def test_longrope_contexts_beyond_the_original_length_must_be_asked_for(tmp_path
     config = read(tmp_path, "Phi3ForCausalLM", sliding_window=262144, **original)
     assert isinstance(config.rope_scaling, LongRopeScaling)
     assert config.rope_scaling.attention_factor == pytest.approx((1 + 3 / 12) ** 0.5)
-    assert choose_max_len(EngineConfig(), config) == 4096
-    assert choose_max_len(EngineConfig(max_model_length=32768), config) == 32768
+    assert choose_max_len(engine_config(), config) == 4096
+    assert choose_max_len(engine_config(max_model_length=32768), config) == 32768
     with pytest.raises(ConfigError, match="32768"):
-        choose_max_len(EngineConfig(max_model_length=32769), config)
+        choose_max_len(engine_config(max_model_length=32769), config)
     short, long = (config.rope_scaling.frequencies(16, 1e4, max_len) for max_len in (4096, 4097))
     assert (short == 2 * long).all()
 
@@ -144,7 +145,7 @@ def test_an_unknown_architecture_is_refused_with_all_that_are_known(tmp_path: Pa
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(
-    tmp_path: Path, architecture: str, settings: dict[str, object], named: str
+    tmp_path: Path, architecture: str, settings: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(Unsupported, match=named):
         read(tmp_path, architecture, **settings)
@@ -164,7 +165,7 @@ def test_what_is_not_supported_is_refused_by_name(
     ],
 )
 def test_malformed_configurations_are_refused(
-    tmp_path: Path, architecture: str, settings: dict[str, object], named: str
+    tmp_path: Path, architecture: str, settings: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(InvalidCheckpoint, match=named):
         read(tmp_path, architecture, **settings)
@@ -173,5 +174,5 @@ def test_malformed_configurations_are_refused(
 @pytest.mark.parametrize("name", ["phi3", "gemma3", "mixtral", "qwen3_moe"])
 def test_every_parameter_is_counted_once(tmp_path: Path, name: str) -> None:
     model = make_family(tmp_path, name)
-    engine = load_text_engine(tmp_path, EngineConfig(thread_count=1, block_count=64))
+    engine = load_text_engine(tmp_path, engine_config(thread_count=1, block_count=64))
     assert engine.spec.parameter_count == model.num_parameters()

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from row_operations import ACTIVATIONS, numbers, operations
+from tests.libs.engine.row_operations import ACTIVATIONS, numbers, operations
 from torch.nn import functional
 
 from headrace.engine.kernels.context import KernelContext
@@ -28,6 +28,7 @@ def operators(request: pytest.FixtureRequest) -> Operators:
     return make(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("size", SIZES)
 def test_a_row_has_the_same_bits_in_any_company(operators: Operators, size: int, dtype: torch.dtype) -> None:
@@ -72,8 +73,8 @@ def test_results_are_right(operators: Operators, size: int) -> None:
         "gelu_tanh": functional.gelu(exact, approximate="tanh"),
         "relu": functional.relu(exact),
     }
-    for name in ACTIVATIONS:
-        expected[f"gate {name}"] = expected[name] * exact.flip(1)
+    for activation in ACTIVATIONS:
+        expected[f"gate {activation}"] = expected[activation] * exact.flip(1)
     assert torch.equal(found.pop("chosen"), chosen)
     assert found.keys() == expected.keys()
     for name, wanted in expected.items():

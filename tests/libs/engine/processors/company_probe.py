@@ -1,7 +1,7 @@
 """Asks engines for the same texts and vectors in different company. Runs in a process of its own, under whatever
 settings of torch's libraries that has, and prints what it found as one JSON line.
 
-    python company_probe.py FOLDER
+    python -m tests.libs.engine.processors.company_probe FOLDER
 
 FOLDER holds the checkpoints that `write_checkpoints` in company_checkpoints.py writes.
 """
@@ -13,16 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import pytest
-from engine_running import finish, without_kernels
+import torch
+from tests.libs.engine.engine_running import engine_config, finish, without_kernels
 
 from headrace.engine.checkpoints.weights.round_to_nearest import quantize
 from headrace.engine.contract.engine import Engine
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels.context import KernelContext
@@ -48,14 +44,14 @@ def prompt(index: int, length: int) -> tuple[int, ...]:
 
 def load(folder: Path, **settings: Any) -> Engine:
     names = ADAPTERS if folder.name == "adapters" else ()
-    usual = {"block_count": 64, "max_step_token_count": 512, "thread_count": 1, "max_model_len": 256}
+    usual = {"block_count": 64, "max_step_token_count": 512, "thread_count": 1, "max_model_length": 256}
     adapters = {name: folder / name for name in names}
     if folder.name == "encoder":
-        return load_engine(folder, EngineConfig(thread_count=1))
-    return load_engine(folder, EngineConfig(**(usual | settings), adapters=adapters))
+        return load_engine(folder, engine_config(thread_count=1))
+    return load_engine(folder, engine_config(**(usual | settings), adapters=adapters))
 
 
-def ask(engine: Engine, requests: list[EngineRequest]) -> dict[str, object]:
+def ask(engine: Engine, requests: list[EngineRequest]) -> dict[str, Any]:
     """Tokens and log-probabilities, or the vector, of each request."""
     found: dict[str, Any] = {}
     for each in requests:
@@ -85,7 +81,7 @@ def check_company(folder: Path, lengths: tuple[int, ...], **settings: Any) -> st
         for name in names
         for index, length in enumerate(lengths)
     ]
-    alone: dict[str, object] = {}
+    alone: dict[str, Any] = {}
     for each in requests:
         alone |= ask(load(folder, prefix_cache=False, **settings), [each])
     for name, company in COMPANY.items():

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from company_checkpoints import NAMES, write_checkpoints
-from engine_running import finish
-from needed_kernels import needs_kernels
+from tests.libs.engine.company_checkpoints import NAMES, write_checkpoints
+from tests.libs.engine.engine_running import engine_config, finish
+from tests.libs.engine.needed_kernels import needs_kernels
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.loading.load_engine import load_engine
 
@@ -54,7 +53,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_torch_sums_nothing(name: str, precision: str | None, checkpoints: Path) -> None:
     folder = checkpoints / name
     adapters = {"all": folder / "all"} if name == "adapters" else {}
-    engine = load_engine(folder, EngineConfig(kernels="torch", precision=precision, block_count=64, adapters=adapters))
+    engine = load_engine(folder, engine_config(kernels="torch", precision=precision, block_count=64, adapters=adapters))
     sampling = SamplingParams(max_tokens=4, temperature=0.7, seed=1, top_p=0.9, logprob_count=2, prompt_logprob_count=1)
     for index, length in enumerate((3, 40, 90)):
         adapter = "all" if adapters and index else ""

@@ -7,14 +7,15 @@ has the package, that one runs too; it takes minutes.
 import json
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from headrace.demo_model import CHECKPOINT
 from headrace.errors import ConfigError, InvalidCheckpoint, Unavailable, Unsupported
-from headrace.offline.backends import backend_environment
 from headrace.offline.backends.backend_environment import BACKENDS, PYTHON_VARIABLE, find_python, make_environment
 from headrace.offline.backends.backend_quantizer import quantize_with_backend
 from headrace.offline.evaluation.quality import measure
@@ -56,6 +57,7 @@ def quantize(python: Path, target: Path, name: str = "autoawq", settings: Quanti
     return quantize_with_backend(BACKENDS[name], python, CHECKPOINT, target, settings, calibration_text())
 
 
+@pytest.mark.process
 def test_a_package_is_told_what_to_do_and_its_files_are_kept(tmp_path: Path) -> None:
     target = tmp_path / "out" / "target"
     assert quantize(stand_in(tmp_path, WRITES), target) == (CHECKPOINT / "model.safetensors").stat().st_size
@@ -67,6 +69,7 @@ def test_a_package_is_told_what_to_do_and_its_files_are_kept(tmp_path: Path) -> 
     assert [path.name for path in target.parent.iterdir()] == ["target"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("work", "kind", "named"),
     [
@@ -88,6 +91,7 @@ def test_methods_that_a_package_does_not_have_are_refused(tmp_path: Path) -> Non
         quantize(tmp_path / "python", tmp_path / "target", settings=QuantizationSettings("gptq"))
 
 
+@pytest.mark.process
 def test_a_missing_environment_says_how_to_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
@@ -108,11 +112,11 @@ def test_an_environment_is_made_where_it_is_looked_for(tmp_path: Path, monkeypat
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     run: list[list[str]] = []
 
-    def fake_run(command: list[str], **_: object) -> object:
+    def fake_run(command: list[str], **_: Any) -> object:
         run.append(command)
         return type("Done", (), {"returncode": int("--no-build-isolation" in command)})
 
-    monkeypatch.setattr(backend_environment.subprocess, "run", fake_run)
+    monkeypatch.setattr(subprocess, "run", fake_run)
     with pytest.raises(Unavailable, match=r"pip install --no-build-isolation auto-gptq==0\.7\.1 failed"):
         make_environment(BACKENDS["autogptq"])
     folder = tmp_path / "headrace" / "backends" / "autogptq"
@@ -124,7 +128,7 @@ def test_an_environment_is_made_where_it_is_looked_for(tmp_path: Path, monkeypat
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("name", "method"), [("autoawq", "awq"), ("autogptq", "gptq"), ("gptqmodel", "gptq")])
-def test_the_package_itself(tmp_path: Path, name: str, method: str) -> None:
+def test_the_package_itself(tmp_path: Path, name: str, method: Literal["awq", "gptq"]) -> None:
     variable = f"HEADRACE_TEST_{name.upper()}"
     if variable not in os.environ:
         pytest.skip(

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from engine_running import request as engine_request
-from engine_running import run
 from safetensors.torch import load_file, save_file
-from tiny_models import VOCAB_SIZE, make_family, make_prompts
+from tests.libs.engine.engine_running import engine_config, run
+from tests.libs.engine.engine_running import request as engine_request
+from tests.libs.engine.tiny_models import VOCAB_SIZE, make_family, make_prompts
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -20,7 +21,6 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
 from headrace.offline.evaluation.quality import Quality, measure
@@ -34,10 +34,11 @@ from headrace.offline.quantization.checkpoint_quantizer import (
 )
 from headrace.offline.quantization.quantization_settings import QuantizationSettings
 
+pytestmark = pytest.mark.slow
 LENGTH = 256
 
 
-def quantize(source: Path, target: Path, text: str = "", **settings: object) -> QuantizationSummary:
+def quantize(source: Path, target: Path, text: str = "", **settings: Any) -> QuantizationSummary:
     return quantize_checkpoint(
         source, target, QuantizationSettings(**settings), text or calibration_text(), lambda _work, _share: None
     )
@@ -114,7 +115,7 @@ def test_what_is_written_is_a_whole_gptq_checkpoint(gptq_int4: Path) -> None:
 def test_the_engine_serves_it(gptq_int4: Path) -> None:
     prompt = held_text()[0][:40]
     expected = int(SequenceModel.load(gptq_int4, LENGTH, "auto").logits((*prompt, 0))[-1].argmax())
-    engine = load_text_engine(gptq_int4, EngineConfig(block_count=16, max_running_count=2))
+    engine = load_text_engine(gptq_int4, engine_config(block_count=16, max_running_count=2))
     assert engine.spec.precision == "int4 (gptq)"
     assert run(engine, engine_request("r", prompt, temperature=0, max_tokens=1, ignore_eos=True)) == {"r": [expected]}
     engine.close()
@@ -181,7 +182,7 @@ def test_what_is_written_as_awq_is_a_whole_checkpoint(awq_int4: Path) -> None:
     )
 
 
-def make_source(folder: Path, family: str, **settings: object) -> tuple[tuple[int, ...], str]:
+def make_source(folder: Path, family: str, **settings: Any) -> tuple[tuple[int, ...], str]:
     """A tiny random model with a tokenizer, and a sequence with the text that it comes from."""
     make_family(folder, family, intermediate_size=96, **settings)
     tokenizer = Tokenizer(WordLevel({f"t{index}": index for index in range(VOCAB_SIZE)}, unk_token="t0"))
@@ -223,7 +224,7 @@ def test_awq_scales_change_nothing_until_weights_are_rounded(
     """Rounding is left out here, and the checkpoint is a plain one with other weights."""
     sequence, text = make_source(tmp_path / "plain", family)
     monkeypatch.setattr(awq_layer, "limit", lambda weight, *_: weight)
-    monkeypatch.setattr(awq_layer.round_to_nearest, "quantize", only_when_searching(round_to_nearest.quantize))
+    monkeypatch.setattr(round_to_nearest, "quantize", only_when_searching(round_to_nearest.quantize))
     monkeypatch.setattr(awq_layer, "awq_tensors", lambda name, weight: {f"{name}.weight": weight.contiguous()})
     quantize(tmp_path / "plain", tmp_path / "folded", text, method="awq", group_size=8, sequence_length=30)
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("plain", "folded"))
@@ -238,7 +239,7 @@ def test_awq_scales_change_nothing_until_weights_are_rounded(
 def only_when_searching(quantize_matrix: Callable[..., QuantizedMatrix]) -> Callable[..., object]:
     """Rounds for the search, and hands out what should be stored as it is."""
 
-    def maybe(weight: torch.Tensor, *settings: object, **named: object) -> object:
+    def maybe(weight: torch.Tensor, *settings: object, **named: Any) -> object:
         caller = sys._getframe(1).f_globals["__name__"]
         return weight if caller == awq_layer.__name__ else quantize_matrix(weight, *settings, **named)
 

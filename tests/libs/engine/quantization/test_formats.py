@@ -104,6 +104,7 @@ def gptq_tensors(
     return tensors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("offset", [0, 1])

@@ -4,17 +4,18 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.libs.engine.engine_running import engine_config
 from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -27,7 +28,7 @@ GROUP = 64
 
 
 def generate(folder: Path, precision: str | None = None, count: int = 24) -> list[int]:
-    config = EngineConfig(precision=precision, block_count=64, max_running_count=4, exact=True)
+    config = engine_config(precision=precision, block_count=64, max_running_count=4, exact=True)
     engine = load_text_engine(folder, config)
     engine.add(EngineRequest("r", PROMPT, SamplingParams(max_tokens=count, temperature=0, ignore_eos=True)))
     tokens: list[int] = []
@@ -41,7 +42,7 @@ def projections(tensors: dict[str, Tensor]) -> list[str]:
     return [name.removesuffix(".weight") for name in tensors if name.endswith("_proj.weight")]
 
 
-def copy_of(folder: Path, tensors: dict[str, Tensor], **config: object) -> Path:
+def copy_of(folder: Path, tensors: dict[str, Tensor], **config: Any) -> Path:
     shutil.copytree(CHECKPOINT, folder)
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
     path = folder / "config.json"
@@ -54,6 +55,7 @@ def original() -> dict[str, Tensor]:
     return load_file(CHECKPOINT / "model.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "bits", "symmetric"), [("awq", 4, False), ("gptq", 4, True), ("gptq", 4, False), ("gptq", 8, True)]
 )
@@ -80,7 +82,7 @@ def test_rounding_while_loading_keeps_the_model_usable(precision: str) -> None:
 
 
 def test_what_the_weights_are_held_in_is_told() -> None:
-    engine = load_text_engine(CHECKPOINT, EngineConfig(precision="int4", block_count=16))
+    engine = load_text_engine(CHECKPOINT, engine_config(precision="int4", block_count=16))
     assert engine.spec.precision == "int4"
     engine.close()
 
@@ -135,6 +137,7 @@ def write_gguf(path: Path, original: dict[str, Tensor], kind: gguf.GGMLQuantizat
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q5_0", "Q4_1", "Q4_0"])
 def test_gguf_is_the_model_with_its_dequantised_weights(tmp_path: Path, original: dict[str, Tensor], kind: str) -> None:
     quantization = gguf.GGMLQuantizationType[kind]
@@ -164,7 +167,7 @@ def test_the_tokenizer_of_a_gguf_file(tmp_path: Path, original: dict[str, Tensor
 
 def answer(folder: Path, grammar: Grammar) -> str:
     """Returns the text that the model generates within a grammar."""
-    engine = load_text_engine(folder, EngineConfig(block_count=64, max_running_count=4))
+    engine = load_text_engine(folder, engine_config(block_count=64, max_running_count=4))
     engine.add(EngineRequest("r", PROMPT, SamplingParams(max_tokens=60, temperature=0, grammar=grammar)))
     deltas: list[Delta] = []
     while engine.has_work():
@@ -181,6 +184,7 @@ def test_grammars_take_the_vocabulary_of_a_gguf_file(tmp_path: Path, original: d
     assert said == answer(CHECKPOINT, grammar)
 
 
+@pytest.mark.slow
 def test_broken_gguf_files_are_typed_errors(tmp_path: Path, original: dict[str, Tensor]) -> None:
     whole = write_gguf(tmp_path / "model.gguf", original, gguf.GGMLQuantizationType.Q8_0).read_bytes()
     generator = np.random.default_rng(0)
@@ -194,6 +198,6 @@ def test_broken_gguf_files_are_typed_errors(tmp_path: Path, original: dict[str, 
     for content in cases:
         broken.write_bytes(content)
         try:
-            load_text_engine(broken, EngineConfig(block_count=8)).close()
+            load_text_engine(broken, engine_config(block_count=8)).close()
         except (InvalidCheckpoint, Unsupported):
             continue

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def run_killed(target: Path, method: str, module: str, count: int) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-def quantize(target: Path, source: Path = CHECKPOINT, text: str = "", **settings: object) -> QuantizationSummary:
+def quantize(target: Path, source: Path = CHECKPOINT, text: str = "", **settings: Any) -> QuantizationSummary:
     chosen = QuantizationSettings(**({"sequence_count": SEQUENCES} | settings))
     return quantize_checkpoint(source, target, chosen, text or calibration_text(), lambda _work, _share: None)
 
@@ -58,6 +59,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("method", "module", "count", "finished"),
     [
@@ -78,6 +80,7 @@ def test_a_killed_run_is_continued_to_the_same_bytes(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
 
 
+@pytest.mark.process
 def test_another_run_does_not_mix_with_it(tmp_path: Path) -> None:
     target = tmp_path / "target"
     run_killed(target, "gptq", "unfinished_checkpoint", 3)
@@ -97,6 +100,7 @@ def test_another_run_does_not_mix_with_it(tmp_path: Path) -> None:
     assert quantize(target).resumed_layer_count == 2
 
 
+@pytest.mark.process
 def test_what_is_damaged_is_named(tmp_path: Path) -> None:
     target = tmp_path / "target"
     run_killed(target, "gptq", "unfinished_checkpoint", 3)
@@ -122,7 +126,7 @@ def test_two_at_once_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_keeps_whole_layers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> None:
+    def interrupt(*_: object, **__: Any) -> None:
         raise KeyboardInterrupt
 
     for module, left in (("unfinished_checkpoint", []), ("checkpoint_writer", [".target.unfinished"])):

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from headrace.engine.speculation.draft_cost import FADING, FEW, FIRST_FADING, OUTLIER, DraftCost
-from headrace.engine.speculation.draft_length import FIRST_PAUSE, PROBE_LENGTH, GuessLength
+from headrace.engine.speculation.draft_length import FIRST_PAUSE, PROBE_LENGTH, DraftLength
 from headrace.engine.speculation.ngram_index import NgramIndex
 from headrace.engine.speculation.step_cost import StepCost
 
@@ -14,7 +14,7 @@ CHEAP = (1.0, 0.05)
 
 
 def test_good_guesses_become_longer() -> None:
-    length = GuessLength(acceptance=0.5)
+    length = DraftLength(acceptance=0.5)
     first, _ = length.choose(10, 8, *CHEAP)
     for _ in range(20):
         length.observe(4, 4)
@@ -24,12 +24,12 @@ def test_good_guesses_become_longer() -> None:
 
 
 def test_guesses_that_cost_what_they_gain_are_not_made() -> None:
-    length = GuessLength(acceptance=0.5)
+    length = DraftLength(acceptance=0.5)
     assert length.choose(10, 8, 1.0, 0.6) == (0, 1.0)
 
 
 def test_a_pause_follows_bad_guesses_then_a_short_probe_then_a_longer_pause() -> None:
-    length = GuessLength(acceptance=0.5)
+    length = DraftLength(acceptance=0.5)
     for _ in range(20):
         length.observe(2, 0)
     assert length.choose(100, 8, *CHEAP)[0] == 0
@@ -43,13 +43,13 @@ def test_a_pause_follows_bad_guesses_then_a_short_probe_then_a_longer_pause() ->
 
 
 def test_nothing_to_guess_from_is_no_reason_to_pause() -> None:
-    length = GuessLength(acceptance=0.5)
+    length = DraftLength(acceptance=0.5)
     assert length.choose(10, 0, *CHEAP)[0] == 0
     assert length.choose(11, 8, *CHEAP)[0] > 0
 
 
 def test_a_source_whose_pauses_cost_something_gives_up() -> None:
-    length = GuessLength(acceptance=0.5, patience=2)
+    length = DraftLength(acceptance=0.5, patience=2)
     tries = []
     for token_count in range(1000):
         if length.choose(token_count, 8, *CHEAP)[0]:
@@ -60,7 +60,7 @@ def test_a_source_whose_pauses_cost_something_gives_up() -> None:
 
 
 def test_such_a_source_is_not_tried_again_while_it_cannot_pay() -> None:
-    length = GuessLength(acceptance=0.5, patience=9)
+    length = DraftLength(acceptance=0.5, patience=9)
     assert length.choose(0, 8, 1.0, 0.6)[0] == 0
     assert length.choose(FIRST_PAUSE, 8, 1.0, 0.6)[0] == 0
     assert length.paused_until == 3 * FIRST_PAUSE
@@ -68,8 +68,8 @@ def test_such_a_source_is_not_tried_again_while_it_cannot_pay() -> None:
 
 
 def test_what_is_spent_on_each_token_counts() -> None:
-    assert GuessLength(acceptance=0.5).choose(10, 8, *CHEAP, token_cost=0.1)[0] > 0
-    assert GuessLength(acceptance=0.5).choose(10, 8, *CHEAP, token_cost=0.5)[0] == 0
+    assert DraftLength(acceptance=0.5).choose(10, 8, *CHEAP, token_cost=0.1)[0] > 0
+    assert DraftLength(acceptance=0.5).choose(10, 8, *CHEAP, token_cost=0.5)[0] == 0
 
 
 def test_step_cost_is_a_line_through_the_measurements() -> None:
@@ -120,34 +120,34 @@ def test_the_index_may_be_asked_now_and_then() -> None:
 
 def test_draft_cost_follows_the_measurements_but_for_the_first() -> None:
     cost = DraftCost()
-    cost.observe_guesses(1, 5.0, constrained=False)
-    assert cost.per_guess(constrained=False) == 5.0
-    cost.observe_guesses(4, 0.4, constrained=False)
-    assert cost.per_guess(constrained=False) == pytest.approx(0.1)
-    cost.observe_guesses(1, 1000.0, constrained=False)
-    assert cost.per_guess(constrained=False) <= OUTLIER * 0.1
-    assert cost.per_guess(constrained=True) == 0.0
+    cost.observe_drafts(1, 5.0, constrained=False)
+    assert cost.per_draft_token(constrained=False) == 5.0
+    cost.observe_drafts(4, 0.4, constrained=False)
+    assert cost.per_draft_token(constrained=False) == pytest.approx(0.1)
+    cost.observe_drafts(1, 1000.0, constrained=False)
+    assert cost.per_draft_token(constrained=False) <= OUTLIER * 0.1
+    assert cost.per_draft_token(constrained=True) == 0.0
     cost.observe_reading(100, 1.0)
     assert cost.per_read == 0.01
 
 
 def test_draft_cost_fades_while_it_is_not_measured() -> None:
     cost = DraftCost()
-    cost.observe_guesses(1, 1.0, constrained=True)
+    cost.observe_drafts(1, 1.0, constrained=True)
     for _ in range(FEW):
-        cost.observe_guesses(1, 1.0, constrained=False)
+        cost.observe_drafts(1, 1.0, constrained=False)
     cost.fade(constrained=True)
     cost.fade(constrained=False)
-    assert cost.per_guess(constrained=True) == FIRST_FADING
-    assert cost.per_guess(constrained=False) == FADING
+    assert cost.per_draft_token(constrained=True) == FIRST_FADING
+    assert cost.per_draft_token(constrained=False) == FADING
 
 
 @pytest.mark.parametrize(("measured", "expected"), [(1.0, 1.0), (0.9, 0.9), (0.1, 0.7)])
 def test_what_has_faded_comes_back_as_far_as_it_is_still_true(measured: float, expected: float) -> None:
     cost = DraftCost()
     for _ in range(100):
-        cost.observe_guesses(1, 1.0, constrained=False)
-    while cost.per_guess(constrained=False) > 0.7:
+        cost.observe_drafts(1, 1.0, constrained=False)
+    while cost.per_draft_token(constrained=False) > 0.7:
         cost.fade(constrained=False)
-    cost.observe_guesses(1, measured, constrained=False)
-    assert cost.per_guess(constrained=False) == pytest.approx(expected, rel=0.15)
+    cost.observe_drafts(1, measured, constrained=False)
+    assert cost.per_draft_token(constrained=False) == pytest.approx(expected, rel=0.15)

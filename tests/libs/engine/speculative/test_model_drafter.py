@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_running import request
-from table_model import VOCAB_SIZE, TableRunner, make_table
+from tests.libs.engine.engine_running import engine_config, request
+from tests.libs.engine.table_model import VOCAB_SIZE, TableRunner, make_table
 
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.batching.sequence import Sequence, make_block_table
 from headrace.engine.batching.step_plan import StepPlan
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.speculation.model_drafter import ModelDrafter
 from headrace.engine.step.step_logits import StepLogits
@@ -85,7 +84,7 @@ def test_what_reading_takes_is_known_beforehand() -> None:
     drafter.propose({first: 2})
     assert drafter.seconds_to_begin(first) == 0
     assert drafter.seconds_to_begin(second) > 0
-    assert drafter.seconds_per_guess(second) > 0
+    assert drafter.seconds_per_draft_token(second) > 0
 
 
 def test_long_texts_are_read_over_several_steps() -> None:
@@ -143,15 +142,15 @@ def test_another_vocabulary_is_refused_at_load(tmp_path: Path) -> None:
     vocabulary[one], vocabulary[two] = vocabulary[two], vocabulary[one]
     (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
     with pytest.raises(ConfigError, match="has another vocabulary: token 1"):
-        load_text_engine(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
+        load_text_engine(CHECKPOINT, engine_config(speculation="on", draft_folder=tmp_path))
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(ConfigError, match=r"tokenizer\.json is missing"):
-        load_text_engine(CHECKPOINT, EngineConfig(speculation="on", draft_folder=tmp_path))
+        load_text_engine(CHECKPOINT, engine_config(speculation="on", draft_folder=tmp_path))
 
 
 def test_nothing_is_guessed_after_a_token_that_the_draft_model_has_no_row_for() -> None:
     known = VOCAB_SIZE - 2
-    drafter = ModelDrafter(RecordingRunner(), VOCAB_SIZE, 100, BLOCK, 64, draft_vocab_size=known)
+    drafter = ModelDrafter(RecordingRunner(), VOCAB_SIZE, 100, BLOCK, 64, draft_vocabulary_size=known)
     sequence = make_sequence([1, 2, known - 1], [0, 1, 2])
     assert drafter.room(sequence) > 0
     sequence.token_ids.append(known)

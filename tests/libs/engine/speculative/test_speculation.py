@@ -1,13 +1,13 @@
 """Guessing changes how many tokens a step confirms, and nothing else: the tokens are those without it, bit for bit."""
 
 import json
+from typing import Any
 
 import pytest
-from engine_running import finish, request, run, tokens
+from tests.libs.engine.engine_running import engine_config, finish, request, run, tokens
 
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.batching.batcher import MAX_SPECULATING
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -28,7 +28,7 @@ COPY = MODEL.encode(MODEL.render([QUESTION, ANSWER, QUESTION], True), False)
 PROMPTS = {"copy": COPY, "chat": CHAT, "both": CHAT + COPY}
 
 
-MODES: dict[str, dict[str, object]] = {
+MODES: dict[str, dict[str, Any]] = {
     "off": {"speculation": "off"},
     "ngram": {"speculation": "on"},
     "draft": {"speculation": "on", "draft_folder": DRAFT},
@@ -42,12 +42,12 @@ def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelDrafter, "_measure", lambda *_: None)
 
 
-def engine(speculation: str, **config: object) -> TextEngine:
+def engine(speculation: str, **config: Any) -> TextEngine:
     fields = {"block_count": 256, "max_running_count": 8} | MODES[speculation] | config
-    return load_text_engine(CHECKPOINT, EngineConfig(**fields))  # type: ignore[arg-type]
+    return load_text_engine(CHECKPOINT, engine_config(**fields))
 
 
-def generate(speculation: str, name: str, count: int = 80, **sampling: object) -> list[int]:
+def generate(speculation: str, name: str, count: int = 80, **sampling: Any) -> list[int]:
     fields = {"max_tokens": count, "temperature": 0, "ignore_eos": True} | sampling
     made = engine(speculation)
     found = run(made, request("r", PROMPTS[name], **fields))["r"]
@@ -55,6 +55,7 @@ def generate(speculation: str, name: str, count: int = 80, **sampling: object) -
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROMPTS)
 @pytest.mark.parametrize(
     "sampling",
@@ -67,14 +68,14 @@ def generate(speculation: str, name: str, count: int = 80, **sampling: object) -
         {"logit_bias": {100: 3.0}},
     ],
 )
-def test_the_tokens_are_those_without_guesses(name: str, sampling: dict[str, object]) -> None:
+def test_the_tokens_are_those_without_guesses(name: str, sampling: dict[str, Any]) -> None:
     plain = generate("off", name, **sampling)
     assert generate("ngram", name, **sampling) == plain
     assert generate("draft", name, **sampling) == plain
 
 
 def test_copying_takes_fewer_steps() -> None:
-    fields = {"max_tokens": 80, "temperature": 0, "ignore_eos": True}
+    fields: dict[str, Any] = {"max_tokens": 80, "temperature": 0, "ignore_eos": True}
     steps = {}
     for speculation in MODES:
         made = engine(speculation)
@@ -112,6 +113,7 @@ def test_max_tokens_is_never_exceeded(count: int) -> None:
     assert generate("ngram", "copy", count) == generate("off", "copy", 80)[:count]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speculation", ["ngram", "draft"])
 def test_company_preemption_and_small_chunks_change_nothing(speculation: str) -> None:
     """Up to the number of sequences with which guesses are made, and beyond; with blocks for half of them."""

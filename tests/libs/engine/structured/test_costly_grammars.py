@@ -23,7 +23,7 @@ from headrace.engine.step.token_mask import fill_bitmask
 from headrace.errors.tree import InvalidRequest
 
 TOKENIZER_FILE = Path(headrace.demo_model.__file__).parent / "checkpoint" / "tokenizer.json"
-SPEC = dataclasses.replace(SimEngine(SimConfig(vocab_size=2048)).spec, eos_token_ids=frozenset({2, 4}))
+SPEC = dataclasses.replace(SimEngine(SimConfig(vocabulary_size=2048)).spec, eos_token_ids=frozenset({2, 4}))
 STEP_SECONDS = 1.0
 """Far more than a step takes that is within the limits, and far less than it would take without them."""
 
@@ -88,6 +88,7 @@ def test_usual_numbers_are_followed(compiler: GrammarCompiler, content: Any) -> 
     assert compiler.compile(schema(content)).result(COMPILE_SECONDS * 4).error is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["((a{1000}){1000}){1000}", "(([a-z]{500}x){500}|y){500}"])
 def test_no_step_of_a_grammar_takes_long_once_it_is_compiled(compiler: GrammarCompiler, pattern: str) -> None:
     """A grammar with a costly first step is refused; one that is taken does its steps quickly."""
@@ -98,7 +99,7 @@ def test_no_step_of_a_grammar_takes_long_once_it_is_compiled(compiler: GrammarCo
         assert error.param == "guided_regex"
         return
     began = time.thread_time()
-    fill_bitmask([future.result().copy()], SPEC.vocab_size)
+    fill_bitmask([future.result().copy()], SPEC.vocabulary_size)
     assert time.thread_time() - began < STEP_SECONDS
 
 
@@ -121,7 +122,7 @@ def test_a_grammar_that_its_only_caller_leaves_is_not_compiled() -> None:
     queue.discard("2")
     queue.discard("3")
     may_go_on.set()
-    ready = []
+    ready: list[Any] = []
     while len(ready) < 3:
         ready += queue.take_ready(1.0)
     assert [readiness.error for readiness in ready] == [None] * 3

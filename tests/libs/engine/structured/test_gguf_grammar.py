@@ -39,7 +39,7 @@ def write(path: Path, model: str, tokens: dict[str, int]) -> Path:
 
 
 def compile_choice(path: Path, vocab_size: int) -> TokenMatcher:
-    spec = dataclasses.replace(SimEngine(SimConfig(vocab_size=vocab_size)).spec, eos_token_ids=frozenset({2}))
+    spec = dataclasses.replace(SimEngine(SimConfig(vocabulary_size=vocab_size)).spec, eos_token_ids=frozenset({2}))
     compiler = GrammarCompiler(path, spec)
     try:
         return compiler.compile(Grammar(GrammarKind.CHOICE, '["yes é", "no"]')).result(timeout=20)

@@ -13,7 +13,7 @@ from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 TOKENIZER_FILE = Path(headrace.demo_model.__file__).parent / "checkpoint" / "tokenizer.json"
-SPEC = dataclasses.replace(SimEngine(SimConfig(vocab_size=2048)).spec, eos_token_ids=frozenset({2, 4}))
+SPEC = dataclasses.replace(SimEngine(SimConfig(vocabulary_size=2048)).spec, eos_token_ids=frozenset({2, 4}))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_grammar_that_was_forgotten_while_it_waited_is_compiled_all_the_same(c
 
 def test_models_without_a_vocabulary_or_an_end_are_refused(tmp_path: Path) -> None:
     endless = dataclasses.replace(SPEC, eos_token_ids=frozenset())
-    small = dataclasses.replace(SPEC, vocab_size=100)
+    small = dataclasses.replace(SPEC, vocabulary_size=100)
     for file, spec, text in (
         (tmp_path / "tokenizer.json", SPEC, "tokenizer.json"),
         (TOKENIZER_FILE, endless, "end-of-sequence"),

@@ -1,6 +1,7 @@
 """Grammars that cannot be followed are refused in words, and none of them brings the process down."""
 
 import json
+from typing import Any
 
 import pytest
 from llguidance import LLMatcher
@@ -33,7 +34,7 @@ def explain(kind: GrammarKind, text: str) -> InvalidRequest:
         ({"x-guidance": {"lenient": True}, "not": {}}, '"x-guidance"'),
     ],
 )
-def test_keywords_that_are_not_supported_are_named(schema: dict[str, object], text: str) -> None:
+def test_keywords_that_are_not_supported_are_named(schema: dict[str, Any], text: str) -> None:
     error = explain(GrammarKind.JSON_SCHEMA, json.dumps(schema))
     assert isinstance(error, Unsupported)
     assert text in error.message

@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,24 +12,18 @@ from typing import Any
 import jsonschema
 import pytest
 import torch
+from tests.libs.engine.engine_running import engine_config, finish, request, run, tokens
+from tests.libs.engine.structured.random_schema import random_schema
 from tokenizers import Tokenizer
 
-from headrace.engine.loading.load_text_engine import load_text_engine
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parent))
-
-from engine_running import finish, request, run, tokens
-from random_schema import random_schema
-
 import headrace.demo_model
-from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest, FinishReason
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.grammar.token_matcher import TokenMatcher
+from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors.tree import HeadraceError, InvalidRequest, Unsupported
 
 FOLDER = Path(headrace.demo_model.__file__).parent / "checkpoint"
@@ -47,9 +40,9 @@ PERSON = {
 }
 
 
-def load(**settings: object) -> TextEngine:
+def load(**settings: Any) -> TextEngine:
     defaults = {"max_step_token_count": 256, "block_count": 512, "thread_count": 1}
-    return load_text_engine(FOLDER, EngineConfig(**(defaults | settings)))
+    return load_text_engine(FOLDER, engine_config(**(defaults | settings)))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +56,7 @@ def schema(content: dict[str, Any]) -> Grammar:
     return Grammar(GrammarKind.JSON_SCHEMA, json.dumps(content))
 
 
-def ask(request_id: str, grammar: Grammar | None, output: tuple[int, ...] = (), **sampling: object) -> EngineRequest:
+def ask(request_id: str, grammar: Grammar | None, output: tuple[int, ...] = (), **sampling: Any) -> EngineRequest:
     return request(request_id, PROMPT, output, **({"max_tokens": 600, "grammar": grammar} | sampling))
 
 
@@ -91,6 +84,7 @@ def errors_and_streams(engine: TextEngine) -> tuple[list[HeadraceError], dict[st
     return errors, streams
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 0.8, 1.5])
 def test_every_output_follows_its_random_schema(engine: TextEngine, temperature: float) -> None:
     source = random.Random(int(temperature * 10))
@@ -140,7 +134,7 @@ def test_a_lark_grammar_decides(engine: TextEngine) -> None:
 
 
 def mixed_requests() -> list[EngineRequest]:
-    shared = {"max_tokens": 100, "logprob_count": 2}
+    shared: dict[str, Any] = {"max_tokens": 100, "logprob_count": 2}
     sampled = shared | {"temperature": 1.2, "seed": 11, "top_p": 0.95}
     greedy = shared | {"temperature": 0.0}
     free = {"max_tokens": 40, "ignore_eos": True}
@@ -154,9 +148,10 @@ def mixed_requests() -> list[EngineRequest]:
     ]
 
 
+@pytest.mark.slow
 def test_company_chunks_and_preemption_change_nothing() -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
-    expected = {}
+    expected: dict[str, Any] = {}
     for each in mixed_requests():
         engine = load(prefix_cache=False)
         engine.add(each)

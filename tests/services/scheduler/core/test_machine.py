@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -239,5 +240,5 @@ class CoreMachine(RuleBasedStateMachine):
             assert tuple(again.handle(entry.event, entry.time)) == entry.decisions
 
 
-TestCore = CoreMachine.TestCase
-TestCore.settings = settings(max_examples=100, stateful_step_count=60, deadline=None, derandomize=True)
+CoreMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None, derandomize=True)
+TestCore = pytest.mark.slow(CoreMachine.TestCase)

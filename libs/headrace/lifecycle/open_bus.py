@@ -1,0 +1,24 @@
+"""The bus of a service, opened from its settings."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.bus.bus import Bus
+from headrace.bus.nats_bus import NatsBus
+from headrace.lifecycle.settings import ServiceSettings
+
+
+class ConnectingBus(Bus, Protocol):
+    """A Bus that a service opens, starts once it has subscribed, and closes."""
+
+    def start(self) -> "asyncio.Task[None]":
+        """Begins to connect. Returns at once, with the task that does it."""
+
+
+OpenBus = Callable[[ServiceSettings], ConnectingBus]
+
+
+def open_nats(settings: ServiceSettings) -> ConnectingBus:
+    """Returns the bus of a service that is a process of its own: the NATS server of its settings."""
+    return NatsBus(settings.nats_url, settings.service_id)
