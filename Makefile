@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TEST_PROCESSES ?= 2
-KERNELS := hatch_build.py $(wildcard libs/headrace/engine/kernels/src/*)
+KERNEL_SOURCES := $(wildcard libs/headrace/engine/kernels/src/*)
+KERNELS := hatch_build.py $(KERNEL_SOURCES)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
+.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -17,6 +18,7 @@ help:
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
 	@echo "make check   lint and types        make fmt    format"
+	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
 	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling,"
 	@echo "             bench-service-levels, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
@@ -75,10 +77,15 @@ check: .venv/.dev
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/clang-format --dry-run --Werror $(KERNEL_SOURCES)
 
 fmt: .venv/.dev
 	@$(BIN)/ruff format
 	@$(BIN)/ruff check --fix
+	@$(BIN)/clang-format -i $(KERNEL_SOURCES)
+
+sanitize: .venv/.dev
+	@$(BIN)/python -m tests.libs.engine.kernels.sanitizers
 
 gen: .venv/.dev
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py

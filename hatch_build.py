@@ -15,11 +15,12 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FOLDER = Path("libs/headrace/engine/kernels")
 LIBRARY = FOLDER / "_kernels.so"
 # No contraction: a fused multiply-add happens where the source says so, and nowhere else, or results would depend on
-# the compiler. And no regrouping of sums: it takes more registers than there are.
-FLAGS = (
-    *("-O3", "-std=c++20", "-fPIC", "-pthread", "-w", "-fvisibility-inlines-hidden"),
-    *("-ffp-contract=off", "-fno-tree-reassoc"),
-)
+# the compiler.
+FLAGS = ("-O3", "-std=c++20", "-fPIC", "-pthread", "-fvisibility-inlines-hidden", "-ffp-contract=off")
+# Left out where the compiler does not know them, for they change no result. Regrouping sums takes more registers than
+# there are. Warnings are not errors here, because a newer compiler has new ones: a test makes them errors.
+OPTIONAL_FLAGS = ("-fno-tree-reassoc", "-Wall", "-Wextra")
+LINK_FLAGS = ("-shared", "-pthread")
 VECTORS = {
     "avx2": ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c"),
     "avx512": (
@@ -54,7 +55,7 @@ def compile_kernels(sources: Path, library: Path) -> bool:
     try:
         with tempfile.TemporaryDirectory() as folder:
             objects = _compile(compiler, sources, Path(folder))
-            _run([compiler, "-shared", "-pthread", "-o", str(draft), *objects])
+            _run([compiler, *LINK_FLAGS, "-o", str(draft), *objects])
     except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"headrace: the kernels do not compile ({error}); the engine will run through torch\n")
         return False
@@ -63,19 +64,31 @@ def compile_kernels(sources: Path, library: Path) -> bool:
 
 
 def _compile(compiler: str, sources: Path, folder: Path) -> list[str]:
-    """Object files. Portable code comes first, and the linker takes what several of them share from the first: code
-    for newer processors must not slip into the rest."""
-    flags = {"api": (), "pool": (), "portable": ("-DHEADRACE_ISA=portable",)}
+    commands = compile_commands(compiler, sources, folder)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(_run, commands.values()))
+    return list(commands)
+
+
+def compile_commands(compiler: str, sources: Path, folder: Path) -> dict[str, list[str]]:
+    """Object files, and the command that makes each. Portable code comes first, and the linker takes what several of
+    them share from the first: code for newer processors must not slip into the rest."""
+    shared = (*FLAGS, *(flag for flag in OPTIONAL_FLAGS if _knows(compiler, flag)))
+    flags: dict[str, tuple[str, ...]] = {"api": (), "pool": (), "portable": ("-DHEADRACE_ISA=portable",)}
     if platform.machine().lower() in ("x86_64", "amd64"):
         flags |= {name: (f"-DHEADRACE_ISA={name}", *options) for name, options in VECTORS.items()}
     commands = {}
     for name, options in flags.items():
         source = sources / ("isa.cpp" if options else f"{name}.cpp")
         target = folder / f"{name}.o"
-        commands[str(target)] = [compiler, *FLAGS, *options, "-c", str(source), "-o", str(target)]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(_run, commands.values()))
-    return list(commands)
+        commands[str(target)] = [compiler, *shared, *options, "-c", str(source), "-o", str(target)]
+    return commands
+
+
+def _knows(compiler: str, flag: str) -> bool:
+    """Tells whether the compiler takes a flag. One that it takes with a warning counts as unknown."""
+    command = [compiler, "-Werror", flag, "-x", "c++", "-fsyntax-only", "-"]
+    return not subprocess.run(command, check=False, input=b"", capture_output=True, timeout=60).returncode
 
 
 def _run(command: list[str]) -> None:

@@ -4,6 +4,7 @@ import ctypes
 import enum
 import functools
 import logging
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from headrace.engine.kernels.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
 from headrace.engine.memory.aligned import address
 
-PATH = Path(__file__).with_name("_kernels.so")
+LIBRARY_VARIABLE = "HEADRACE_KERNELS_LIBRARY"
+"""Environment variable that names another build of the kernels to load. For developers: `make sanitize` sets it."""
+PATH = Path(os.environ.get(LIBRARY_VARIABLE) or Path(__file__).with_name("_kernels.so"))
 VERSION = 5
 """Version of the interface and the packed layout; the library says which it was built for."""
 

@@ -1,7 +1,6 @@
 """The code for AVX-512 on machines without it: SIMDe computes its intrinsics with AVX2. Products and whole steps have
 the same bits as on every other instruction set."""
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -13,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from row_operations import numbers, operations
+from tests.libs.engine.kernels.kernel_build import load_build
+from tests.libs.engine.row_operations import numbers, operations
+from tests.libs.engine.tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from tests.unpacked_packages import SIMDE, unpacked, why_not
-from tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from torch import Tensor
 
 from headrace.engine.checkpoints.model_config import read_model_config
@@ -51,9 +51,11 @@ SIMDE_HEADERS = unpacked(SIMDE).parent
 """Folder of SIMDe's headers, if they are not among the system's."""
 FLAGS = ("-D__builtin_cpu_supports(name)=1",)
 EMULATED = (
-    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", f"-I{HEADERS}", f"-I{SIMDE_HEADERS}", "-mavx2", "-mfma", "-mf16c"),
-    # Without it, GCC 12 fails on SIMDe's types.
-    "-fno-tree-sra",
+    # As system headers, whose warnings are not ours.
+    *(part for headers in (HEADERS, SIMDE_HEADERS) for part in ("-isystem", str(headers))),
+    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", "-mavx2", "-mfma", "-mf16c"),
+    # Without the first, GCC 12 fails on SIMDe's types. The second warns of calls between emulated and real registers.
+    *("-fno-tree-sra", "-Wno-psabi"),
 )
 KNOWN_COMPILERS = {"12"}
 """Versions of GCC that compile it, with SIMDe 0.7.4 and 0.8.2."""
@@ -104,11 +106,7 @@ def has_simde(compiler: str) -> bool:
 
 def compile_emulated(root: Path, path: Path) -> bool:
     """Compiles as an installation does, with other options for AVX-512. Returns whether it worked."""
-    spec = importlib.util.spec_from_file_location("emulated_build", root / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
+    build = load_build(root)
     build.FLAGS += FLAGS
     build.VECTORS["avx512"] = EMULATED
     return bool(build.compile_kernels(root / build.FOLDER / "src", path))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from needed_kernels import needs_kernels
+from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.cpu.weights.packing import pack

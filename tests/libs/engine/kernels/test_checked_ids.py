@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from needed_kernels import needs_kernels
+from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config

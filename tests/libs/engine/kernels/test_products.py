@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from needed_kernels import needs_kernels
+from tests.libs.engine.needed_kernels import needs_kernels
 from torch import Tensor
 
 from headrace.engine.checkpoints.weights.packable import can_pack

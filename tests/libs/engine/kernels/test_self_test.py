@@ -4,7 +4,7 @@ import logging
 import math
 
 import pytest
-from needed_kernels import needs_kernels
+from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.kernels import self_test
 from headrace.engine.kernels.context import Floats, KernelContext

@@ -1,4 +1,5 @@
-// The C interface that Python calls. No library but the C and C++ runtimes.
+// The C interface that Python calls: checks arguments, picks the kernels of an instruction set, and packs weights. It
+// depends on the C and C++ runtimes only.
 
 #include <cstring>
 #include <memory>
@@ -9,6 +10,11 @@
 
 using namespace headrace;
 
+// HEADRACE_PORTABLE_ONLY is for tests that build no other instruction set.
+#if defined(__x86_64__) && !defined(HEADRACE_PORTABLE_ONLY)
+#define HEADRACE_HAS_VECTORS
+#endif
+
 namespace {
 
 constexpr int kPanelRows = 16;
@@ -16,18 +22,20 @@ constexpr int kPanelRows = 16;
 enum Instructions { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };
 
 bool has(int instructions) {
-#if defined(__x86_64__)
+#if defined(HEADRACE_HAS_VECTORS)
     __builtin_cpu_init();
-    if (instructions == kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    if (instructions == kAvx2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     if (instructions == kAvx512)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512vnni");
 #endif
     return instructions == kPortable;
 }
 
 const Kernels &find(int instructions) {
-#if defined(__x86_64__)
+#if defined(HEADRACE_HAS_VECTORS)
     if (instructions == kAvx512) return avx512::kernels;
     if (instructions == kAvx2) return avx2::kernels;
 #endif
@@ -41,7 +49,7 @@ struct Context {
     Workspace space;
 };
 
-// A Failure: `found` if that is one.
+// Runs `body` unless the arguments were found bad. Returns a Failure.
 template <typename Body> int call(void *context, int instructions, Failure found, const Body &body) {
     if (found != kFine) return found;
     const UsualRounding rounding;
@@ -53,7 +61,7 @@ template <typename Body> int call(void *context, int instructions, Failure found
     }
 }
 
-// A row of the source for row `row` of the panels, or -1 for one of zeros.
+// Returns the source row of the panels' row `row`, or -1 for a row of zeros.
 int64_t source_row(const int64_t *rows, int64_t row, int64_t out) { return row < out ? rows[row] : -1; }
 
 }  // namespace
@@ -68,49 +76,66 @@ void *headrace_open(int threads) { return threads < 1 ? nullptr : new Context(th
 
 void headrace_close(void *context) { delete static_cast<Context *>(context); }
 
-// `instructions` must be some that the machine has.
+// Here and below, `instructions` must be a set for which headrace_has returns nonzero.
 int headrace_step(void *context, int instructions, const Model *model, const Step *step) {
-    return call(context, instructions, check_step(*model, *step), [&](const Kernels &k, Context &c) { k.step(*model, *step, c.pool, c.space); });
+    return call(context, instructions, check_step(*model, *step),
+                [&](const Kernels &k, Context &c) { k.step(*model, *step, c.pool, c.space); });
 }
 
-int headrace_product(void *context, int instructions, const Matrix *w, const float *x, const float *residual, float *y, int64_t rows) {
-    return call(context, instructions, kFine, [&](const Kernels &k, Context &c) { k.product(*w, x, residual, y, rows, c.pool, c.space); });
+int headrace_product(void *context, int instructions, const Matrix *w, const float *x, const float *residual, float *y,
+                     int64_t rows) {
+    return call(context, instructions, kFine,
+                [&](const Kernels &k, Context &c) { k.product(*w, x, residual, y, rows, c.pool, c.space); });
 }
 
-int headrace_attend(void *context, int instructions, const Model *model, const Layer *layer, const Step *step, float *qkv, float *out) {
-    return call(context, instructions, check_attention(*model, *layer, *step), [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool); });
+int headrace_attend(void *context, int instructions, const Model *model, const Layer *layer, const Step *step,
+                    float *qkv, float *out) {
+    return call(context, instructions, check_attention(*model, *layer, *step),
+                [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool); });
 }
 
 int headrace_normalise(void *context, int instructions, const Norm *norm, const float *x, float *y, int64_t rows) {
-    return call(context, instructions, kFine, [&](const Kernels &k, Context &c) { k.normalise(*norm, x, y, rows, c.pool); });
+    return call(context, instructions, kFine,
+                [&](const Kernels &k, Context &c) { k.normalise(*norm, x, y, rows, c.pool); });
 }
 
-int headrace_activate(void *context, int instructions, int function, float cap, const float *x, float *y, int64_t rows, int64_t size) {
-    return call(context, instructions, kFine, [&](const Kernels &k, Context &c) { k.activate(function, cap, x, y, rows, size, c.pool); });
+int headrace_activate(void *context, int instructions, int function, float cap, const float *x, float *y, int64_t rows,
+                      int64_t size) {
+    return call(context, instructions, kFine,
+                [&](const Kernels &k, Context &c) { k.activate(function, cap, x, y, rows, size, c.pool); });
 }
 
 int headrace_gate(void *context, int instructions, int function, const float *x, float *y, int64_t rows, int64_t size) {
-    return call(context, instructions, kFine, [&](const Kernels &k, Context &c) { k.gate(function, x, y, rows, size, c.pool); });
+    return call(context, instructions, kFine,
+                [&](const Kernels &k, Context &c) { k.gate(function, x, y, rows, size, c.pool); });
 }
 
-int headrace_route(void *context, int instructions, const Routing *routing, const float *scores, float *shares, int64_t *experts, int64_t rows) {
-    return call(context, instructions, check_routing(*routing), [&](const Kernels &k, Context &c) { k.route(*routing, scores, shares, experts, rows, c.pool); });
+int headrace_route(void *context, int instructions, const Routing *routing, const float *scores, float *shares,
+                   int64_t *experts, int64_t rows) {
+    return call(context, instructions, check_routing(*routing),
+                [&](const Kernels &k, Context &c) { k.route(*routing, scores, shares, experts, rows, c.pool); });
 }
 
-int headrace_likeliest(void *context, int instructions, const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values) {
-    return call(context, instructions, vocabulary < 1 ? kBadCount : kFine, [&](const Kernels &k, Context &c) { k.likeliest(logits, rows, vocabulary, token_ids, values, c.pool); });
+int headrace_likeliest(void *context, int instructions, const float *logits, int64_t rows, int64_t vocabulary,
+                       int64_t *token_ids, float *values) {
+    return call(context, instructions, vocabulary < 1 ? kBadCount : kFine, [&](const Kernels &k, Context &c) {
+        k.likeliest(logits, rows, vocabulary, token_ids, values, c.pool);
+    });
 }
 
 int headrace_draw(void *context, int instructions, Draw *draws, int64_t count, int64_t vocabulary) {
-    return call(context, instructions, check_draws(draws, count, vocabulary), [&](const Kernels &k, Context &c) { k.draw(draws, count, vocabulary, c.pool); });
+    return call(context, instructions, check_draws(draws, count, vocabulary),
+                [&](const Kernels &k, Context &c) { k.draw(draws, count, vocabulary, c.pool); });
 }
 
 int headrace_rank(void *context, int instructions, Ranking *rankings, int64_t count, int64_t vocabulary) {
-    return call(context, instructions, check_rankings(rankings, count, vocabulary), [&](const Kernels &k, Context &c) { k.rank(rankings, count, vocabulary, c.pool); });
+    return call(context, instructions, check_rankings(rankings, count, vocabulary),
+                [&](const Kernels &k, Context &c) { k.rank(rankings, count, vocabulary, c.pool); });
 }
 
-// Packs weights of `width` bytes each. `rows` names the source row of each of `out` rows, or -1 for zeros.
-void headrace_pack_plain(const uint8_t *weights, const int64_t *rows, int64_t out, int64_t in, int64_t width, uint8_t *panels) {
+// Packs plain weights of `width` bytes each. `rows` [out] names the source row of each packed row, or -1 for zeros.
+void headrace_pack_plain(const uint8_t *weights, const int64_t *rows, int64_t out, int64_t in, int64_t width,
+                         uint8_t *panels) {
     const int64_t panel_count = (out + kPanelRows - 1) / kPanelRows;
     std::memset(panels, 0, static_cast<size_t>(panel_count * in * kPanelRows * width));
     for (int64_t row = 0; row < panel_count * kPanelRows; ++row) {
@@ -122,20 +147,23 @@ void headrace_pack_plain(const uint8_t *weights, const int64_t *rows, int64_t ou
     }
 }
 
-// Packs codes [., in] with scales and zeros [., groups]. Signed ones come and stay as bytes in two's complement.
-void headrace_pack_codes(const uint8_t *codes, const float *scales, const uint8_t *zeros, const int64_t *rows, int64_t out,
-                         int64_t in, int64_t group, int32_t storage, uint8_t *panels) {
-    const int64_t panel_count = (out + kPanelRows - 1) / kPanelRows, groups = in / group;
+// Packs codes [., in] with scales and zeros [., groups]. Signed codes are bytes in two's complement throughout.
+void headrace_pack_codes(const uint8_t *codes, const float *scales, const uint8_t *zeros, const int64_t *rows,
+                         int64_t out, int64_t in, int64_t group, int32_t storage, uint8_t *panels) {
+    const int64_t panel_count = (out + kPanelRows - 1) / kPanelRows;
+    const int64_t groups = in / group;
     const int64_t bytes = storage == kU4 ? in * kPanelRows / 2 : in * kPanelRows;
     const int64_t size = bytes + groups * kPanelRows * 5;
     std::memset(panels, 0, static_cast<size_t>(panel_count * size));
     for (int64_t row = 0; row < panel_count * kPanelRows; ++row) {
-        const int64_t source = source_row(rows, row, out), lane = row % kPanelRows;
+        const int64_t source = source_row(rows, row, out);
+        const int64_t lane = row % kPanelRows;
         if (source < 0) continue;
         uint8_t *panel = panels + row / kPanelRows * size;
         const uint8_t *from = codes + source * in;
         if (storage == kU4)
-            for (int64_t k = 0; k < in; ++k) panel[k / 8 * 64 + lane * 4 + k % 4] |= static_cast<uint8_t>(from[k] << (k % 8 / 4 * 4));
+            for (int64_t k = 0; k < in; ++k)
+                panel[k / 8 * 64 + lane * 4 + k % 4] |= static_cast<uint8_t>(from[k] << (k % 8 / 4 * 4));
         else
             for (int64_t k = 0; k < in; ++k) panel[k / 2 * 32 + lane * 2 + k % 2] = from[k];
         for (int64_t g = 0; g < groups; ++g) {

@@ -1,7 +1,8 @@
-// Attention of each query over the cached keys of its sequence (paged, grouped queries), in fp32.
+// Grouped-query attention over the paged KV cache, in fp32.
 //
-// For each query, scores are summed over the head in order, weights over lanes and then blocks, values over tokens in order:
-// whatever the length of the chunk that it came with. Codes of 8 bits are summed in whole numbers (see code_attention.h).
+// It is batch-invariant: for each query, scores are summed over the head in order, softmax weights over lanes and then
+// tiles, and values over tokens in order, whatever the length of the chunk that the query came with. 8-bit codes are
+// summed as integers (see code_attention.h).
 
 #pragma once
 
@@ -15,18 +16,19 @@
 #include "queries.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
-// What every thread needs room for.
+// Buffers that each thread reuses from call to call.
 struct Scratch {
     std::vector<float> scores;
     std::vector<Tile> tiles;
     std::vector<int16_t> codes;
 };
 
-// Scores of the tokens of `tiles`, the first of which is `begin`: scores[query * stride + token - begin].
+// Computes scores[query * stride + token - begin] for the tokens of `tiles`, the first of which is `begin`.
 template <int kStorage, int kCount>
-inline void score(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin, float *scores, int64_t stride) {
+inline void score(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin,
+                  float *scores, int64_t stride) {
     const int64_t step = model.block_size * element_size(kStorage);
     for (size_t t = 0; t < tiles.size(); ++t) {
         const int64_t token = begin + static_cast<int64_t>(t) * kLanes;
@@ -45,7 +47,7 @@ inline void score(const Model &model, const Queries &queries, const std::vector<
     }
 }
 
-// Turns scores into weights in place and returns what they add up to.
+// Replaces scores by unnormalized softmax weights and returns their sum.
 inline float soften(float *scores, int64_t count) {
     Floats most = spread(-INFINITY);
     for (int64_t i = 0; i < count; i += kLanes) most = larger(load(scores + i), most);
@@ -59,28 +61,31 @@ inline float soften(float *scores, int64_t count) {
     return add_lanes(total);
 }
 
-// Weighted sums of the values of `count` tokens.
+// Writes the weighted means of the values of `count` tokens to `queries.out`.
 template <int kStorage, int kCount>
-inline void weigh(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t count, const float *weights,
-                  int64_t stride, const float *totals) {
+inline void weigh(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t count,
+                  const float *weights, int64_t stride, const float *totals) {
     const int64_t row_bytes = model.head_size * element_size(kStorage);
     for (int64_t d = 0; d < model.head_size; d += kLanes) {
         Floats sums[kCount];
         for (int i = 0; i < kCount; ++i) sums[i] = spread(0.0f);
         for (size_t t = 0; t < tiles.size(); ++t) {
             const uint8_t *values = tiles[t].values + d * element_size(kStorage);
-            const int64_t first = static_cast<int64_t>(t) * kLanes, last = count - first < kLanes ? count : first + kLanes;
+            const int64_t first = static_cast<int64_t>(t) * kLanes;
+            const int64_t last = count - first < kLanes ? count : first + kLanes;
             for (int64_t j = first; j < last; ++j, values += row_bytes) {
                 const Floats value = load_kv<kStorage>(values);
                 for (int i = 0; i < kCount; ++i) sums[i] = fma(spread(weights[i * stride + j]), value, sums[i]);
             }
         }
-        for (int i = 0; i < kCount; ++i) store_some(queries.out[i] + d, sums[i] / spread(totals[i]), model.head_size - d);
+        for (int i = 0; i < kCount; ++i)
+            store_some(queries.out[i] + d, sums[i] / spread(totals[i]), model.head_size - d);
     }
 }
 
 template <int kStorage, int kCount> void attend(const Cache &cache, const Queries &queries, Scratch &scratch) {
-    int64_t begin = queries.first[0], end = queries.last[0] + 1;
+    int64_t begin = queries.first[0];
+    int64_t end = queries.last[0] + 1;
     for (int i = 1; i < kCount; ++i) {
         begin = queries.first[i] < begin ? queries.first[i] : begin;
         end = queries.last[i] + 1 > end ? queries.last[i] + 1 : end;

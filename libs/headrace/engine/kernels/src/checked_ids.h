@@ -1,4 +1,5 @@
-// Checks what Python names by number before a kernel reads or writes there. It costs one pass over the numbers per call.
+// Bounds checks of every index that Python passes, before a kernel reads or writes memory by it. They cost one pass
+// over the indices per call.
 
 #pragma once
 
@@ -8,7 +9,7 @@
 
 namespace headrace {
 
-// What a call returns. `context.py` says it in words.
+// Return codes of the C interface. `context.py` maps each to an exception.
 enum Failure : int {
     kFine = 0,
     kNoMemory = 1,
@@ -20,8 +21,8 @@ enum Failure : int {
     kBadCount = 7,
 };
 
-// Whether all of `count` numbers are in [0, limit). Signs are collected, not compared: every processor does that in
-// vectors. `number` or `limit - 1 - number` is below zero where it is not.
+// Returns whether all of `count` numbers are in [0, limit). Where one is not, `number` or `limit - 1 - number` is
+// negative. The loop collects sign bits instead of comparing, because every compiler vectorizes that.
 inline bool all_below(const int64_t *numbers, int64_t count, int64_t limit) {
     if (count > 0 && limit < 1) return false;
     uint64_t signs = 0;
@@ -32,7 +33,7 @@ inline bool all_below(const int64_t *numbers, int64_t count, int64_t limit) {
     return !(signs >> 63);
 }
 
-// The spans cover the rows of the step one after the other, and their block numbers are in `tables`.
+// Returns whether the spans cover the rows of the step in order, without gaps, and their block numbers lie in `tables`.
 inline bool spans_fit(const Model &model, const Step &step) {
     if (step.row_count < 0 || step.span_count < 0 || model.block_size < 1) return false;
     int64_t row = 0;
@@ -48,13 +49,14 @@ inline bool spans_fit(const Model &model, const Step &step) {
     return row == step.row_count;
 }
 
-// Block numbers that a span needs, where its tokens see at most `window` tokens each, or all if that is 0: those before
-// may stand for blocks that were given back.
+// Returns whether every block that a token attends to exists. Tokens attend to `window` tokens each, or to all if it is
+// 0. Block numbers before the window are not checked: those blocks may have been freed.
 inline bool blocks_fit(const Model &model, const Step &step, int64_t window) {
     for (int64_t i = 0; i < step.span_count; ++i) {
         const Span &span = step.spans[i];
         const int64_t first_seen = window ? std::max<int64_t>(0, span.first_position + 1 - window) : 0;
-        const int64_t first = first_seen / model.block_size, last = (span.first_position + span.row_count - 1) / model.block_size;
+        const int64_t first = first_seen / model.block_size;
+        const int64_t last = (span.first_position + span.row_count - 1) / model.block_size;
         if (!all_below(step.tables + span.table + first, last + 1 - first, model.block_count)) return false;
     }
     return true;
@@ -72,7 +74,7 @@ inline Failure check_attention(const Model &model, const Layer &layer, const Ste
     return (model.rotary_size || layer.bias) && !positions_fit(model, step) ? kBadPosition : kFine;
 }
 
-// The most that any layer sees, or 0 where one sees all.
+// Returns the longest window of any layer, or 0 if a layer has none.
 inline int64_t widest_window(const Model &model) {
     int64_t widest = 0;
     for (int64_t i = 0; i < model.layer_count; ++i) {

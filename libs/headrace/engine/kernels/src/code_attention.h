@@ -1,5 +1,5 @@
-// Attention over keys and values of 8 bits, in whole numbers: queries and weights are rounded to 16 bits, a 256th of the
-// rounding of what they are multiplied with.
+// Attention over 8-bit keys and values in integer arithmetic. Queries and softmax weights are quantized to 16 bits, so
+// their rounding error is a 256th of that of the keys and values.
 
 #pragma once
 
@@ -11,33 +11,36 @@
 #include "rounding.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
 constexpr float kMostCode = 32767.0f;
-constexpr int64_t kWholeTokens = 512;  // 512 * 127 * 32767 fits 32 bits.
+constexpr int64_t kExactTokens = 512;  // 512 * 127 * 32767 fits 32 bits.
 
-// What to fetch while `t` is worked on: blocks are far apart, so that the processor does not do it by itself.
+// Returns the tile to prefetch while tile `t` is computed: blocks are too far apart for the hardware prefetcher.
 inline const Tile &ahead(const std::vector<Tile> &tiles, size_t t) { return tiles[std::min(t + 2, tiles.size() - 1)]; }
 
-// See `score` in attention.h.
+// Integer counterpart of `score` in attention.h.
 template <int kCount>
-inline void score_codes(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin, float *scores,
-                        int64_t stride, std::vector<int16_t> &room) {
+inline void score_codes(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin,
+                        float *scores, int64_t stride, std::vector<int16_t> &room) {
     room.resize(std::max<size_t>(room.size(), kCount * model.head_size));
     int16_t *codes = room.data();
     float units[kCount];
-    // The sum over a head must fit 32 bits.
+    // A lower limit for large heads: the sum over a head must fit 32 bits.
     const float limit = std::min(kMostCode, std::floor(2147483647.0f / 128.0f / static_cast<float>(model.head_size)));
-    for (int i = 0; i < kCount; ++i) units[i] = round_to_codes(queries.q[i], model.head_size, limit, codes + i * model.head_size).unit;
+    for (int i = 0; i < kCount; ++i)
+        units[i] = round_to_codes(queries.q[i], model.head_size, limit, codes + i * model.head_size).unit;
     for (size_t t = 0; t < tiles.size(); ++t) {
         const int64_t token = begin + static_cast<int64_t>(t) * kLanes;
         Ints sums[kCount];
         for (Ints &sum : sums) sum = spread(int32_t{0});
-        const uint8_t *keys = tiles[t].keys, *later = ahead(tiles, t).keys;
+        const uint8_t *keys = tiles[t].keys;
+        const uint8_t *later = ahead(tiles, t).keys;
         for (int64_t d = 0; d < model.head_size; d += 2) {
             __builtin_prefetch(later + d * model.block_size);
             const Pairs pairs = load_pairs(keys + d * model.block_size);
-            for (int i = 0; i < kCount; ++i) sums[i] = add_pairs(sums[i], pairs, load_word(codes + i * model.head_size + d));
+            for (int i = 0; i < kCount; ++i)
+                sums[i] = add_pairs(sums[i], pairs, load_word(codes + i * model.head_size + d));
         }
         const Floats scale = spread(model.scale) * load(tiles[t].key_scales);
         for (int i = 0; i < kCount; ++i) {
@@ -47,10 +50,10 @@ inline void score_codes(const Model &model, const Queries &queries, const std::v
     }
 }
 
-// See `weigh` in attention.h. Changes `weights`.
+// Integer counterpart of `weigh` in attention.h. Scales `weights` in place.
 template <int kCount>
-inline void weigh_codes(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin, float *weights,
-                        int64_t stride, const float *totals, std::vector<int16_t> &room) {
+inline void weigh_codes(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin,
+                        float *weights, int64_t stride, const float *totals, std::vector<int16_t> &room) {
     room.resize(std::max<size_t>(room.size(), kCount * stride));
     int16_t *codes = room.data();
     float units[kCount];
@@ -58,14 +61,14 @@ inline void weigh_codes(const Model &model, const Queries &queries, const std::v
         for (size_t t = 0; t < tiles.size(); ++t) {
             float *part = weights + i * stride + t * kLanes;
             const int64_t token = begin + static_cast<int64_t>(t) * kLanes;
-            // Scales of tokens that are not seen may be anything.
+            // Masked, because the scales of tokens outside the mask are uninitialized.
             store(part, queries.masked(i, load(part) * load(tiles[t].value_scales), token, 0.0f));
         }
         units[i] = round_to_codes(weights + i * stride, stride, kMostCode, codes + i * stride).unit;
     }
     for (size_t first = 0, last; first < tiles.size(); first = last) {
         const int64_t token = begin + static_cast<int64_t>(first) * kLanes;
-        last = std::min(tiles.size(), first + (kWholeTokens - token % kWholeTokens) / kLanes);
+        last = std::min(tiles.size(), first + (kExactTokens - token % kExactTokens) / kLanes);
         for (int64_t d = 0; d < model.head_size; d += kLanes) {
             Ints sums[kCount];
             for (Ints &sum : sums) sum = spread(int32_t{0});
@@ -73,7 +76,8 @@ inline void weigh_codes(const Model &model, const Queries &queries, const std::v
                 for (int64_t j = 0; j < kLanes; j += 2) {
                     __builtin_prefetch(ahead(tiles, t).values + j * model.head_size + 2 * d);
                     const Pairs pairs = load_pairs(tiles[t].values + j * model.head_size + 2 * d);
-                    for (int i = 0; i < kCount; ++i) sums[i] = add_pairs(sums[i], pairs, load_word(codes + i * stride + t * kLanes + j));
+                    for (int i = 0; i < kCount; ++i)
+                        sums[i] = add_pairs(sums[i], pairs, load_word(codes + i * stride + t * kLanes + j));
                 }
             for (int i = 0; i < kCount; ++i) {
                 const Floats sum = to_floats(sums[i]);

@@ -1,4 +1,4 @@
-// One step of a decoder with norms before its blocks (Llama and its relatives): tokens in, logits out.
+// One step of a pre-norm decoder (the Llama family): token ids in, logits out.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "rows.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
 inline Floats load_any(const uint8_t *p, int32_t storage, int64_t at) {
     if (storage == kF32) return load(reinterpret_cast<const float *>(p) + at);
@@ -20,7 +20,8 @@ inline Floats load_any(const uint8_t *p, int32_t storage, int64_t at) {
 class DecoderStep {
   public:
     DecoderStep(const Model &model, const Step &step, Pool &pool, Workspace &space)
-        : model_(model), step_(step), pool_(pool), space_(space), products_(pool, space), attention_(model, step, pool), rows_(step.row_count) {
+        : model_(model), step_(step), pool_(pool), space_(space), products_(pool, space), attention_(model, step, pool),
+          rows_(step.row_count) {
         hidden_ = space.hidden.take(rows_ * model.hidden);
         qkv_ = space.qkv.take(rows_ * heads() * model.head_size);
         attended_ = space.attended.take(rows_ * model.head_count * model.head_size);
@@ -45,22 +46,25 @@ class DecoderStep {
     }
 
     void compute(const Layer &layer) {
-        const int64_t hidden = model_.hidden, width = heads() * model_.head_size;
+        const int64_t hidden = model_.hidden;
+        const int64_t width = heads() * model_.head_size;
         const Inputs normed = products_.prepare_normed(layer.qkv, hidden_, layer.attention_norm, model_.epsilon, rows_);
         products_.multiply_all(layer.qkv, normed, rows_, [&](int64_t panel, int64_t row, Floats y) {
             put(qkv_ + row * width, panel, width, biased(layer.qkv, panel, y));
         });
         attention_.run(layer, qkv_, attended_);
-        products_.multiply_all(layer.output, products_.prepare(layer.output, attended_, rows_), rows_, [&](int64_t panel, int64_t row, Floats y) {
+        const Inputs attended = products_.prepare(layer.output, attended_, rows_);
+        products_.multiply_all(layer.output, attended, rows_, [&](int64_t panel, int64_t row, Floats y) {
             add(hidden_ + row * hidden, panel, hidden, biased(layer.output, panel, y));
         });
         feed_forward(layer);
     }
 
     void feed_forward(const Layer &layer) {
-        const int64_t hidden = model_.hidden, inner = model_.intermediate;
+        const int64_t hidden = model_.hidden;
+        const int64_t inner = model_.intermediate;
         const Inputs normed = products_.prepare_normed(layer.gate_up, hidden_, layer.mlp_norm, model_.epsilon, rows_);
-        // Panels of gate and up take turns: what a gate panel leaves is taken up by the next one.
+        // Gate and up panels alternate, so each gate waits in this buffer for the up panel that follows it.
         thread_local float gates[kRowBlock * kPanel];
         products_.multiply_all(layer.gate_up, normed, rows_, [&](int64_t panel, int64_t row, Floats y) {
             float *gate = gates + row % kRowBlock * kPanel;
@@ -69,19 +73,22 @@ class DecoderStep {
             else
                 put(active_ + row * inner, panel / 2, inner, load(gate) * biased(layer.gate_up, panel, y));
         });
-        products_.multiply_all(layer.down, products_.prepare(layer.down, active_, rows_), rows_, [&](int64_t panel, int64_t row, Floats y) {
+        const Inputs active = products_.prepare(layer.down, active_, rows_);
+        products_.multiply_all(layer.down, active, rows_, [&](int64_t panel, int64_t row, Floats y) {
             add(hidden_ + row * hidden, panel, hidden, biased(layer.down, panel, y));
         });
     }
 
     void finish() {
-        const int64_t hidden = model_.hidden, count = step_.logit_count;
+        const int64_t hidden = model_.hidden;
+        const int64_t count = step_.logit_count;
         if (step_.hidden)
             over_rows(pool_, rows_, [&](int64_t row) {
-                normalise(hidden_ + row * hidden, model_.final_norm, hidden, model_.epsilon, step_.hidden + row * hidden);
+                normalise(hidden_ + row * hidden, model_.final_norm, hidden, model_.epsilon,
+                          step_.hidden + row * hidden);
             });
         if (!count) return;
-        // The rows that are wanted move to the front, in a buffer that is free by now.
+        // Only the rows whose logits are wanted go through the head; `ordered` gathers them.
         float *wanted = space_.ordered.take(count * hidden);
         over_rows(pool_, count, [&](int64_t i) {
             std::memcpy(wanted + i * hidden, hidden_ + step_.logit_rows[i] * hidden, hidden * sizeof(float));

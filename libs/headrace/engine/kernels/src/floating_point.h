@@ -1,5 +1,5 @@
-// How a thread rounds: to nearest, with subnormal numbers as they are. Other libraries may have set it to flush them to zero,
-// which would change bits.
+// The floating-point mode of the kernels' threads: round to nearest, keep subnormal numbers. Other libraries may have
+// set a thread to flush subnormals to zero, which would change results.
 
 #pragma once
 
@@ -9,11 +9,12 @@
 
 namespace headrace {
 
+// Sets the mode for as long as it lives.
 class UsualRounding {
   public:
 #if defined(__x86_64__)
-    UsualRounding() : before_(_mm_getcsr()) { _mm_setcsr(kUsual); }
-    ~UsualRounding() { _mm_setcsr(before_); }
+    UsualRounding() : saved_(_mm_getcsr()) { _mm_setcsr(kUsual); }
+    ~UsualRounding() { _mm_setcsr(saved_); }
 #else
     UsualRounding() {}
 #endif
@@ -22,8 +23,8 @@ class UsualRounding {
 
   private:
 #if defined(__x86_64__)
-    static constexpr unsigned kUsual = 0x1F80;  // No exception is trapped, and nothing flushed.
-    unsigned before_;
+    static constexpr unsigned kUsual = 0x1F80;  // All exceptions masked, no flush to zero.
+    unsigned saved_;
 #endif
 };
 

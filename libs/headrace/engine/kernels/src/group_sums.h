@@ -1,4 +1,5 @@
-// Sums of products of codes within a group of columns: whole numbers, exact in any order.
+// Dot products of weight codes and input codes within one group of columns. They are integers, so every order of
+// summation gives the same result.
 
 #pragma once
 
@@ -7,10 +8,10 @@
 #include "lanes.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
 constexpr int kPanel = 16;        // Rows of W in a panel.
-constexpr int64_t kAhead = 2048;  // Bytes of weights to fetch in advance.
+constexpr int64_t kAhead = 2048;  // Prefetch distance in bytes.
 
 template <int kPanels, int kRows> inline void clear(Ints (&sums)[kPanels][kRows]) {
     for (auto &rows : sums)
@@ -22,20 +23,21 @@ template <int kPanels, int kRows> inline void add(const Ints (&from)[kPanels][kR
         for (int m = 0; m < kRows; ++m) to[j][m] = to[j][m] + from[j][m];
 }
 
-// One panel alone does not make the processor read far enough ahead.
+// With a single panel the hardware prefetcher does not run far enough ahead.
 template <int kPanels> inline void fetch_ahead(const uint8_t *p) {
     if constexpr (kPanels == 1) __builtin_prefetch(p + kAhead);
 }
 
-// sum_u4 and sum_s8 add to `s[j][m]` the products of `count` columns, in the panel that is `j * next` bytes after `p` (see
-// `matrix.h`), with the row of x that is `m * stride` after `x`.
+// sum_u4 and sum_s8 add to the accumulators `s[j][m]` the products of `count` columns of panel j, `j * next` bytes
+// after `p`, with row m of the inputs, `m * stride` codes after `x`. matrix.h has the layout of a panel.
 
 #if defined(HEADRACE_AVX512)
 
 template <int kPanels, int kRows>
-inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
     const __m512i low = _mm512_set1_epi8(15);
-    // Sums of their own for the second halves: one chain would wait for itself.
+    // Separate accumulators for the high nibbles: a single dependency chain would be bound by its latency.
     Ints others[kPanels][kRows];
     clear(others);
     for (int64_t k = 0; k < count; k += 8, p += 64)
@@ -55,7 +57,7 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
 
 #elif defined(HEADRACE_AVX2)
 
-// Adds products of one nibble of 16 rows of W and four columns of kRows rows of x.
+// Adds the products of four columns, one nibble each of 16 rows of W, with kRows rows of x.
 template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
     for (int m = 0; m < kRows; ++m) {
         const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
@@ -65,7 +67,7 @@ template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64
     }
 }
 
-// Eight columns: the low nibbles of 64 bytes are four of them, the high ones the other four.
+// Adds the products of eight columns: the low nibbles of 64 bytes hold four of them, the high nibbles the others.
 template <int kRows> inline void add_eight(const uint8_t *p, const int8_t *x, int64_t stride, Ints (&narrow)[kRows]) {
     const __m256i low = _mm256_set1_epi8(15);
     const Ints bytes = load_i32(p);
@@ -75,12 +77,14 @@ template <int kRows> inline void add_eight(const uint8_t *p, const int8_t *x, in
     add_products<kRows>({_mm256_and_si256(shifted.a, low), _mm256_and_si256(shifted.b, low)}, x + 4, stride, narrow);
 }
 
-// Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: they are widened every 32 columns only.
+// Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: widening once per 32 columns is enough.
 template <int kPanels, int kRows>
-inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
     const __m256i ones = _mm256_set1_epi16(1);
     for (int64_t k = 0; k < count; k += 32) {
-        Ints narrow[kPanels][kRows], wide[kPanels][kRows];
+        Ints narrow[kPanels][kRows];
+        Ints wide[kPanels][kRows];
         clear(narrow);
 #pragma GCC unroll 1
         for (int64_t step = k; step < k + 32; step += 8, p += 64)
@@ -98,7 +102,8 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
 #else
 
 template <int kPanels, int kRows>
-inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
     for (int j = 0; j < kPanels; ++j)
         for (int m = 0; m < kRows; ++m)
             for (int64_t k = 0; k < count; k += 8)
@@ -112,7 +117,8 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
 #endif
 
 template <int kPanels, int kRows>
-inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count, Ints (&s)[kPanels][kRows]) {
+inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
 #pragma GCC unroll 2
     for (int64_t k = 0; k < count; k += 2, p += 32)
         for (int j = 0; j < kPanels; ++j) {

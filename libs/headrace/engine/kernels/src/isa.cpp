@@ -1,4 +1,5 @@
-// Compiled once for each instruction set, with HEADRACE_ISA as its namespace: see hatch_build.py.
+// Entry points of the kernels for one instruction set. hatch_build.py compiles this file once for each set, with
+// HEADRACE_ISA as the namespace.
 
 #include "decoder.h"
 #include "kernels.h"
@@ -13,9 +14,10 @@ void run_step(const Model &model, const Step &step, Pool &pool, Workspace &space
     DecoderStep(model, step, pool, space).run();
 }
 
-void run_product(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool, Workspace &space) {
+void run_product(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool,
+                 Workspace &space) {
     Products products(pool, space);
-    // Inputs are changed only where their columns are put in another order.
+    // `prepare` writes to its inputs only where it reorders columns, and then it gets a copy.
     float *inputs = const_cast<float *>(x);
     if (w.order) {
         inputs = space.normed.take(rows * w.in);
@@ -32,8 +34,11 @@ void run_attention(const Model &model, const Layer &layer, const Step &step, flo
     PagedAttention(model, step, pool).run(layer, qkv, out);
 }
 
-void find_likeliest_rows(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values, Pool &pool) {
-    pool.run(rows, [&](int64_t row, int) { token_ids[row] = find_likeliest(logits + row * vocabulary, vocabulary, values + row); });
+void find_likeliest_rows(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values,
+                         Pool &pool) {
+    pool.run(rows, [&](int64_t row, int) {
+        token_ids[row] = find_likeliest(logits + row * vocabulary, vocabulary, values + row);
+    });
 }
 
 void draw_rows(Draw *draws, int64_t count, int64_t vocabulary, Pool &pool) {
@@ -46,8 +51,8 @@ void rank_rows(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool)
 
 }  // namespace
 
-const Kernels kernels = {run_step,  run_product,         run_attention, normalise_rows, activate_rows, gate_rows,
-                         route_rows, find_likeliest_rows, draw_rows,     rank_rows};
+const Kernels kernels = {run_step,  run_product, run_attention,       normalise_rows, activate_rows,
+                         gate_rows, route_rows,  find_likeliest_rows, draw_rows,      rank_rows};
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

@@ -1,4 +1,4 @@
-// What each instruction set offers.
+// The table of kernels that each instruction set provides.
 
 #pragma once
 
@@ -9,22 +9,28 @@
 namespace headrace {
 
 struct Kernels {
+    // Runs a decoder: see DecoderStep.
     void (*step)(const Model &model, const Step &step, Pool &pool, Workspace &space);
-    // y = x W^T + bias + residual, for x [rows, in]. `residual` may be null.
-    void (*product)(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool, Workspace &space);
-    // See PagedAttention.
+    // y [rows, out] = x W^T + bias + residual, for x [rows, in]. `residual` may be null.
+    void (*product)(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool,
+                    Workspace &space);
+    // Runs the attention of one layer: see PagedAttention.
     void (*attend)(const Model &model, const Layer &layer, const Step &step, float *qkv, float *out, Pool &pool);
-    // y = norm(x), for x [rows, size].
+    // y = norm(x), for x [rows, norm.size].
     void (*normalise)(const Norm &norm, const float *x, float *y, int64_t rows, Pool &pool);
     // y = function(x), for x [rows, size].
     void (*activate)(int32_t function, float cap, const float *x, float *y, int64_t rows, int64_t size, Pool &pool);
-    // y [rows, size] = function(gate) * up, for x [rows, gate and up].
+    // y [rows, size] = function(gate) * up, for x [rows, 2 * size] with the gates of a row before its ups.
     void (*gate)(int32_t function, const float *x, float *y, int64_t rows, int64_t size, Pool &pool);
-    // The experts of each row [rows, chosen], and their shares.
-    void (*route)(const Routing &routing, const float *scores, float *shares, int64_t *experts, int64_t rows, Pool &pool);
-    // The likeliest token of each row of logits and its value, which is not a number where any of the row is not.
-    void (*likeliest)(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values, Pool &pool);
+    // Chooses the experts of each row and their weights, both [rows, chosen_count].
+    void (*route)(const Routing &routing, const float *scores, float *shares, int64_t *experts, int64_t rows,
+                  Pool &pool);
+    // Finds the token of each row with the largest logit, and that logit, which is NaN where the row has one.
+    void (*likeliest)(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values,
+                      Pool &pool);
+    // Samples a token for each of `draws`.
     void (*draw)(Draw *draws, int64_t count, int64_t vocabulary, Pool &pool);
+    // Finds the tokens with the largest logits for each of `rankings`.
     void (*rank)(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool);
 };
 

@@ -1,7 +1,7 @@
-// Sixteen numbers at a time, with one meaning on every instruction set.
+// Vectors of 16 lanes, with the same results on every instruction set.
 //
-// Each operation works lane by lane and rounds as IEEE 754 says, and sums over lanes go through one fixed tree. So AVX-512,
-// AVX2 and the portable code give the same bits, and what is built on them needs no second thought.
+// Each operation works lane by lane and rounds as IEEE 754 says, and sums over lanes go through one fixed tree. So
+// AVX-512, AVX2 and the portable code give the same bits, and so does all code that is built on these operations.
 
 #pragma once
 
@@ -10,11 +10,20 @@
 #include <cstring>
 
 #if defined(HEADRACE_AVX512) || defined(HEADRACE_AVX2)
+// GCC 12 warns of its own AVX-512 intrinsics, which leave lanes undefined on purpose (GCC bug 105593).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 #endif
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
 constexpr int kLanes = 16;
 
@@ -60,11 +69,11 @@ inline void store_s16(int16_t *p, Ints a) { _mm256_storeu_si256((__m256i *)p, _m
 inline Floats load_f16(const uint16_t *p) { return {_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p))}; }
 inline Pairs load_pairs(const void *p) { return {_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p))}; }
 inline Ints add_pairs(Ints s, Pairs a, int32_t two) { return {_mm512_dpwssd_epi32(s.v, a.v, _mm512_set1_epi32(two))}; }
-// `a` where `x` is at least `limit`, else 0.
+// `a` where x >= limit, else 0.
 inline Floats where_at_least(Floats x, Floats limit, Floats a) {
     return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, limit.v, _CMP_GE_OQ), a.v)};
 }
-// `a` where `x` is at least `limit`, else `b`; also where `x` is not a number.
+// `a` where x >= limit, else `b`, also where `x` is NaN.
 inline Floats choose(Floats x, Floats limit, Floats a, Floats b) {
     return {_mm512_mask_mov_ps(b.v, _mm512_cmp_ps_mask(x.v, limit.v, _CMP_GE_OQ), a.v)};
 }
@@ -81,11 +90,16 @@ struct Pairs {
     __m256i a, b;
 };
 
-#define HEADRACE_BOTH(type, op, ...) type{op(x.a, ##__VA_ARGS__), op(x.b, ##__VA_ARGS__)}
-#define HEADRACE_PAIR(type, op) type{op(x.a, y.a), op(x.b, y.b)}
+#define HEADRACE_BOTH(type, op, ...) \
+    type { op(x.a, ##__VA_ARGS__), op(x.b, ##__VA_ARGS__) }
+#define HEADRACE_PAIR(type, op) \
+    type { op(x.a, y.a), op(x.b, y.b) }
 
 inline Floats load(const float *p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
-inline void store(float *p, Floats x) { _mm256_storeu_ps(p, x.a), _mm256_storeu_ps(p + 8, x.b); }
+inline void store(float *p, Floats x) {
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+}
 inline Floats spread(float v) { return {_mm256_set1_ps(v), _mm256_set1_ps(v)}; }
 inline Floats operator+(Floats x, Floats y) { return HEADRACE_PAIR(Floats, _mm256_add_ps); }
 inline Floats operator-(Floats x, Floats y) { return HEADRACE_PAIR(Floats, _mm256_sub_ps); }
@@ -132,22 +146,26 @@ inline void store_s8(int8_t *p, Ints x) {
     _mm_storeu_si128((__m128i *)p, _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
 }
 inline Floats load_f16(const uint16_t *p) {
-    return {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)), _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8)))};
+    return {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
+            _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8)))};
 }
 inline Pairs load_pairs(const void *p) {
-    return {_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)), _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p + 1))};
+    return {_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p)),
+            _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p + 1))};
 }
 inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
     const __m256i y = _mm256_set1_epi32(two);
     return {_mm256_add_epi32(s.a, _mm256_madd_epi16(x.a, y)), _mm256_add_epi32(s.b, _mm256_madd_epi16(x.b, y))};
 }
-// `z` where `x` is at least `y`, else 0.
+// `z` where x >= y, else 0.
 inline Floats where_at_least(Floats x, Floats y, Floats z) {
-    return {_mm256_and_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ), z.a), _mm256_and_ps(_mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ), z.b)};
+    return {_mm256_and_ps(_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ), z.a),
+            _mm256_and_ps(_mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ), z.b)};
 }
-// `a` where `x` is at least `y`, else `b`; also where `x` is not a number.
+// `a` where x >= y, else `b`, also where `x` is NaN.
 inline Floats choose(Floats x, Floats y, Floats a, Floats b) {
-    return {_mm256_blendv_ps(b.a, a.a, _mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ)), _mm256_blendv_ps(b.b, a.b, _mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ))};
+    return {_mm256_blendv_ps(b.a, a.a, _mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ)),
+            _mm256_blendv_ps(b.b, a.b, _mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ))};
 }
 
 #else
@@ -158,13 +176,13 @@ struct Floats {
 struct Ints {
     int32_t v[kLanes];
 };
-// Two numbers of 16 bits in each lane.
+// Two 16-bit integers in each lane.
 struct Pairs {
     int16_t v[2 * kLanes];
 };
 
-#define HEADRACE_EACH(type, expression)                  \
-    type r;                                              \
+#define HEADRACE_EACH(type, expression)                   \
+    type r;                                               \
     for (int i = 0; i < kLanes; ++i) r.v[i] = expression; \
     return r
 
@@ -176,7 +194,7 @@ inline Floats operator-(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] - y.v
 inline Floats operator*(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] * y.v[i]); }
 inline Floats operator/(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] / y.v[i]); }
 inline Floats fma(Floats x, Floats y, Floats z) { HEADRACE_EACH(Floats, std::fma(x.v[i], y.v[i], z.v[i])); }
-// The second operand where either is not a number, as the vector instructions have it.
+// Either is NaN: the second operand, as maxps and minps define it.
 inline Floats larger(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] > y.v[i] ? x.v[i] : y.v[i]); }
 inline Floats smaller(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] < y.v[i] ? x.v[i] : y.v[i]); }
 inline Floats magnitude(Floats x) { HEADRACE_EACH(Floats, std::fabs(x.v[i])); }
@@ -197,11 +215,17 @@ inline int32_t round_to_int(float a) {
 }
 inline Ints round_to_ints(Floats x) { HEADRACE_EACH(Ints, round_to_int(x.v[i])); }
 inline Ints spread(int32_t a) { HEADRACE_EACH(Ints, a); }
-inline Ints operator+(Ints x, Ints y) { HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) + static_cast<uint32_t>(y.v[i]))); }
+inline Ints operator+(Ints x, Ints y) {
+    HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) + static_cast<uint32_t>(y.v[i])));
+}
 inline Ints operator&(Ints x, Ints y) { HEADRACE_EACH(Ints, x.v[i] & y.v[i]); }
 inline Ints operator|(Ints x, Ints y) { HEADRACE_EACH(Ints, x.v[i] | y.v[i]); }
-template <int kBits> inline Ints shift_left(Ints x) { HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) << kBits)); }
-template <int kBits> inline Ints shift_right(Ints x) { HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) >> kBits)); }
+template <int kBits> inline Ints shift_left(Ints x) {
+    HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) << kBits));
+}
+template <int kBits> inline Ints shift_right(Ints x) {
+    HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) >> kBits));
+}
 inline Ints load_u8(const uint8_t *p) { HEADRACE_EACH(Ints, p[i]); }
 inline Ints load_s8(const int8_t *p) { HEADRACE_EACH(Ints, p[i]); }
 inline Ints load_u16(const uint16_t *p) { HEADRACE_EACH(Ints, p[i]); }
@@ -216,21 +240,24 @@ inline void store_s8(int8_t *p, Ints x) {
 inline void store_s16(int16_t *p, Ints x) {
     for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int16_t>(x.v[i]);
 }
-// From numbers of 8 bits.
+// Widens 8-bit integers.
 inline Pairs load_pairs(const void *p) {
     Pairs r;
     for (int i = 0; i < 2 * kLanes; ++i) r.v[i] = static_cast<const int8_t *>(p)[i];
     return r;
 }
-// Adds to each lane its first number times the first of `two` and its second number times the other.
+// Adds to each lane the dot product of its pair with the pair of 16-bit integers in `two`.
 inline Ints add_pairs(Ints s, Pairs x, int32_t two) {
-    const int32_t first = static_cast<int16_t>(two), second = two >> 16;
+    const int32_t first = static_cast<int16_t>(two);
+    const int32_t second = two >> 16;
     for (int i = 0; i < kLanes; ++i) s.v[i] += x.v[2 * i] * first + x.v[2 * i + 1] * second;
     return s;
 }
 inline Floats where_at_least(Floats x, Floats y, Floats z) { HEADRACE_EACH(Floats, x.v[i] >= y.v[i] ? z.v[i] : 0.0f); }
-// `a` where `x` is at least `y`, else `b`; also where `x` is not a number.
-inline Floats choose(Floats x, Floats y, Floats a, Floats b) { HEADRACE_EACH(Floats, x.v[i] >= y.v[i] ? a.v[i] : b.v[i]); }
+// `a` where x >= y, else `b`, also where `x` is NaN.
+inline Floats choose(Floats x, Floats y, Floats a, Floats b) {
+    HEADRACE_EACH(Floats, x.v[i] >= y.v[i] ? a.v[i] : b.v[i]);
+}
 inline float half_to_float(uint16_t h) {
     // Exponents of subnormals and normals alike come out right through one multiplication, which is exact.
     const uint32_t bits = static_cast<uint32_t>(h & 0x7FFF) << 13;
@@ -244,7 +271,7 @@ inline Floats load_f16(const uint16_t *p) { HEADRACE_EACH(Floats, half_to_float(
 
 #endif
 
-// The first `count` numbers at p, then zeros.
+// Loads a tail: the first `count` numbers at p, then zeros.
 inline Floats load_some(const float *p, int64_t count) {
     if (count >= kLanes) return load(p);
     float padded[kLanes] = {};
@@ -252,6 +279,7 @@ inline Floats load_some(const float *p, int64_t count) {
     return load(padded);
 }
 
+// Stores a tail: the first `count` lanes.
 inline void store_some(float *p, Floats x, int64_t count) {
     if (count >= kLanes) return store(p, x);
     float padded[kLanes];
@@ -259,7 +287,7 @@ inline void store_some(float *p, Floats x, int64_t count) {
     for (int64_t i = 0; i < count; ++i) p[i] = padded[i];
 }
 
-// Four bytes as one number, to be spread over the lanes.
+// Loads four bytes as one integer, to be broadcast to the lanes.
 inline int32_t load_word(const void *p) {
     int32_t word;
     std::memcpy(&word, p, sizeof word);
@@ -268,8 +296,8 @@ inline int32_t load_word(const void *p) {
 
 inline Floats load_bf16(const uint16_t *p) { return as_floats(shift_left<16>(load_u16(p))); }
 
-// Keeps compilers from moving work across: doing one row of a tile after the other needs fewer registers than there are,
-// doing all products first needs more. Emulated registers (see tests) are no registers.
+// Keeps the compiler from moving work across: computing a tile row by row fits the registers, computing all its
+// products first spills them. Registers that tests emulate are structures, which asm operands cannot be.
 #if defined(HEADRACE_AVX512) && !defined(HEADRACE_EMULATED)
 inline void pin(Floats &x) { asm volatile("" : "+v"(x.v)); }
 inline void pin(Ints &x) { asm volatile("" : "+v"(x.v)); }
@@ -281,7 +309,7 @@ inline void pin(Floats &) {}
 inline void pin(Ints &) {}
 #endif
 
-// The tree that every sum over lanes goes through: neighbours eight apart, then four, two and one.
+// Sums the lanes in the one tree that all code uses: lanes eight apart, then four, two and one.
 inline float add_lanes(Floats x) {
     float v[kLanes];
     store(v, x);
@@ -314,7 +342,7 @@ inline Floats exponential(Floats x) {
     p = fma(p, r, spread(0.5f));
     p = fma(p, r, spread(1.0f));
     p = fma(p, r, spread(1.0f));
-    // Minus infinity is how masked scores come: they must weigh nothing at all.
+    // Masked scores are minus infinity, and their weight must be exactly zero.
     return where_at_least(x, low, p * as_floats(shift_left<23>(exponent + spread(127))));
 }
 

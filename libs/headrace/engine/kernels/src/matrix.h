@@ -1,15 +1,15 @@
-// y[m, n] = sum_k x[m, k] * W[n, k], for weights in panels of 16 rows.
+// Matrix products y[m, n] = sum_k x[m, k] * W[n, k], with the weights in panels of 16 rows.
 //
-// A panel holds 16 rows of W so that one load takes 16 numbers of one column (plain), or of four (codes):
+// A panel is laid out so that one load takes 16 rows of one column (plain weights) or of a few columns (codes):
 //   plain  [in][16]
 //   u4     [in / 8][16 rows][4 bytes], low nibbles columns 0..3 of the eight, high ones 4..7; then scales and zeros
 //   s8     [in / 2][16 rows][2 bytes]; then scales and zeros
 // Scales are [groups][16] fp32 and zeros [groups][16] bytes (unsigned for u4, signed for s8). Missing rows are zeros.
 //
-// Codes are multiplied by inputs that are quantised too (symmetric, one scale per row and group): the sums within a group
-// are whole numbers and exact in any order, and the groups are added up one after the other. Plain weights are added up
-// column after column. So an element of y depends on nothing but its row of x and its row of W, and all instruction sets
-// give the same bits.
+// The products are batch-invariant: an element of y depends on its row of x and its row of W alone, and has the same
+// bits on every instruction set. For codes the inputs are quantized too (symmetric, one scale per row and group), so
+// sums within a group are integers, exact in any order; groups are summed in order. Plain weights are summed column by
+// column.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 #include "rounding.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
 inline int64_t code_bytes(const Matrix &w) { return w.storage == kU4 ? w.in * kPanel / 2 : w.in * kPanel; }
 
@@ -32,13 +32,13 @@ inline int64_t panel_bytes(const Matrix &w) {
     }
 }
 
-// Inputs as a product wants them.
+// Rows of x, prepared for a product: plain, or codes of one width with their scales and sums.
 struct Inputs {
     const float *plain;      // [rows, in]
     const int8_t *codes8;    // [rows, in], for u4
     const int16_t *codes16;  // [rows, in], for s8
     const float *scales;     // [rows, groups]
-    const float *sums;       // [rows, groups]: of the codes
+    const float *sums;       // [rows, groups]: sums of the codes of each group
 };
 
 // --- Plain weights -------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ template <int kStorage> inline Floats load_weights(const uint8_t *p) {
     if constexpr (kStorage == kF16) return load_f16(reinterpret_cast<const uint16_t *>(p));
 }
 
-// `kPanels` panels at once, so that few rows still keep enough sums in flight.
+// Several panels at once give few rows enough independent accumulators to hide the latency of a multiply-add.
 template <int kStorage, int kRows, int kPanels>
 inline void multiply_plain(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[kPanels][kRows]) {
     constexpr int64_t kStep = kPanel * (kStorage == kF32 ? 4 : 2);
@@ -105,7 +105,7 @@ inline void multiply_codes(const Matrix &w, const Inputs &x, int64_t panel, int6
             const Floats zero = load_zeros(w, zeros + j * next + g * kPanel);
             for (int m = 0; m < kRows; ++m) {
                 const int64_t at = (row + m) * groups + g;
-                // Both numbers are whole and below 2^24, so the difference is exact.
+                // Both terms are integers below 2^24, so the difference is exact.
                 const Floats centred = fma(zero, spread(-x.sums[at]), to_floats(sums[j][m]));
                 y[j][m] = fma(centred, scale * spread(x.scales[at]), y[j][m]);
             }
@@ -113,7 +113,7 @@ inline void multiply_codes(const Matrix &w, const Inputs &x, int64_t panel, int6
     }
 }
 
-// Codes as floating-point numbers, (code - zero) * scale rounded once, times plain inputs: the reference.
+// Dequantizes the weights, (code - zero) * scale rounded once, and multiplies plain inputs by them.
 template <int kStorage, int kRows>
 inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[1][kRows]) {
     const uint8_t *p = w.panels + panel * panel_bytes(w);
@@ -123,21 +123,30 @@ inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, in
     constexpr int64_t kBytes = kPanel * (kStorage == kU4 ? 4 : 2);
     for (int m = 0; m < kRows; ++m) y[0][m] = spread(0.0f);
     for (int64_t k = 0; k < w.in; k += kColumns, p += kBytes) {
-        const Floats scale = load(scales + k / w.group * kPanel), zero = load_zeros(w, zeros + k / w.group * kPanel);
+        const Floats scale = load(scales + k / w.group * kPanel);
+        const Floats zero = load_zeros(w, zeros + k / w.group * kPanel);
         Floats columns[kColumns];
         if constexpr (kStorage == kU4) {
-            const Ints words = load_i32(p), low = spread(int32_t{15});
-            columns[0] = to_floats(words & low), columns[4] = to_floats(shift_right<4>(words) & low);
-            columns[1] = to_floats(shift_right<8>(words) & low), columns[5] = to_floats(shift_right<12>(words) & low);
-            columns[2] = to_floats(shift_right<16>(words) & low), columns[6] = to_floats(shift_right<20>(words) & low);
-            columns[3] = to_floats(shift_right<24>(words) & low), columns[7] = to_floats(shift_right<28>(words));
+            const Ints words = load_i32(p);
+            const Ints low = spread(int32_t{15});
+            columns[0] = to_floats(words & low);
+            columns[4] = to_floats(shift_right<4>(words) & low);
+            columns[1] = to_floats(shift_right<8>(words) & low);
+            columns[5] = to_floats(shift_right<12>(words) & low);
+            columns[2] = to_floats(shift_right<16>(words) & low);
+            columns[6] = to_floats(shift_right<20>(words) & low);
+            columns[3] = to_floats(shift_right<24>(words) & low);
+            columns[7] = to_floats(shift_right<28>(words));
         } else {
-            const Ints words = load_u16(reinterpret_cast<const uint16_t *>(p)), low = spread(int32_t{255});
-            // Flipping the sign bit makes -128..127 into 0..255, which needs no sign extension.
+            const Ints words = load_u16(reinterpret_cast<const uint16_t *>(p));
+            const Ints low = spread(int32_t{255});
+            // Flipping the sign bit maps -128..127 to 0..255, which saves the sign extension.
             const Floats middle = spread(128.0f);
             const Ints flip = spread(int32_t{0x80});
-            const Ints first = words & low, second = shift_right<8>(words) & low;
-            columns[0] = to_floats((first + flip) & low) - middle, columns[1] = to_floats((second + flip) & low) - middle;
+            const Ints first = words & low;
+            const Ints second = shift_right<8>(words) & low;
+            columns[0] = to_floats((first + flip) & low) - middle;
+            columns[1] = to_floats((second + flip) & low) - middle;
         }
         for (int j = 0; j < kColumns; ++j) {
             const Floats weight = (columns[j] - zero) * scale;
@@ -148,7 +157,7 @@ inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, in
 
 // --- Any weights ---------------------------------------------------------------------------------------------------
 
-// Runs a kernel for as many rows of x at a time as registers allow. `finish` gets 16 elements of y, without bias.
+// Runs a kernel over tiles of as many rows of x as the registers hold. `finish` gets 16 elements of y, before the bias.
 template <typename Kernel, typename Finish>
 inline void over_tiles(int64_t first_row, int64_t last_row, const Kernel &kernel, const Finish &finish) {
     int64_t row = first_row;
@@ -182,10 +191,12 @@ template <int kStorage, bool kExact, int kPanels> struct PanelKernel {
     }
 };
 
-// For few rows, several panels side by side: one row has too few sums for the multipliers, and few rows wait for their
-// weights. A processor reads ahead in several places at once, but in each only up to the end of a page.
+// Multiplies several panels side by side, for few rows: one row has too few accumulators for the multipliers, and few
+// rows are bound by memory. The hardware prefetcher follows several streams, but each only to the end of its page.
+// Returns the first panel that is left.
 template <int kRows, int kStorage, int kPanels, typename Finish>
-int64_t multiply_together(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t row, const Finish &finish) {
+int64_t multiply_together(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t row,
+                          const Finish &finish) {
     for (; panel + kPanels <= last_panel; panel += kPanels)
         PanelKernel<kStorage, false, kPanels>{w, x, panel}.template run<kRows>(row, finish);
     return panel;
@@ -200,11 +211,11 @@ void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int6
     const int64_t rows = last_row - first_row;
     if constexpr (!kExact)
         if (rows == 1) panel = multiply_together<1, kStorage, 4>(w, x, panel, last_panel, first_row, finish);
-    // Four bits take so long to unpack that two rows wait for nothing.
+    // Unpacking 4-bit codes takes long enough to hide the memory latency for two rows.
     if constexpr (!kExact && kStorage != kU4)
         if (rows == 2) panel = multiply_together<2, kStorage, 2>(w, x, panel, last_panel, first_row, finish);
 #if defined(HEADRACE_AVX512)
-    // Registers for two panels: a processor with two multipliers of this width has work for both.
+    // 32 registers hold the tiles of two panels, which keeps both 512-bit multipliers of a core busy.
     if constexpr (kStorage <= kF16)
         for (; rows >= kWideRows && panel + 2 <= last_panel; panel += 2) {
             const int64_t wide_end = first_row + rows / kWideRows * kWideRows;
@@ -236,11 +247,13 @@ void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t las
 
 // --- Inputs --------------------------------------------------------------------------------------------------------
 
-// Symmetric codes -127..127 for each group of a row. Whole groups of 16.
-template <typename Code> inline void quantise_row(const float *x, int64_t in, int64_t group, Code *codes, float *scales, float *sums) {
+// Quantises each group of a row to symmetric codes -127..127. Groups must be multiples of 16.
+template <typename Code>
+inline void quantise_row(const float *x, int64_t in, int64_t group, Code *codes, float *scales, float *sums) {
     for (int64_t g = 0; g < in / group; ++g) {
         const Rounded rounded = round_to_codes(x + g * group, group, 127.0f, codes + g * group);
-        scales[g] = rounded.unit, sums[g] = rounded.sum;
+        scales[g] = rounded.unit;
+        sums[g] = rounded.sum;
     }
 }
 

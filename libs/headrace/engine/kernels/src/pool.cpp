@@ -1,3 +1,5 @@
+// How the threads of a pool wait for a job and claim its tasks.
+
 #include "pool.h"
 
 #include <sched.h>
@@ -11,10 +13,10 @@
 namespace headrace {
 namespace {
 
-constexpr int kSpins = 4000;         // About 50 microseconds.
+constexpr int kSpins = 4000;  // About 50 microseconds.
 constexpr int kCountBits = 20;
 constexpr uint64_t kMask = (1u << kCountBits) - 1;
-constexpr int64_t kMostTasks = 1 << (kCountBits - 1);  // Claims beyond the last task must not overflow.
+constexpr int64_t kMostTasks = 1 << (kCountBits - 1);  // Leaves room for claims beyond the last task.
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -60,7 +62,8 @@ void Pool::run_job(int64_t count, Call call, const void *context) {
 void Pool::take_tasks(int thread) {
     for (;;) {
         const uint64_t ticket = ticket_.fetch_add(1, std::memory_order_acq_rel);
-        const uint64_t task = ticket & kMask, count = ticket >> kCountBits & kMask;
+        const uint64_t task = ticket & kMask;
+        const uint64_t count = ticket >> kCountBits & kMask;
         if (task >= count) return;
         call_(context_, static_cast<int64_t>(task), thread);
         done_.fetch_add(1, std::memory_order_acq_rel);

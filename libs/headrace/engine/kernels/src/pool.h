@@ -1,7 +1,8 @@
-// Threads that share out the tasks of one job after the other.
+// A thread pool that runs one job of many tasks at a time.
 //
-// A job is over when its tasks are done, not when all threads have come by: a thread that has no core at the moment costs
-// the task it may hold, and nothing else. Waiting threads spin a little, then let others run, then sleep.
+// A job ends when its tasks are done, not when every thread has seen it: a thread that the operating system has paused
+// delays the task it may hold and nothing else. Idle threads spin for a moment, then sleep; the caller spins, then
+// yields.
 
 #pragma once
 
@@ -22,14 +23,17 @@ class Pool {
 
     int thread_count() const { return static_cast<int>(threads_.size()) + 1; }
 
-    // Calls body(task, thread) for every task below `count`; threads are numbered from 0, the caller's. Returns when all
-    // have returned.
+    // Calls body(task, thread) for every task below `count` and returns when all calls have. Threads are numbered from
+    // 0, the caller's. One thread at a time may call this.
     template <typename Body> void run(int64_t count, const Body &body) {
         if (count <= 1 || threads_.empty()) {
             for (int64_t task = 0; task < count; ++task) body(task, 0);
             return;
         }
-        run_job(count, [](const void *context, int64_t task, int thread) { (*static_cast<const Body *>(context))(task, thread); }, &body);
+        run_job(
+            count,
+            [](const void *context, int64_t task, int thread) { (*static_cast<const Body *>(context))(task, thread); },
+            &body);
     }
 
   private:
@@ -39,7 +43,8 @@ class Pool {
     void work(int thread);
     void take_tasks(int thread);
 
-    // Epoch (24 bits), task count (20 bits), next task (20 bits), so that a claim is always one of the current job.
+    // Epoch (24 bits), task count (20 bits) and next task (20 bits) in one word, so that every claim belongs to the
+    // current job.
     std::atomic<uint64_t> ticket_{0};
     std::atomic<int64_t> done_{0};
     std::atomic<int> sleeping_{0};

@@ -1,4 +1,4 @@
-// Queries that attend together.
+// Groups of queries that share one pass over the keys and values.
 
 #pragma once
 
@@ -9,26 +9,26 @@
 #include "lanes.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
 constexpr int kQueries = 4;
 
-// Rows of the same sequence and KV head.
+// Up to kQueries queries of one sequence and KV head.
 struct Queries {
     const float *q[kQueries];     // [head]
     float *out[kQueries];         // [head]
-    const float *bias[kQueries];  // What is added to the score of each token; may be null.
-    int64_t first[kQueries];      // The first token that each sees, and
-    int64_t last[kQueries];       // the last one
+    const float *bias[kQueries];  // Added to the score of each token; may be null.
+    int64_t first[kQueries];      // First token that each attends to
+    int64_t last[kQueries];       // Last token that each attends to
 
-    // What becomes of products with sixteen keys, from that of `token` on.
+    // Returns the scores of query i for the tile of keys at `token`, from their dot products.
     Floats score(const Model &model, int i, Floats products, int64_t token) const {
         if (model.soft_cap) products = soft_cap(products, model.soft_cap);
         if (bias[i]) products = products + load(bias[i] + token);
         return masked(i, products, token, -INFINITY);
     }
 
-    // What query i has for sixteen tokens from `token` on, with `unseen` for those that it does not see.
+    // Returns `values` of the tile at `token` with those outside the mask of query i replaced by `unseen`.
     Floats masked(int i, Floats values, int64_t token, float unseen) const {
         if (token >= first[i] && token + kLanes - 1 <= last[i]) return values;
         float v[kLanes];

@@ -1,4 +1,4 @@
-// Numbers as whole multiples of a unit.
+// Symmetric quantization: numbers become integer multiples of a unit.
 
 #pragma once
 
@@ -7,16 +7,17 @@
 #include "lanes.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
 struct Rounded {
-    float unit;  // Not a number where one of them is infinite or none: codes would hide that.
-    float sum;   // Of the codes.
+    float unit;  // NaN where an input is infinite or NaN, which the codes cannot express.
+    float sum;   // Sum of the codes.
 };
 
-// The codes of `size` numbers, a multiple of 16: the largest becomes `limit`.
+// Quantises `size` numbers, a multiple of 16, such that the largest magnitude gets the code `limit`.
 template <typename Code> inline Rounded round_to_codes(const float *x, int64_t size, float limit, Code *codes) {
-    Floats most = spread(0.0f), flaw = spread(0.0f);
+    Floats most = spread(0.0f);
+    Floats flaw = spread(0.0f);
     for (int64_t k = 0; k < size; k += kLanes) {
         const Floats values = load(x + k);
         most = larger(magnitude(values), most);

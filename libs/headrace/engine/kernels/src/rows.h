@@ -1,5 +1,4 @@
-// Work on whole rows, each by itself: norms, activations and the choice of experts. A row's result depends on nothing but
-// the row.
+// Kernels that work row by row: norms, activations and expert routing. A row's result depends on that row alone.
 
 #pragma once
 
@@ -11,12 +10,12 @@
 #include "pool.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
 constexpr int64_t kRowsPerTask = 8;
 
 template <typename Body> void over_rows(Pool &pool, int64_t rows, const Body &body) {
-    // A few rows are done before another thread has noticed.
+    // A few rows take less time than waking another thread.
     const int64_t tasks = rows < kRowsPerTask ? 1 : (rows + kRowsPerTask - 1) / kRowsPerTask;
     const int64_t each = (rows + tasks - 1) / (tasks ? tasks : 1);
     pool.run(tasks, [&](int64_t task, int) {
@@ -25,7 +24,7 @@ template <typename Body> void over_rows(Pool &pool, int64_t rows, const Body &bo
     });
 }
 
-// x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich, 2019).
+// RMS norm: x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich, 2019).
 inline void normalise(const float *x, const float *weight, int64_t size, float epsilon, float *out) {
     Floats squares = spread(0.0f);
     for (int64_t i = 0; i < size; i += kLanes) {
@@ -37,9 +36,11 @@ inline void normalise(const float *x, const float *weight, int64_t size, float e
         store_some(out + i, load_some(x + i, size - i) * factor * load_some(weight + i, size - i), size - i);
 }
 
-// (x - mean) / sqrt(variance + epsilon) * weight + bias (Ba et al., 2016).
-inline void centre_and_normalise(const float *x, const float *weight, const float *bias, int64_t size, float epsilon, float *out) {
-    Floats sum = spread(0.0f), squares = spread(0.0f);
+// Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias (Ba et al., 2016).
+inline void centre_and_normalise(const float *x, const float *weight, const float *bias, int64_t size, float epsilon,
+                                 float *out) {
+    Floats sum = spread(0.0f);
+    Floats squares = spread(0.0f);
     for (int64_t i = 0; i < size; i += kLanes) sum = sum + load_some(x + i, size - i);
     const Floats mean = spread(add_lanes(sum) / static_cast<float>(size));
     for (int64_t i = 0; i < size; i += kLanes) {
@@ -65,7 +66,8 @@ inline void normalise_rows(const Norm &norm, const float *x, float *out, int64_t
 }
 
 // out = function(x), for rows of `size`.
-inline void activate_rows(int32_t function, float cap, const float *x, float *out, int64_t rows, int64_t size, Pool &pool) {
+inline void activate_rows(int32_t function, float cap, const float *x, float *out, int64_t rows, int64_t size,
+                          Pool &pool) {
     with_function(function, cap, [&](const auto &f) {
         over_rows(pool, rows, [&](int64_t row) {
             const float *from = x + row * size;
@@ -75,19 +77,22 @@ inline void activate_rows(int32_t function, float cap, const float *x, float *ou
     });
 }
 
-// out = function(gate) * up (Shazeer, 2020), for rows of `size` gates and then as many ups.
+// out = function(gate) * up (Shazeer, 2020), for rows of `size` gates followed by `size` ups.
 inline void gate_rows(int32_t function, const float *x, float *out, int64_t rows, int64_t size, Pool &pool) {
     with_function(function, 0.0f, [&](const auto &f) {
         over_rows(pool, rows, [&](int64_t row) {
-            const float *gate = x + row * 2 * size, *up = gate + size;
+            const float *gate = x + row * 2 * size;
+            const float *up = gate + size;
             for (int64_t i = 0; i < size; i += kLanes)
-                store_some(out + row * size + i, f(load_some(gate + i, size - i)) * load_some(up + i, size - i), size - i);
+                store_some(out + row * size + i, f(load_some(gate + i, size - i)) * load_some(up + i, size - i),
+                           size - i);
         });
     });
 }
 
-// The `chosen` experts of highest score, the first of equals, and their shares: a softmax over all, or over the chosen ones
-// where `routing.normalises`. What is not a number is never preferred, and makes all shares not a number.
+// Chooses the `chosen_count` experts with the highest scores, the first among equals, and their weights (`shares`): the
+// softmax over all experts, or over the chosen ones where `routing.normalises`. A NaN score is never preferred and
+// makes all weights of the row NaN.
 inline void route(const Routing &routing, const float *scores, float *shares, int64_t *experts) {
     const int64_t count = routing.expert_count;
     for (int64_t i = 0; i < routing.chosen_count; ++i) {
@@ -100,7 +105,8 @@ inline void route(const Routing &routing, const float *scores, float *shares, in
         experts[i] = best;
     }
     const Floats largest = spread(scores[experts[0]]);
-    Floats total = spread(0.0f), flaw = spread(0.0f);
+    Floats total = spread(0.0f);
+    Floats flaw = spread(0.0f);
     for (int64_t i = 0; i < count; i += kLanes) {
         const Floats value = load_some(scores + i, count - i);
         flaw = fma(value, spread(0.0f), flaw);
@@ -119,9 +125,11 @@ inline void route(const Routing &routing, const float *scores, float *shares, in
     for (int64_t i = 0; i < routing.chosen_count; ++i) shares[i] /= divisor;
 }
 
-inline void route_rows(const Routing &routing, const float *scores, float *shares, int64_t *experts, int64_t rows, Pool &pool) {
+inline void route_rows(const Routing &routing, const float *scores, float *shares, int64_t *experts, int64_t rows,
+                       Pool &pool) {
     over_rows(pool, rows, [&](int64_t row) {
-        route(routing, scores + row * routing.expert_count, shares + row * routing.chosen_count, experts + row * routing.chosen_count);
+        route(routing, scores + row * routing.expert_count, shares + row * routing.chosen_count,
+              experts + row * routing.chosen_count);
     });
 }
 

@@ -1,8 +1,8 @@
-// What is made of a row of logits: the likeliest token, one drawn token, or the ranking of the strongest.
+// Sampling from a row of logits: the argmax, a random token, or the top tokens in order.
 //
-// A draw weighs tokens by e^((logit - largest) / temperature), keeps the head of the distribution, and inverts its
-// cumulative weight at a uniform number. Only the head is ever sorted: a histogram of the weights says which tokens can
-// belong to it.
+// A random token is found by inverting the cumulative distribution at a uniform random number, with the weights
+// e^((logit - largest) / temperature). For top-k and top-p only the head of the distribution is sorted; a histogram of
+// the weights tells which tokens can belong to it.
 
 #pragma once
 
@@ -15,11 +15,11 @@
 #include "lanes.h"
 
 namespace headrace {
-inline namespace HEADRACE_ISA {
+namespace HEADRACE_ISA {
 
-constexpr int64_t kSection = 1024;  // Numbers that are summed up or searched together.
+constexpr int64_t kSection = 1024;  // Numbers that are summed or searched together.
 
-// Whole vectors of `count` numbers from `p`, the last one filled up with minus infinity.
+// Calls body(index, vector) for the `count` numbers at p. The tail is padded with minus infinity.
 template <typename Body> inline void over_lanes(const float *p, int64_t count, const Body &body) {
     int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes) body(i, load(p + i));
@@ -29,9 +29,10 @@ template <typename Body> inline void over_lanes(const float *p, int64_t count, c
     body(i, load(rest));
 }
 
-// The first of the largest, and its value: not a number where any is not.
+// Returns the index of the largest logit, the first among equals. `value` gets that logit, or NaN where any is NaN.
 inline int64_t find_likeliest(const float *logits, int64_t count, float *value) {
-    Floats most = spread(-INFINITY), numbers = spread(0.0f);
+    Floats most = spread(-INFINITY);
+    Floats numbers = spread(0.0f);
     int64_t section = 0;
     float largest = -INFINITY;
     for (int64_t begin = 0; begin < count; begin += kSection) {
@@ -40,7 +41,10 @@ inline int64_t find_likeliest(const float *logits, int64_t count, float *value) 
             numbers = numbers + where_at_least(x, x, spread(1.0f));
         });
         const float found = largest_lane(most);
-        if (found > largest) largest = found, section = begin;
+        if (found > largest) {
+            largest = found;
+            section = begin;
+        }
     }
     const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
     *value = add_lanes(numbers) == static_cast<float>(padded) ? largest : NAN;
@@ -49,15 +53,16 @@ inline int64_t find_likeliest(const float *logits, int64_t count, float *value) 
     return 0;
 }
 
-// Room for one row. Every thread has its own.
+// Buffers for one row. Each thread has its own.
 struct DrawScratch {
     std::vector<float> weights;
-    std::vector<int32_t> head;  // Token ids, the heaviest first.
+    std::vector<int32_t> head;  // Token ids, largest weight first.
 };
 
-// Weights of all tokens, the largest of which is 1, and their sum.
+// Computes the weights of all tokens, the largest of which is 1. Returns their sum.
 inline double weigh_tokens(const Draw &draw, int64_t vocabulary, float largest, std::vector<float> &weights) {
-    const Floats temperature = spread(draw.temperature), most = spread(largest);
+    const Floats temperature = spread(draw.temperature);
+    const Floats most = spread(largest);
     weights.resize((vocabulary + kLanes - 1) / kLanes * kLanes);
     double total = 0.0;
     for (int64_t begin = 0; begin < vocabulary; begin += kSection) {
@@ -72,7 +77,7 @@ inline double weigh_tokens(const Draw &draw, int64_t vocabulary, float largest, 
     return total;
 }
 
-// Steps of an eighth of an octave, from the smallest weight above zero to 1.
+// Histogram bins: eight for each power of two, from the smallest weight above zero to 1.
 constexpr int kSteps = 128 * 8;
 
 inline int step_of(float weight) {
@@ -81,7 +86,8 @@ inline int step_of(float weight) {
     return bits >> 20;  // At most 127 * 8.
 }
 
-// The tokens that top-k and top-p choose from, the heaviest first, the lower id of equals; more than needed perhaps.
+// Fills `scratch.head` with the tokens that top-k and top-p choose from, largest weight first, lower id first among
+// equals. It may hold more than needed.
 inline void find_head(const Draw &draw, int64_t vocabulary, double total, DrawScratch &scratch) {
     const float *weights = scratch.weights.data();
     int64_t counts[kSteps] = {};
@@ -95,16 +101,21 @@ inline void find_head(const Draw &draw, int64_t vocabulary, double total, DrawSc
     const double limit = draw.top_p < 1.0f ? draw.top_p * total : std::numeric_limits<double>::infinity();
     int lowest = kSteps - 1;
     int64_t count = counts[lowest];
-    // Sums in another order than those of the search differ a little: a margin keeps the head whole.
-    for (double mass = masses[lowest]; lowest > 0 && count < enough && mass < limit * (1 + 1e-6); count += counts[lowest], mass += masses[lowest])
+    double mass = masses[lowest];
+    // The search adds the weights in another order, so its sums differ a little: the margin keeps the head complete.
+    while (lowest > 0 && count < enough && mass < limit * (1 + 1e-6)) {
         --lowest;
+        count += counts[lowest];
+        mass += masses[lowest];
+    }
     scratch.head.clear();
     for (int64_t i = 0; i < vocabulary; ++i)
         if (step_of(weights[i]) >= lowest) scratch.head.push_back(static_cast<int32_t>(i));
-    std::stable_sort(scratch.head.begin(), scratch.head.end(), [=](int32_t a, int32_t b) { return weights[a] > weights[b]; });
+    std::stable_sort(scratch.head.begin(), scratch.head.end(),
+                     [=](int32_t a, int32_t b) { return weights[a] > weights[b]; });
 }
 
-// How many of the head top-k and then top-p (Holtzman et al., 2020) keep.
+// Returns how many tokens of the head remain after top-k and then top-p (Holtzman et al., 2020).
 inline int64_t keep_head(const Draw &draw, double total, const DrawScratch &scratch) {
     int64_t kept = static_cast<int64_t>(scratch.head.size());
     if (draw.top_k && draw.top_k < kept) kept = draw.top_k;
@@ -122,26 +133,33 @@ inline int64_t keep_head(const Draw &draw, double total, const DrawScratch &scra
     return kept;
 }
 
-// The first of `count` tokens up to which the weights exceed `uniform` of their sum. Those below `least` weigh nothing.
-template <typename Token> inline int64_t invert(int64_t count, const float *weights, float least, double uniform, const Token &token) {
-    const auto weight = [&](int64_t i) { return weights[token(i)] >= least ? static_cast<double>(weights[token(i)]) : 0.0; };
+// Inverts the cumulative distribution of `count` tokens: returns the first at which it exceeds `uniform`. Weights below
+// `least` count as zero.
+template <typename Token>
+inline int64_t invert(int64_t count, const float *weights, float least, double uniform, const Token &token) {
+    const auto weight = [&](int64_t i) {
+        return weights[token(i)] >= least ? static_cast<double>(weights[token(i)]) : 0.0;
+    };
     std::vector<double> sums;
     double total = 0.0;
     for (int64_t begin = 0; begin < count; begin += kSection) {
         double sum = 0.0;
         for (int64_t i = begin; i < std::min(begin + kSection, count); ++i) sum += weight(i);
-        sums.push_back(total += sum);
+        total += sum;
+        sums.push_back(total);
     }
     const double target = uniform * total;
-    // Rounding may take the target to the very end, which no sum exceeds.
-    const auto found = target < total ? std::upper_bound(sums.begin(), sums.end(), target) : std::lower_bound(sums.begin(), sums.end(), total);
+    // Rounding may make the target equal to the total, which no partial sum exceeds.
+    const auto found = target < total ? std::upper_bound(sums.begin(), sums.end(), target)
+                                      : std::lower_bound(sums.begin(), sums.end(), total);
     const int64_t section = found - sums.begin();
     double reached = section ? sums[section - 1] : 0.0;
     int64_t last = 0;
     for (int64_t i = section * kSection; i < std::min((section + 1) * kSection, count); ++i) {
         if (weight(i) == 0.0) continue;
         last = i;
-        if ((reached += weight(i)) > target) break;
+        reached += weight(i);
+        if (reached > target) break;
     }
     return token(last);
 }
@@ -153,7 +171,7 @@ inline void draw_token(Draw &draw, int64_t vocabulary) {
     if (!(draw.temperature > 0.0f) || !std::isfinite(largest)) return;
     const double total = weigh_tokens(draw, vocabulary, largest, scratch.weights);
     const float *weights = scratch.weights.data();
-    // Min-p (Nguyen et al., 2024), relative to the largest weight, which is 1. What weighs nothing is never drawn.
+    // Min-p (Nguyen et al., 2024) is relative to the largest weight, which is 1. Zero weights are never drawn.
     const float least = std::max(draw.min_p, std::numeric_limits<float>::denorm_min());
     if (!draw.top_k && draw.top_p >= 1.0f) {
         draw.token_id = invert(vocabulary, weights, least, draw.uniform, [](int64_t i) { return i; });
@@ -181,7 +199,9 @@ inline void rank_tokens(Ranking &ranking, int64_t vocabulary) {
     order.resize(vocabulary);
     for (int64_t i = 0; i < vocabulary; ++i) order[i] = static_cast<int32_t>(i);
     const float *logits = ranking.logits;
-    const auto stronger = [=](int32_t a, int32_t b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); };
+    const auto stronger = [=](int32_t a, int32_t b) {
+        return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+    };
     std::partial_sort(order.begin(), order.begin() + ranking.count, order.end(), stronger);
     for (int64_t i = 0; i < ranking.count; ++i) ranking.token_ids[i] = order[i];
 }

@@ -1,4 +1,4 @@
-// Memory that every step reuses.
+// Buffers for intermediate results, reused from step to step so that a step allocates nothing.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace headrace {
 
-// Numbers without a constructor, on cache line borders. Grows, never shrinks.
+// An uninitialized array, aligned to cache lines. Grows, never shrinks.
 template <typename T> class Buffer {
   public:
     Buffer() = default;
@@ -16,6 +16,7 @@ template <typename T> class Buffer {
     Buffer &operator=(const Buffer &) = delete;
     ~Buffer() { std::free(data_); }
 
+    // Returns room for `count` numbers, whose values are lost. Throws std::bad_alloc.
     T *take(int64_t count) {
         if (count > capacity_) {
             std::free(data_);

@@ -1,0 +1,22 @@
+"""The build of the kernels, as an installation runs it."""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+
+def load_build(root: Path) -> ModuleType:
+    """Loads a copy of `hatch_build.py` of its own, whose constants may be changed."""
+    spec = importlib.util.spec_from_file_location("kernel_build_copy", root / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    return build
+
+
+def find_compiler() -> str | None:
+    """The compiler that an installation takes."""
+    return os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")

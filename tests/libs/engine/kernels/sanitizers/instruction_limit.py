@@ -1,0 +1,19 @@
+"""A pytest plugin that runs the kernels of no instruction set newer than `--instructions`, in the named build."""
+
+import pytest
+
+from headrace.engine.kernels.library import PATH, Instructions, load_kernels
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--instructions", choices=[each.name for each in Instructions], required=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Ends the run where there are no kernels, for the tests would then be skipped and nothing tried."""
+    library = load_kernels()
+    newest = Instructions[config.getoption("--instructions")]
+    if library is None or not library.headrace_has(newest):
+        raise pytest.UsageError(f"{PATH} has no kernels for {newest.name} here")
+    has = library.headrace_has
+    library.headrace_has = lambda each: each <= newest and has(each)
