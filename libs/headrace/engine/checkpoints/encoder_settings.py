@@ -79,7 +79,7 @@ def _refuse_what_is_not_there(family: EncoderFamily, raw: Mapping[str, Any]) -> 
 
 
 def _check_sizes(config: EncoderConfig) -> None:
-    sizes = ("vocab_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "max_model_length")
+    sizes = ("vocabulary_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "max_model_length")
     for name in sizes:
         if getattr(config, name) < 1:
             raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}.")

@@ -103,7 +103,7 @@ def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
 
 def _check_sizes(config: DecoderConfig) -> None:
     sizes = (
-        "vocab_size",
+        "vocabulary_size",
         "hidden_size",
         "intermediate_size",
         "layer_count",

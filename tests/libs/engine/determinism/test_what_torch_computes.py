@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.libs.engine.company_checkpoints import NAMES, write_checkpoints
+from tests.libs.engine.determinism.batch_checkpoints import NAMES, write_checkpoints
 from tests.libs.engine.engine_running import engine_config, finish
 from tests.libs.engine.needed_kernels import needs_kernels
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -1,7 +1,7 @@
 """Asks engines for the same texts and vectors in different company. Runs in a process of its own, under whatever
 settings of torch's libraries that has, and prints what it found as one JSON line.
 
-    python -m tests.libs.engine.processors.company_probe FOLDER
+    python -m tests.libs.engine.determinism.batch_probe FOLDER
 
 FOLDER holds the checkpoints that `write_checkpoints` in company_checkpoints.py writes.
 """

@@ -6,9 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.libs.engine.covering_array import cover_pairs
+from tests.libs.engine.determinism.covering_array import cover_pairs
+from tests.libs.engine.determinism.test_one_text import (
+    FACTORS,
+    TINY_FACTORS,
+    USUAL,
+    alone,
+    load,
+    run_in_order,
+    tiny_requests,
+)
 from tests.libs.engine.engine_running import finish, request, run, tokens
-from tests.libs.engine.test_one_text import FACTORS, TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT

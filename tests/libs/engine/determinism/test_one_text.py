@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.libs.engine.covering_array import cover_pairs, pairs
+from tests.libs.engine.determinism.covering_array import cover_pairs, pairs
 from tests.libs.engine.engine_running import engine_config, finish, request, tokens
 from tests.libs.engine.tiny_models import make_family, make_prompts
 

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import torch
 from tests.libs.engine.engine_running import engine_config, finish, request, run, tokens
-from tests.libs.engine.structured.random_schema import random_schema
+from tests.libs.engine.grammar.random_schema import random_schema
 from tokenizers import Tokenizer
 
 import headrace.demo_model

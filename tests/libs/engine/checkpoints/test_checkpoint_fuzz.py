@@ -1,6 +1,6 @@
 """Loading a checkpoint works or raises one of our errors, within bounded memory, whatever bytes it holds.
 
-HEADRACE_FUZZ_CASES=10000 python -m pytest tests/libs/engine/test_loader_fuzz.py
+HEADRACE_FUZZ_CASES=10000 python -m pytest tests/libs/engine/checkpoints/test_checkpoint_fuzz.py
 """
 
 import json

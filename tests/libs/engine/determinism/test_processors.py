@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.libs.engine.company_checkpoints import write_checkpoints
+from tests.libs.engine.determinism.batch_checkpoints import write_checkpoints
 
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parents[4]
-PROBE = "tests.libs.engine.processors.company_probe"
+PROBE = "tests.libs.engine.determinism.batch_probe"
 SETTINGS = (
     {"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "AVX2"},
     {"MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},

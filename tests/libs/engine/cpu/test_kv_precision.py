@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.libs.engine.covering_array import cover_pairs
+from tests.libs.engine.determinism.covering_array import cover_pairs
+from tests.libs.engine.determinism.test_one_text import TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
 from tests.libs.engine.engine_running import engine_config, finish, request, run
 from tests.libs.engine.needed_kernels import needs_kernels
-from tests.libs.engine.test_one_text import TINY_FACTORS, USUAL, alone, load, run_in_order, tiny_requests
 from tests.libs.engine.tiny_models import make_family, make_prompts
 from torch import Tensor
 

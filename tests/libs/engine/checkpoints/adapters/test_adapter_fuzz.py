@@ -1,6 +1,6 @@
 """Loading an adapter works or raises one of our errors, whatever bytes its files hold.
 
-HEADRACE_FUZZ_CASES=10000 python -m pytest tests/libs/engine/adapters/test_adapter_fuzz.py
+HEADRACE_FUZZ_CASES=10000 python -m pytest tests/libs/engine/checkpoints/adapters/test_adapter_fuzz.py
 """
 
 import json
