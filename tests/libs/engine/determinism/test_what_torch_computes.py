@@ -48,9 +48,9 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("precision", [None, "bfloat16"])
+@pytest.mark.parametrize("precision", ["auto", "bfloat16"])
 @pytest.mark.parametrize("name", NAMES)
-def test_torch_sums_nothing(name: str, precision: str | None, checkpoints: Path) -> None:
+def test_torch_sums_nothing(name: str, precision: str, checkpoints: Path) -> None:
     folder = checkpoints / name
     adapters = {"all": folder / "all"} if name == "adapters" else {}
     engine = load_engine(folder, engine_config(kernels="torch", precision=precision, block_count=64, adapters=adapters))

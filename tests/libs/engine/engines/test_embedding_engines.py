@@ -212,7 +212,7 @@ def test_what_went_wrong_in_a_decoder_leaves_nothing_in_its_cache(tmp_path: Path
 
 def test_a_fingerprint_tells_weights_poolings_and_precisions_apart(tmp_path: Path) -> None:
     prints: list[str] = []
-    for seed, pooling, precision in ((0, "mean", None), (1, "mean", None), (0, "cls", None), (0, "mean", "int8")):
+    for seed, pooling, precision in ((0, "mean", "auto"), (1, "mean", "auto"), (0, "cls", "auto"), (0, "mean", "int8")):
         folder = tmp_path / str(len(prints))
         make_encoder(folder, "bert", seed=seed)
         write_sentence_settings(folder, pooling=pooling)

@@ -21,7 +21,7 @@ from headrace.engine.memory.aligned import address
 pytestmark = needs_kernels
 CONFIG = read_model_config(CHECKPOINT)
 BLOCK_SIZE, BLOCK_COUNT, MAX_LEN = 16, 8, 96
-VOCABULARY = CONFIG.vocab_size
+VOCABULARY = CONFIG.vocabulary_size
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 
 

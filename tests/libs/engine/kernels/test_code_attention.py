@@ -1,7 +1,6 @@
 """Attention in whole numbers, beyond the length at which sums of 32 bits would run over."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ LENGTH = 1300
 
 def scores(folder: Path, prompt: Sequence[int], **settings: Any) -> list[TokenLogprob]:
     config = engine_config(kv_precision="int8", thread_count=1, block_count=LENGTH // 16 + 4, max_step_token_count=512)
-    engine = load_text_engine(folder, replace(config, **settings))
+    engine = load_text_engine(folder, config.model_copy(update=settings))
     engine.add(request("r", prompt, max_tokens=0, prompt_logprob_count=5))
     (delta,) = finish(engine)["r"]
     assert delta.prompt_logprobs is not None

@@ -27,7 +27,7 @@ PROMPT = tuple(TextModel("m", CHECKPOINT).encode("Continuous batching is", True)
 GROUP = 64
 
 
-def generate(folder: Path, precision: str | None = None, count: int = 24) -> list[int]:
+def generate(folder: Path, precision: str = "auto", count: int = 24) -> list[int]:
     config = engine_config(precision=precision, block_count=64, max_running_count=4, exact=True)
     engine = load_text_engine(folder, config)
     engine.add(EngineRequest("r", PROMPT, SamplingParams(max_tokens=count, temperature=0, ignore_eos=True)))

@@ -40,7 +40,7 @@ def generate(cache: Path | None, **settings: Any) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", [None, "int8", "int4"])
+@pytest.mark.parametrize("precision", ["auto", "int8", "int4"])
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_second_start_is_the_same_model(tmp_path: Path, precision: str | None, exact: bool) -> None:
     plain = generate(None, precision=precision, exact=exact)
