@@ -14,11 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = "tests/libs/engine"
 TESTS = {
-    f"{ENGINE}/adapters/test_company.py": "company or guessed or scored",
-    f"{ENGINE}/models/test_families.py": "company_chunks and (qwen3 or gemma3 or qwen3_moe)",
-    f"{ENGINE}/test_embedding_engines.py": "company_order_and_budget",
-    f"{ENGINE}/test_one_text.py": "bundled_model_has_one_text",
-    f"{ENGINE}/test_inverse_determinism.py": "",
+    f"{ENGINE}/determinism/test_adapters_in_a_batch.py": "batch or guessed or scored",
+    f"{ENGINE}/checkpoints/families/test_families.py": "batch_chunks and (qwen3 or gemma3 or qwen3_moe)",
+    f"{ENGINE}/engines/test_embedding_engines.py": "batch_order_and_budget",
+    f"{ENGINE}/determinism/test_one_text.py": "bundled_model_has_one_text",
+    f"{ENGINE}/determinism/test_inverse_determinism.py": "",
 }
 SETTINGS = {
     "MKL_ENABLE_INSTRUCTIONS": ("", "SSE4_2", "AVX2", "AVX512"),

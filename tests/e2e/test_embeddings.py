@@ -1,4 +1,4 @@
-"""Real embeddings from a real platform: right, in every form of the API, and the same in any company."""
+"""Real embeddings from a real platform: right, in every form of the API, and the same in any batch."""
 
 import base64
 import struct

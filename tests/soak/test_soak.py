@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 WARM_SECONDS = 30.0
 SECONDS = 90.0
 SPARE_DESCRIPTORS = 2
-"""A connection between services may just be opened anew."""
+"""A connection between services may just be opened again."""
 BURSTING = ("worker", "nats")
 """Processes whose memory two minutes say nothing about: KV blocks used for the first time, Go's garbage collector."""
 MAX_GROWTH_MIB = 8.0

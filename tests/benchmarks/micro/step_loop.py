@@ -1,4 +1,4 @@
-"""Cost of the engine per decode step besides the kernels: planning, laying out, sampling, keeping the books.
+"""Cost of the engine per decode step besides the kernels: planning, laying out, sampling, bookkeeping.
 
     python -m tests.benchmarks.micro.step_loop [--batches 1 16 64] [--steps 300] [--profile]
 

@@ -44,7 +44,7 @@ def request(request_id: str, prompt: Iterable[int], output: tuple[int, ...] = ()
 
 
 def finish(engine: Engine) -> dict[str, list[Delta]]:
-    """Steps until there is no work, checking the books and the numbering of each stream on the way."""
+    """Steps until there is no work, checking the counts and the numbering of each stream on the way."""
     streams: dict[str, list[Delta]] = {}
     books: Any = engine
     for _ in range(10_000):

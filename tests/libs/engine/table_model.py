@@ -15,7 +15,7 @@ from headrace.engine.torch.operators.torch_sampler import TorchSampler
 
 VOCAB_SIZE = 8
 PARTS = 16
-"""Probabilities of the tables are whole numbers of parts."""
+"""Probabilities of the tables are integers of parts."""
 
 
 def make_table(seed: int) -> NDArray[np.float64]:

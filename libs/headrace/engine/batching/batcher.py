@@ -1,4 +1,4 @@
-"""Decides which tokens each step computes, and keeps the books of all requests. Knows blocks and counts, no tensors.
+"""Decides which tokens each step computes, and keeps the state of all requests. Knows blocks and counts, no tensors.
 
 There are no phases: every sequence has tokens (prompt and output) and a count of those computed, and a step lets the
 counts catch up within one token budget. A decode is a sequence that is one token behind.
@@ -123,7 +123,7 @@ class Batcher:
         return builder.finish()
 
     def record(self, plan: StepPlan, samples: Mapping[Chunk, Sample]) -> list[Delta]:
-        """Books what a step computed: frees finished sequences and returns what each gained.
+        """Records what a step computed: frees finished sequences and returns what each gained.
 
         `samples` has those of the plan's chunks that something came of. Sequences that were cancelled since the plan
         are passed over.
@@ -161,7 +161,7 @@ class Batcher:
         return hash_blocks(token_ids, self._spec.block_size, cache_salt, adapter)
 
     def check_invariants(self) -> None:
-        """Raises AssertionError if the books are wrong. For tests and idle moments: costs O(blocks)."""
+        """Raises AssertionError if the state contradicts itself. For tests and idle moments: costs O(blocks)."""
         queues = self._queues
         queues.check_invariants()
         self.pool.check_invariants([sequence.held_blocks for sequence in queues])
@@ -192,7 +192,7 @@ class Batcher:
         builder.add(chunk)
 
     def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
-        """The next tokens of a sequence. A chunk that leaves some for later ends on a block border."""
+        """The next tokens of a sequence. A chunk that leaves some for later ends on a block boundary."""
         start, remaining = sequence.computed_count, sequence.remaining_count
         if remaining == 1 <= budget:
             return Chunk(sequence, start, start + 1)
@@ -292,7 +292,7 @@ class Batcher:
             sequence.cached_token_count = min(sequence.computed_count, sequence.prompt_count)
 
     def _record_chunk(self, chunk: Chunk, sample: Sample) -> Delta | None:
-        """Books what a step computed of one chunk. Returns what the sequence gained, if anything."""
+        """Records what a step computed of one chunk. Returns what the sequence gained, if anything."""
         sequence = chunk.sequence
         if chunk.start < sequence.prompt_count:
             self._prompt_token_count += min(chunk.end, sequence.prompt_count) - chunk.start

@@ -121,7 +121,7 @@ class BlockPool:
         return events
 
     def check_invariants(self, tables: Iterable[Sequence[int]]) -> None:
-        """Raises AssertionError unless the books agree with `tables`, the block tables of all live requests."""
+        """Raises AssertionError unless the counts agree with `tables`, the block tables of all live requests."""
         expected = [0] * self.block_count
         for table in tables:
             if len(set(table)) != len(table):

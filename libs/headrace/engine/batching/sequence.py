@@ -171,8 +171,7 @@ class Sequence:
         return FinishReason.LENGTH if token_count >= self.longest_count else None
 
     def continued(self, token_ids: tuple[int, ...]) -> "Sequence":
-        """Returns the sequence as it would be with `token_ids` at its end, for choosing what follows them. Books of its
-        own are not kept."""
+        """Returns a copy with `token_ids` at its end, for choosing what follows them. The batcher does not know it."""
         other = copy.copy(self)
         other.token_ids = [*self.token_ids, *token_ids]
         other.matcher = self.matcher and self.matcher.fork(self.output_token_ids)

@@ -34,7 +34,7 @@ class BlockNeed:
     def most(self, token_count: int, computed_count: int = 0) -> int:
         """Most blocks that are needed at one time while the tokens from `computed_count` to `token_count` are computed.
 
-        Chunks of several tokens begin on a block border, so that what their first token sees is in whole blocks.
+        Chunks of several tokens begin on a block boundary, so that what their first token sees is in whole blocks.
         """
         still_seen = self.count(token_count) - self.first_seen(computed_count)
         if self.window is None:

@@ -27,7 +27,7 @@ def allocate(byte_count: int) -> Bytes:
 
 
 def aligned(byte_count: int) -> int:
-    """Rounds `byte_count` up, so that what follows begins on a border of `ALIGNMENT`."""
+    """Rounds `byte_count` up, so that what follows begins on a boundary of `ALIGNMENT`."""
     return -(-byte_count // ALIGNMENT) * ALIGNMENT
 
 

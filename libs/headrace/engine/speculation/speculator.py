@@ -140,9 +140,9 @@ class Speculator:
     ) -> tuple[str, int]:
         """Chooses the source that promises most, and the length of its drafts. What text and grammar give away is
         tried before the draft model: where it is right, it is right for longer."""
-        company, token_count = len(self._histories), sequence.token_count
-        plain_cost = self._step_cost(company)
-        draft_cost = self._step_cost(company + 1) - plain_cost
+        sequence_count, token_count = len(self._histories), sequence.token_count
+        plain_cost = self._step_cost(sequence_count)
+        draft_cost = self._step_cost(sequence_count + 1) - plain_cost
         best, best_length, best_gain = "", 0, 1.0
         for source, drafts in found.items():
             length, gain = history.lengths[source].choose(token_count, len(drafts), plain_cost, draft_cost)

@@ -47,7 +47,7 @@ def read_record(source: Path) -> Mapping[str, RecordedQuality]:
             return {}
         return {row.precision: row for row in map(_read_row, content["rows"])}
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise ConfigError(f"{path} cannot be read: {error!r}. Delete it, or record it anew.") from error
+        raise ConfigError(f"{path} cannot be read: {error!r}. Delete it, or record it again.") from error
 
 
 def write_record(source: Path, rows: Mapping[str, RecordedQuality]) -> Path:

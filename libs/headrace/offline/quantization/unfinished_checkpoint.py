@@ -100,13 +100,13 @@ def _check_run(folder: Path, run: Mapping[str, object]) -> None:
     try:
         earlier = dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}. Delete {folder} to start anew.") from error
+        raise ConfigError(f"{path} cannot be read: {error}. Delete {folder} to start again.") from error
     names = [name for name in {**earlier, **run} if earlier.get(name) != run.get(name)]
     if names:
         changes = ", ".join(f"{name} was {earlier.get(name)} and is {run.get(name)}" for name in names)
         raise ConfigError(
             f"{folder} holds an unfinished run of another kind ({changes}): start that one again to finish it, "
-            "or delete the folder to start anew."
+            "or delete the folder to start again."
         )
 
 

@@ -1,4 +1,4 @@
-"""Plans: budget, order, chunk borders, preemption; and books that hold under random operations."""
+"""Plans: budget, order, chunk boundaries, preemption; and counts that hold under random operations."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Keys and values in 16 and 8 bits: rounded as they are said to be, close to fp32, and the same bits in any company."""
+"""Keys and values in 16 and 8 bits: rounded as they are said to be, close to fp32, and the same bits in any batch."""
 
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def _divergence(exact: TokenLogprob, rounded: TokenLogprob) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, precision: Any) -> None:
+def test_batch_chunks_cache_and_preemption_change_nothing(folder: Path, precision: Any) -> None:
     settings = {"kv_precision": precision}
     expected = alone(folder, "auto", tiny_requests(), settings)
     assert expected != alone(folder, "auto", tiny_requests())

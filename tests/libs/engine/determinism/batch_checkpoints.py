@@ -1,4 +1,4 @@
-"""Tiny checkpoints of each kind of model whose company was once seen to matter."""
+"""Tiny checkpoints of each kind of model whose batch was once seen to matter."""
 
 from pathlib import Path
 

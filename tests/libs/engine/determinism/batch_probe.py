@@ -1,4 +1,4 @@
-"""Asks engines for the same texts and vectors in different company. Runs in a process of its own, under whatever
+"""Asks engines for the same texts and vectors in different batches. Runs in a process of its own, under whatever
 settings of torch's libraries that has, and prints what it found as one JSON line.
 
     python -m tests.libs.engine.determinism.batch_probe FOLDER
@@ -26,7 +26,7 @@ from headrace.engine.kernels.library import available
 from headrace.engine.loading.load_engine import load_engine
 
 LENGTHS = {"kernels": (3, 40, 150, 23, 24), "rows": (3, 20, 9)}
-COMPANY: dict[str, dict[str, Any]] = {
+BATCHES: dict[str, dict[str, Any]] = {
     "together": {},
     "small chunks": {"max_step_token_count": 16},
     "few blocks": {"block_count": 16},
@@ -73,7 +73,7 @@ def merged(stream: Any) -> Any:
 
 
 def check_company(folder: Path, lengths: tuple[int, ...], **settings: Any) -> str:
-    """Fails where company changes a bit; else returns the digest of what all give alone."""
+    """Fails where the batch changes a bit; else returns the digest of what all give alone."""
     names = (*ADAPTERS, "") if folder.name == "adapters" else ("",)
     sampling = SamplingParams(max_tokens=6, temperature=0.0, logprob_count=2, prompt_logprob_count=0, ignore_eos=True)
     requests = [
@@ -84,8 +84,8 @@ def check_company(folder: Path, lengths: tuple[int, ...], **settings: Any) -> st
     alone: dict[str, Any] = {}
     for each in requests:
         alone |= ask(load(folder, prefix_cache=False, **settings), [each])
-    for name, company in COMPANY.items():
-        engine = load(folder, **settings, **company)
+    for name, batch in BATCHES.items():
+        engine = load(folder, **settings, **batch)
         for round_ in range(2):  # the second round hits the prefix cache
             found = ask(engine, requests[::-1] if round_ else requests)
             for request_id, stream in alone.items():

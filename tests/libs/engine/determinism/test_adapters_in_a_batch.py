@@ -29,7 +29,7 @@ NAMES = (*KINDS, "")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("company")
+    folder = tmp_path_factory.mktemp("batch")
     base = make_oracle(folder, "multi_query_bias")
     for seed, (name, settings) in enumerate(KINDS.items()):
         make_adapter(folder / name, base, seed, **settings)
@@ -78,7 +78,7 @@ def assert_same(found: dict[str, list[Delta]], expected: dict[str, list[Delta]],
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 0.9, "top_p": 0.9, "seed": 7}])
-def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sampling: dict[str, Any]) -> None:
+def test_batch_chunks_cache_and_preemption_change_nothing(folder: Path, sampling: dict[str, Any]) -> None:
     requests = requests_of(**sampling)
     expected = alone(folder, requests)
     assert len({tuple(tokens(expected[f"{name}/1"])) for name in NAMES}) == len(NAMES)

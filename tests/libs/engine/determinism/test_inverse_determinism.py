@@ -1,5 +1,5 @@
 """The comparison by which determinism is tested can fail: where one operation's last bit depends on how many rows there
-are, the same request in other company has other log-probabilities. The fault is planted, so that it is there on every
+are, the same request in other batches has other log-probabilities. The fault is planted, so that it is there on every
 processor."""
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from headrace.engine.torch.operators.kernel_operators import KernelOperators
 pytestmark = needs_kernels
 
 PROMPTS = make_prompts((33, 90, 7, 150, 61, 20, 48))
-COMPANY: dict[str, dict[str, Any]] = {
+BATCHES: dict[str, dict[str, Any]] = {
     "alone": {},
     "together": {},
     "small chunks": {"max_step_token_count": 16},
@@ -51,7 +51,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, where: type, name: str) -> None:
 
 def logprobs(circumstances: str, kernels: str = "torch") -> Sequence[object]:
     """Log-probabilities of the first request's output, to the last bit."""
-    settings = {"max_step_token_count": 512} | COMPANY[circumstances]
+    settings = {"max_step_token_count": 512} | BATCHES[circumstances]
     engine = load_text_engine(
         CHECKPOINT,
         engine_config(kernels=kernels, block_count=128, thread_count=1, prefix_cache=False, **settings),

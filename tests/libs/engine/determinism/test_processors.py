@@ -1,5 +1,5 @@
 """Equal bits on processors that are not there: the libraries that torch computes with are told to do without parts of
-this one, each setting in a process of its own. Within each, company must not change a bit, with the compiled kernels
+this one, each setting in a process of its own. Within each, the batch must not change a bit, with the compiled kernels
 and without; and across them, what goes through the kernels has the same bits."""
 
 import json

@@ -23,10 +23,10 @@ LOOKS_UP_AND_COPIES = {
     *("resolve_conj", "resolve_neg", "detach_", "to", "flatten"),
     *("floor_divide", "_local_scalar_dense", "item", "is_nonzero", "transpose", "empty_strided", "zeros", "div"),
 }
-"""Operations that look up and copy, or compute whole numbers: `div` of indices."""
+"""Operations that look up and copy, or compute integers: `div` of indices."""
 ROUNDS_ONCE = {"add", "add_", "mul", "mul_", "index_add_"}
 OF_ONE_INPUT = {"mean", "linalg_vector_norm", "clamp_min", "div", "isfinite", "all", "eq", "ne", "abs", "logical_and"}
-"""Operations from the hidden states of one input to its embedding: there is no company in it."""
+"""Operations from the hidden states of one input to its embedding: nothing else of the batch is in it."""
 
 
 class Recorder(TorchDispatchMode):

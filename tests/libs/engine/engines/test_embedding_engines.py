@@ -1,4 +1,4 @@
-"""Inputs to vectors through both engines that make them: right, the same in any company, and typed errors."""
+"""Inputs to vectors through both engines that make them: right, the same in any batch, and typed errors."""
 
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ def test_a_decoder_gives_the_state_of_the_last_token(keeps_prefix: bool, tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_company_order_and_budget_do_not_change_a_bit(kind: str, tmp_path: Path) -> None:
+def test_batch_order_and_budget_do_not_change_a_bit(kind: str, tmp_path: Path) -> None:
     if kind == "encoder":
         make_encoder(tmp_path, "bert")
         write_sentence_settings(tmp_path)

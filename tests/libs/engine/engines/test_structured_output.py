@@ -1,4 +1,4 @@
-"""Structured output of the engine with the bundled model: always valid, and the same in any company."""
+"""Structured output of the engine with the bundled model: always valid, and the same in any batch."""
 
 import json
 import random
@@ -149,7 +149,7 @@ def mixed_requests() -> list[EngineRequest]:
 
 
 @pytest.mark.slow
-def test_company_chunks_and_preemption_change_nothing() -> None:
+def test_batch_chunks_and_preemption_change_nothing() -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
     expected: dict[str, Any] = {}
     for each in mixed_requests():

@@ -1,4 +1,4 @@
-"""The engine against transformers, and against itself in other company."""
+"""The engine against transformers, and against itself in other batches."""
 
 import json
 import random
@@ -73,7 +73,7 @@ def test_prompt_logprobs_equal_transformers(oracle: tuple[Path, LlamaForCausalLM
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampled", [False, True])
-def test_company_chunks_cache_and_preemption_change_nothing(folder: Path, sampled: bool) -> None:
+def test_batch_chunks_cache_and_preemption_change_nothing(folder: Path, sampled: bool) -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
     sampling: dict[str, Any] = {"temperature": 0.9, "top_p": 0.9, "seed": 7} if sampled else {"temperature": 0.0}
     sampling |= {"max_tokens": 30, "logprob_count": 2}

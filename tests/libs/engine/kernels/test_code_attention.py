@@ -1,4 +1,4 @@
-"""Attention in whole numbers, beyond the length at which sums of 32 bits would run over."""
+"""Attention in integers, beyond the length at which sums of 32 bits would run over."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ from headrace.errors.tree import InternalError
 pytestmark = needs_kernels
 
 LENGTH = 1300
-"""More than two of the parts that are summed in whole numbers."""
+"""More than two of the parts that are summed in integers."""
 
 
 def scores(folder: Path, prompt: Sequence[int], **settings: Any) -> list[TokenLogprob]:
@@ -47,7 +47,7 @@ def test_a_mean_of_equal_values_is_that_value(tmp_path: Path, block_size: int) -
 
 @pytest.mark.parametrize("window", [None, 40, 700])
 def test_long_texts_are_scored_alike_in_any_chunks(tmp_path: Path, window: int | None) -> None:
-    """Scores equal to the bit: parts that are summed in whole numbers do not begin where a chunk or a window does."""
+    """Scores equal to the bit: parts that are summed in integers do not begin where a chunk or a window does."""
     make_family(tmp_path, "mistral", max_position_embeddings=2048, sliding_window=window)
     (prompt,) = make_prompts((LENGTH,))
     whole = scores(tmp_path, prompt)

@@ -1,4 +1,4 @@
-"""Products with packed weights: right, and the same bits on every instruction set, thread count and company of rows."""
+"""Products with packed weights: right, and the same bits on every instruction set, in any thread and beside any rows."""
 
 import pytest
 import torch

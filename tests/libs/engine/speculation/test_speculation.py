@@ -115,7 +115,7 @@ def test_max_tokens_is_never_exceeded(count: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("speculation", ["ngram", "draft"])
-def test_company_preemption_and_small_chunks_change_nothing(speculation: str) -> None:
+def test_batch_preemption_and_small_chunks_change_nothing(speculation: str) -> None:
     """Up to the number of sequences with which guesses are made, and beyond; with blocks for half of them."""
     alone = {name: generate("off", name, 60) for name in PROMPTS}
     made = engine(speculation, block_count=40, max_step_token_count=48)

@@ -222,7 +222,7 @@ def test_more_tokens_are_never_chosen_and_fewer_are_chosen_from(sampler: Sampler
     ],
 )
 def test_kernels_draw_what_torch_draws(sampling: dict[str, Any]) -> None:
-    """Draws are compared at the same uniform numbers. Where one lies on a border, rounding decides."""
+    """Draws are compared at the same uniform numbers. Where one lies on a boundary, rounding decides."""
     logits = make_logits(rows=400, vocab_size=20_001)
     sequences = [make_sequence(**{"temperature": 0.8, "seed": seed, **sampling}) for seed in range(400)]
     expected = TorchSampler().sample(logits, sequences)

@@ -111,7 +111,7 @@ def test_what_is_damaged_is_named(tmp_path: Path) -> None:
         quantize(target)
     layer.unlink()
     (left / "run.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"run\.json cannot be read.*start anew"):
+    with pytest.raises(ConfigError, match=r"run\.json cannot be read.*start again"):
         quantize(target)
 
 

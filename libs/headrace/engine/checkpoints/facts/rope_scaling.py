@@ -80,7 +80,7 @@ class YarnScaling:
     slow_turn_count: float
     """Number of turns within the trained length below which a pair is interpolated."""
     truncates: bool
-    """Whether borders between pairs kept, mixed and interpolated are rounded to whole pairs."""
+    """Whether boundaries between pairs kept, mixed and interpolated are rounded to whole pairs."""
 
     def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
         kept = plain_frequencies(rotary_size, theta)
@@ -104,7 +104,7 @@ class YarnScaling:
 class LongRopeScaling:
     """One searched factor per pair, with one set for short and one for long contexts (Ding et al., 2024).
 
-    A context that grows past `original_max_len` would need all of its keys anew. So the engine settles on one set
+    A context that grows past `original_max_len` would need all of its keys again. So the engine settles on one set
     when it loads: the short one if its contexts end at `original_max_len`, else the long one.
     """
 

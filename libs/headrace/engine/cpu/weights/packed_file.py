@@ -1,7 +1,7 @@
 """Packed weights in a file, of which every byte is checked before it is used.
 
 A file is a line that names the format, a line with the digest of the third, a line of JSON that says what lies where
-with which checksums, and then the numbers, each array on a border of 64 bytes. It is mapped, not read.
+with which checksums, and then the numbers, each array on a boundary of 64 bytes. It is mapped, not read.
 """
 
 import hashlib

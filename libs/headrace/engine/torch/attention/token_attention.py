@@ -1,7 +1,7 @@
 """Attention through torch on one token at a time: for a CPU without compiled kernels.
 
-All operations have the same shape for every token, whatever its company and however long its text: keys are taken in
-tiles of KEY_TILE in their order, and what is masked in them adds exact zeros. See `single_row_operators`.
+All operations have the same shape for every token, whatever else is in the batch and however long its text: keys are
+taken in tiles of KEY_TILE in their order, and what is masked in them adds exact zeros. See `single_row_operators`.
 """
 
 from collections.abc import Sequence

@@ -44,7 +44,7 @@ class Encoder:
         """Computes the final hidden states [tokens, hidden] of each input, which has at least one token.
 
         There is no padding: an input is computed with its own tokens alone. On a CPU its bits do not depend on its
-        company, by the operators or, where those cannot promise it, because it is computed by itself.
+        batch, by the operators or, where those cannot promise it, because it is computed by itself.
         """
         if self._device.type == "cpu" and not self._operators.is_batch_invariant:
             return [self._compute([tokens])[0] for tokens in inputs]

@@ -1,4 +1,4 @@
-"""Operations through the CPU kernels: the same bits in any company and on every processor."""
+"""Operations through the CPU kernels: the same bits in any batch and on every processor."""
 
 import torch
 from torch import Tensor

@@ -2,7 +2,7 @@
 
 A BLAS chooses its kernel by the shape and the alignment of its operands, and vectorized loops treat the last elements
 in another way than the rest. With every row alone in fresh memory, shape, alignment and place are always the same, and
-so are the bits, whatever the company. Slow: each row reads all weights.
+so are the bits, whatever else is in the batch. Slow: each row reads all weights.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Operations through torch, as a device has them: for GPUs.
 
 A library of matrix products chooses its kernel by the shape, so that the last bits of a row may depend on how many rows
-come with it: a request has the same text in the same company, and nearly always in any. More is not promised here.
+come with it: a request has the same text in the same batch, and nearly always in any. More is not promised here.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Every architecture and every kind of rotary scaling against transformers, and against itself in other company."""
+"""Every architecture and every kind of rotary scaling against transformers, and against itself in other batches."""
 
 import random
 from pathlib import Path
@@ -100,7 +100,7 @@ def test_rotary_scalings_equal_transformers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOLD_APART)
-def test_company_chunks_cache_and_preemption_change_nothing(name: str, tmp_path: Path) -> None:
+def test_batch_chunks_cache_and_preemption_change_nothing(name: str, tmp_path: Path) -> None:
     """Log-probabilities, not only tokens, are equal to the last bit."""
     make_family(tmp_path, name)
     requests = [

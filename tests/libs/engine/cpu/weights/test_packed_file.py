@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_start(tmp_path: Path)
     assert generate(tmp_path / "file" / "folder") == generate(None)
 
 
-def test_tensors_lie_on_borders_that_vectors_like(tmp_path: Path) -> None:
+def test_tensors_lie_on_cache_lines(tmp_path: Path) -> None:
     generate(tmp_path, precision="int4")
     (file,) = tmp_path.glob("*.packed")
     found = load_packed(file)

@@ -1,4 +1,4 @@
-"""Every family of encoders against transformers, and against itself in other company."""
+"""Every family of encoders against transformers, and against itself in other batches."""
 
 import json
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_i
         ("mpnet", torch.float32),
     ],
 )
-def test_company_does_not_change_a_bit(name: str, dtype: torch.dtype, thread_count: int | None, tmp_path: Path) -> None:
+def test_batch_does_not_change_a_bit(name: str, dtype: torch.dtype, thread_count: int | None, tmp_path: Path) -> None:
     """All lengths up to 40 and some beyond, alone, all together, and in pairs with a twin of the same length. None
     stands for a machine without kernels."""
     make_encoder(tmp_path, name)

@@ -1,4 +1,4 @@
-"""Operations on rows: right, and the same bits in any company, on every instruction set, and without kernels."""
+"""Operations on rows: right, and the same bits in any batch, on every instruction set, and without kernels."""
 
 import math
 
