@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = "tests/libs/engine"
 TESTS = {
-    f"{ENGINE}/determinism/test_adapters_in_a_batch.py": "batch or guessed or scored",
+    f"{ENGINE}/determinism/test_adapters_in_a_batch.py": "batch or drafted or scored",
     f"{ENGINE}/checkpoints/families/test_families.py": "batch_chunks and (qwen3 or gemma3 or qwen3_moe)",
     f"{ENGINE}/engines/test_embedding_engines.py": "batch_order_and_budget",
     f"{ENGINE}/determinism/test_one_text.py": "bundled_model_has_one_text",

@@ -30,7 +30,7 @@ from headrace.errors.tree import InvalidRequest
 MAX_SPECULATING = 4
 """Most running sequences with which drafts pay."""
 
-MAX_GUESSES = 8
+MAX_DRAFT_TOKENS = 8
 """Most drafts for one sequence in one step."""
 
 
@@ -224,7 +224,7 @@ class Batcher:
         wanted = sequence.longest_count - len(sequence.token_ids) - 1
         context = sequence.max_model_length - 1 - chunk.end
         room = self._blocks.capacity(sequence) - chunk.end
-        return min(MAX_GUESSES, budget, wanted, context, room)
+        return min(MAX_DRAFT_TOKENS, budget, wanted, context, room)
 
     def _preempt_last(self) -> Sequence:
         sequence = self._queues.stop_last()

@@ -1,8 +1,8 @@
 """Eviction from a stream that goes on past the context's end (StreamingLLM: Xiao et al., 2023).
 
-It keeps its first tokens, which attention needs as sinks, and the last ones. What is kept is computed again at
-positions without a gap, for half a context of tokens at a time: so what the model reads is a function of the text alone, whatever
-happened to the request before.
+It keeps its first tokens, which attention needs as sinks, and the last ones. What is kept is computed again, with its
+positions closed up, for half a context of tokens at a time: so what the model reads is a function of the text alone,
+whatever happened to the request before.
 """
 
 SINK_COUNT = 16

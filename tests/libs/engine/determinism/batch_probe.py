@@ -3,7 +3,7 @@ settings of torch's libraries that has, and prints what it found as one JSON lin
 
     python -m tests.libs.engine.determinism.batch_probe FOLDER
 
-FOLDER holds the checkpoints that `write_checkpoints` in company_checkpoints.py writes.
+FOLDER holds the checkpoints that `write_checkpoints` in batch_checkpoints.py writes.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ def merged(stream: Any) -> Any:
     return ids, [entry for _, logprobs, _ in stream for entry in logprobs], stream[-1][2]
 
 
-def check_company(folder: Path, lengths: tuple[int, ...], **settings: Any) -> str:
+def check_batches(folder: Path, lengths: tuple[int, ...], **settings: Any) -> str:
     """Fails where the batch changes a bit; else returns the digest of what all give alone."""
     names = (*ADAPTERS, "") if folder.name == "adapters" else ("",)
     sampling = SamplingParams(max_tokens=6, temperature=0.0, logprob_count=2, prompt_logprob_count=0, ignore_eos=True)
@@ -115,11 +115,11 @@ def main() -> None:
     folders = sorted(path for path in root.iterdir() if path.is_dir())
     for folder in folders:
         for kernels in ("auto", "torch"):
-            found[f"{folder.name} {kernels}"] = check_company(folder, LENGTHS["kernels"], kernels=kernels)
+            found[f"{folder.name} {kernels}"] = check_batches(folder, LENGTHS["kernels"], kernels=kernels)
     with pytest.MonkeyPatch.context() as patch:
         without_kernels(patch)
         for folder in folders:
-            check_company(folder, LENGTHS["rows"])
+            check_batches(folder, LENGTHS["rows"])
     print(json.dumps(found))
 
 

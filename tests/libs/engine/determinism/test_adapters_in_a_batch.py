@@ -96,13 +96,13 @@ def test_batch_chunks_cache_and_preemption_change_nothing(folder: Path, sampling
         assert name == "tiny pool" or stats.prefix_hit_token_count > 0
 
 
-def test_two_threads_do_not_tell_company_either(folder: Path) -> None:
+def test_two_threads_change_nothing_either(folder: Path) -> None:
     requests = [each for each in requests_of(temperature=0.0, max_tokens=3) if not each.request_id.endswith("2")]
     expected = alone(folder, requests, thread_count=2)
     assert_same(staggered(load(folder, thread_count=2), requests, 0), expected, "two threads")
 
 
-def test_prompts_that_repeat_themselves_are_guessed_right_under_an_adapter(folder: Path) -> None:
+def test_prompts_that_repeat_themselves_are_drafted_right_under_an_adapter(folder: Path) -> None:
     prompt = PROMPTS[1] * 3
     requests = [request(name, prompt, name, max_tokens=80, temperature=0.0, logprob_count=0) for name in NAMES]
     expected = alone(folder, requests)
@@ -173,7 +173,7 @@ def test_an_unknown_adapter_is_refused_with_those_that_exist(folder: Path) -> No
         load(folder, adapters={}).add(request("r", PROMPTS[0], "other"))
 
 
-def test_a_prompt_scored_under_an_adapter_has_the_same_bits_in_company(folder: Path) -> None:
+def test_a_prompt_scored_under_an_adapter_has_the_same_bits_in_a_batch(folder: Path) -> None:
     scored = [request(name, PROMPTS[2], name, max_tokens=0, prompt_logprob_count=3) for name in NAMES]
     expected: dict[str, Any] = {}
     for each in scored:

@@ -71,7 +71,7 @@ def test_with_what_guarantees_it_all_are_equal(kernels: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_last_bit_that_depends_on_the_company_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_last_bit_that_depends_on_the_batch_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, *FAULTS[fault])
     alone = logprobs("alone")
     assert any(logprobs(other) != alone for other in ("together", "small chunks"))

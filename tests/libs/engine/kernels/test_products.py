@@ -1,4 +1,4 @@
-"""Products with packed weights: right, and the same bits on every instruction set, in any thread and beside any rows."""
+"""Products with packed weights: right, and the same bits on every instruction set, in any thread, beside any rows."""
 
 import pytest
 import torch

@@ -106,7 +106,7 @@ GUESSES = [(a, (5 * a + offset) % VOCAB_SIZE) for a in range(VOCAB_SIZE) for off
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_limit")
 @pytest.mark.parametrize("guesses", [(), *GUESSES], ids=str)
-def test_the_enumerated_law_is_the_target_whatever_is_guessed(
+def test_the_enumerated_law_is_the_target_whatever_is_drafted(
     guesses: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, _ = enumerate_outputs(FixedDrafter(guesses), monkeypatch)

@@ -1,0 +1,72 @@
+"""One word for one thing: `docs/glossary.md` says which, and nothing else is written."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+KEYS_OF_OTHERS = re.compile(r"""["'](type_)?vocab_size["']|get_vocab_size|n_vocab""")
+"""Names that files and libraries of others give to what is called otherwise here."""
+UNREAD = ("/v1/", "/demo_model/", "docs/results/", "docs/glossary.md", "test_glossary.py")
+"""Generated code, what is about other subjects, reports of their day, and the list itself."""
+
+
+def table(root: Path, heading: str) -> list[list[str]]:
+    """The rows of the glossary's table below a heading."""
+    section = (root / "docs" / "glossary.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+def written(root: Path) -> list[Path]:
+    """Everything that people read: code of the product, and documents."""
+    code = [
+        path for top in ("libs", "services") for path in (root / top).rglob("*") if path.suffix in (".py", ".h", ".cpp")
+    ]
+    documents = [root / "README.md", *(root / "docs").rglob("*.md")]
+    found = [path for path in (*code, *documents) if not any(part in path.as_posix() for part in UNREAD)]
+    assert len(found) > 300
+    return found
+
+
+def uses(word: str, text: str) -> list[int]:
+    """Lines that use a word, in any form of it."""
+    form = re.compile(rf"(?<![A-Za-z])_?{re.escape(word)}(s|es|ed|ing)?(?![A-Za-z])", re.IGNORECASE)
+    lines = enumerate(text.splitlines(), 1)
+    return [number for number, line in lines if form.search(KEYS_OF_OTHERS.sub("", line))]
+
+
+def test_words_that_are_not_used_are_not_used(root: Path) -> None:
+    words = [row[0] for row in table(root, "Words that are not used")]
+    assert len(words) > 5
+    texts = {path: path.read_text() for path in written(root)}
+    wrong = [
+        f"{path.relative_to(root)}:{number} {word}"
+        for path, text in texts.items()
+        for word in words
+        for number in uses(word, text)
+    ]
+    assert wrong == []
+
+
+def test_a_name_of_a_module_means_one_thing(root: Path) -> None:
+    shared = {name for row in table(root, "Modules of one name") for name in row[0].split(", ")}
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in written(root):
+        if path.suffix == ".py" and not path.name.startswith("__"):
+            places[path.stem].append(path.relative_to(root).as_posix())
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in twice.items() if name not in shared} == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["in any company", "# Guesses ahead", "a whole number", "max_model_len = 3", "per_guess(1)"]
+)
+def test_a_word_is_found_in_any_form(root: Path, text: str) -> None:
+    assert any(uses(row[0], text) for row in table(root, "Words that are not used"))
+
+
+def test_keys_of_others_are_theirs() -> None:
+    assert uses("vocab_size", 'raw["vocab_size"]') == []
+    assert uses("vocab_size", "spec.vocab_size") == [1]
