@@ -1,4 +1,4 @@
-"""The README's examples work as printed. Only the addresses are those of the platform under test."""
+"""The examples of the README and the guides work as printed. Only the addresses are those of the platform under test."""
 
 import json
 import re
@@ -14,7 +14,8 @@ BLOCK = re.compile(r"```(bash|python|toml)\n(.*?)```", re.DOTALL)
 
 
 def blocks(root: Path, language: str, heading: str) -> list[str]:
-    sections = re.split(r"\n##+ ", (root / "README.md").read_text())
+    pages = [root / "README.md", *sorted((root / "docs" / "guide").glob("*.md"))]
+    sections = [section for page in pages for section in re.split(r"\n##+ ", page.read_text())]
     section = next(section for section in sections if section.startswith(f"{heading}\n"))
     return [code for kind, code in BLOCK.findall(section) if kind == language]
 
