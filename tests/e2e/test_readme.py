@@ -1,4 +1,4 @@
-"""The examples of the README and the guides work as printed. Only the addresses are those of the platform under test."""
+"""The examples of README and guides work as printed. Only the addresses are those of the platform under test."""
 
 import json
 import re
