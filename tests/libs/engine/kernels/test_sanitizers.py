@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.libs.engine.kernels.sanitizers.__main__ import TESTS
 from tests.libs.engine.kernels.sanitizers.sanitizer import ADDRESS
 
 pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
@@ -39,6 +40,10 @@ def library(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(library: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command, environment = [sys.executable, *arguments], ADDRESS.environment(library)
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_what_make_sanitize_runs_is_there(root: Path) -> None:
+    assert [path for path in TESTS if not (root / path).is_file()] == []
 
 
 def test_the_portable_kernels_run_without_a_report(root: Path, library: Path) -> None:

@@ -15,9 +15,10 @@ from headrace.engine.kernels.library import Instructions, available
 ROOT = Path(__file__).resolve().parents[5]
 ENGINE = Path("tests/libs/engine")
 TESTS = (
-    *(ENGINE / "kernels" / f"test_{name}.py" for name in ("products", "checked_ids", "self_test")),
-    *(ENGINE / f"test_{name}.py" for name in ("code_attention", "sampler", "kv_precision")),
-    ENGINE / "operators" / "test_operators.py",
+    *(ENGINE / "kernels" / f"test_{name}.py" for name in ("products", "checked_ids", "self_test", "code_attention")),
+    ENGINE / "step" / "test_sampler.py",
+    ENGINE / "cpu" / "test_kv_precision.py",
+    ENGINE / "torch" / "operators" / "test_operators.py",
 )
 SECONDS = 3000
 """Patience with the tests of one build on one instruction set."""
