@@ -106,13 +106,13 @@ class _Row:
 def _devices(folder: Path | None) -> Iterator[_Device]:
     yield _Device("this machine", "cpu", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     if folder is not None and not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder of device profiles.")
+        raise ConfigError(f"{folder} is not a folder of device profiles")
     for path in sorted((folder or PROFILES).glob("*.toml")):
         try:
             raw = tomllib.loads(path.read_text(encoding="utf-8"))
             yield _Device(str(raw["name"]), str(raw["device"]), int(raw["memory_bytes"]))
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise ConfigError(f"{path} is not a device profile: {error!r}.") from error
+            raise ConfigError(f"{path} is not a device profile: {error!r}") from error
 
 
 def _rows(source: Path, device: _Device, context: int) -> Iterator[_Row]:

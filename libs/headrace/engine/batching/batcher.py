@@ -58,7 +58,7 @@ class Batcher:
         run."""
         check_request(request, self._spec)
         if request.request_id in self._queues:
-            raise InvalidRequest(f"Request {request.request_id!r} is already running: choose another id.")
+            raise InvalidRequest(f"request {request.request_id!r} is already running: choose another id")
         sampling = request.sampling
         sequence = Sequence(
             request=request,

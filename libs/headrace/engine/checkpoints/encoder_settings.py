@@ -38,11 +38,11 @@ def read_encoder_config(folder: Path) -> EncoderConfig:
         config = family.adapt(_read_as_bert(folder, raw), raw)
         _check_sizes(config)
     except KeyError as error:
-        raise InvalidCheckpoint(f"{path} has no {error.args[0]!r}.") from error
+        raise InvalidCheckpoint(f"{path} has no {error.args[0]!r}") from error
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise
-        raise InvalidCheckpoint(f"{path} is malformed: {error}.") from error
+        raise InvalidCheckpoint(f"{path} is malformed: {error}") from error
     return config
 
 
@@ -70,26 +70,26 @@ def _read_as_bert(folder: Path, raw: Mapping[str, Any]) -> EncoderConfig:
 def _refuse_what_is_not_there(family: EncoderFamily, raw: Mapping[str, Any]) -> None:
     if raw["hidden_act"] not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
-        raise Unsupported(f"Activation {raw['hidden_act']} is not supported in {family.stem}: only {known}.")
+        raise Unsupported(f"activation {raw['hidden_act']} is not supported in {family.stem}: only {known}")
     kind = raw.get("position_embedding_type") or "absolute"
     if kind != "absolute":
-        raise Unsupported(f"Positions of type {kind} are not supported in {family.stem}: only absolute.")
+        raise Unsupported(f"positions of type {kind} are not supported in {family.stem}: only absolute")
     if raw.get("is_decoder"):
-        raise Unsupported(f"{family.stem} as a decoder is not supported: only as an encoder.")
+        raise Unsupported(f"{family.stem} as a decoder is not supported: only as an encoder")
 
 
 def _check_sizes(config: EncoderConfig) -> None:
     sizes = ("vocabulary_size", "hidden_size", "intermediate_size", "layer_count", "head_count", "max_model_length")
     for name in sizes:
         if getattr(config, name) < 1:
-            raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}.")
+            raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}")
     if config.padding_id is not None and config.padding_id < 0:
-        raise InvalidCheckpoint(f"config.json: pad_token_id is {config.padding_id}.")
+        raise InvalidCheckpoint(f"config.json: pad_token_id is {config.padding_id}")
     if config.bucket_count and config.bucket_count < SMALLEST_BUCKET_COUNT:
-        raise InvalidCheckpoint(f"config.json: relative_attention_num_buckets is {config.bucket_count}.")
+        raise InvalidCheckpoint(f"config.json: relative_attention_num_buckets is {config.bucket_count}")
     if config.hidden_size % config.head_count:
         raise InvalidCheckpoint(
-            f"config.json: hidden_size {config.hidden_size} is not a multiple of {config.head_count} attention heads."
+            f"config.json: hidden_size {config.hidden_size} is not a multiple of {config.head_count} attention heads"
         )
     if config.precision not in ("float32", "bfloat16", "float16"):
-        raise Unsupported(f"Checkpoint dtype {config.precision} is not supported: only float32, bfloat16, float16.")
+        raise Unsupported(f"checkpoint dtype {config.precision} is not supported: only float32, bfloat16, float16")

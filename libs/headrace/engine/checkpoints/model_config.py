@@ -29,11 +29,11 @@ def read_model_config(folder: Path) -> DecoderConfig:
         config = family.adapt(_read_as_llama(folder, raw), raw)
         _check_sizes(config)
     except KeyError as error:
-        raise InvalidCheckpoint(f"{folder / 'config.json'} has no {error.args[0]!r}.") from error
+        raise InvalidCheckpoint(f"{folder / 'config.json'} has no {error.args[0]!r}") from error
     except (TypeError, ValueError, OverflowError, ZeroDivisionError, AttributeError) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise
-        raise InvalidCheckpoint(f"{folder / 'config.json'} is malformed: {error}.") from error
+        raise InvalidCheckpoint(f"{folder / 'config.json'} is malformed: {error}") from error
     return config
 
 
@@ -88,7 +88,7 @@ def _stretched_len(max_len: int, scaling: RopeScaling | None) -> int:
 def _refuse_other_activations(family: Family, raw: Mapping[str, Any]) -> None:
     name = raw.get(family.activation_key, family.activations[0])
     if name not in family.activations:
-        raise Unsupported(f"Activation {name} is not supported in {family.architecture}: only {family.activations[0]}.")
+        raise Unsupported(f"activation {name} is not supported in {family.architecture}: only {family.activations[0]}")
 
 
 def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
@@ -114,28 +114,28 @@ def _check_sizes(config: DecoderConfig) -> None:
     )
     for name in sizes:
         if getattr(config, name) < 1:
-            raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}.")
+            raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}")
     if config.head_count % config.kv_head_count:
         raise InvalidCheckpoint(
-            f"config.json: {config.head_count} attention heads cannot share {config.kv_head_count} KV heads evenly."
+            f"config.json: {config.head_count} attention heads cannot share {config.kv_head_count} KV heads evenly"
         )
     if config.precision not in ("float32", "bfloat16", "float16"):
-        raise Unsupported(f"Checkpoint dtype {config.precision} is not supported: only float32, bfloat16, float16.")
+        raise Unsupported(f"checkpoint dtype {config.precision} is not supported: only float32, bfloat16, float16")
     if config.experts is not None and not 1 <= config.experts.chosen_count <= config.experts.count:
         raise InvalidCheckpoint(
-            f"config.json: {config.experts.chosen_count} of {config.experts.count} experts are chosen for each token."
+            f"config.json: {config.experts.chosen_count} of {config.experts.count} experts are chosen for each token"
         )
     _check_rotary(config)
 
 
 def _check_rotary(config: DecoderConfig) -> None:
     if config.head_size % 2:
-        raise InvalidCheckpoint(f"config.json: head_dim is {config.head_size}, but rotary embedding needs an even one.")
+        raise InvalidCheckpoint(f"config.json: head_dim is {config.head_size}, but rotary embedding needs an even one")
     if config.rotary_size % 2 or not 2 <= config.rotary_size <= config.head_size:
-        raise InvalidCheckpoint(f"config.json: {config.rotary_size} of {config.head_size} elements of a head turn.")
+        raise InvalidCheckpoint(f"config.json: {config.rotary_size} of {config.head_size} elements of a head turn")
     if isinstance(config.rope_scaling, LongRopeScaling):
         for factors in (config.rope_scaling.short_factors, config.rope_scaling.long_factors):
             if len(factors) != config.rotary_size // 2:
                 raise InvalidCheckpoint(
-                    f"config.json: longrope has {len(factors)} factors for {config.rotary_size // 2} pairs."
+                    f"config.json: longrope has {len(factors)} factors for {config.rotary_size // 2} pairs"
                 )

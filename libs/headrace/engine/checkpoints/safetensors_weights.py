@@ -42,10 +42,10 @@ class Weights:
         path, handle = self._find(name)
         found = tuple(handle.get_slice(name).get_shape())
         if found != shape:
-            raise InvalidCheckpoint(f"{path}: tensor {name} has shape {found}, but config.json implies {shape}.")
+            raise InvalidCheckpoint(f"{path}: tensor {name} has shape {found}, but config.json implies {shape}")
         tensor = self.raw(name)
         if not tensor.is_floating_point():
-            raise InvalidCheckpoint(f"{path}: tensor {name} holds {tensor.dtype}, not floating-point numbers.")
+            raise InvalidCheckpoint(f"{path}: tensor {name} holds {tensor.dtype}, not floating-point numbers")
         return tensor.to(device=device, dtype=dtype)
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
@@ -62,18 +62,18 @@ class Weights:
         try:
             tensor: Tensor = handle.get_tensor(name)
         except SafetensorError as error:
-            raise InvalidCheckpoint(f"{path}: tensor {name} cannot be read: {error}.") from error
+            raise InvalidCheckpoint(f"{path}: tensor {name} cannot be read: {error}") from error
         return tensor
 
     def _find(self, name: str) -> tuple[Path, Any]:
         if name not in self._files:
-            raise InvalidCheckpoint(f"Tensor {name} is in none of the checkpoint's files.")
+            raise InvalidCheckpoint(f"tensor {name} is in none of the checkpoint's files")
         return self._files[name]
 
 
 def _list_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise InvalidCheckpoint(f"{folder} is not a folder.")
+        raise InvalidCheckpoint(f"{folder} is not a folder")
     if (folder / INDEX_FILE).is_file():
         return [folder / name for name in sorted(set(_read_index(folder).values()))]
     if (folder / SINGLE_FILE).is_file():
@@ -83,10 +83,10 @@ def _list_files(folder: Path) -> list[Path]:
         return others
     if pickles := sorted(path.name for path in folder.glob("*.bin")):
         raise InvalidCheckpoint(
-            f"{folder} has its weights in {pickles[0]}: pickle files can run code and are not read. "
-            "Convert them to safetensors."
+            f"{folder} has its weights in {pickles[0]}: pickle files can run code and are not read; "
+            "convert them to safetensors"
         )
-    raise InvalidCheckpoint(f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}.")
+    raise InvalidCheckpoint(f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}")
 
 
 def _read_index(folder: Path) -> dict[str, str]:
@@ -96,10 +96,10 @@ def _read_index(folder: Path) -> dict[str, str]:
         weight_map = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
         files = {str(name): str(file) for name, file in weight_map.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidCheckpoint(f"{path} cannot be read: {error!r}.") from error
+        raise InvalidCheckpoint(f"{path} cannot be read: {error!r}") from error
     for file in files.values():
         if Path(file).name != file or "\\" in file or not file.endswith(".safetensors"):
-            raise InvalidCheckpoint(f"{path} names {file!r}: only safetensors files of the same folder are read.")
+            raise InvalidCheckpoint(f"{path} names {file!r}: only safetensors files of the same folder are read")
     return files
 
 
@@ -107,13 +107,13 @@ def _check_index(folder: Path, present: set[str]) -> None:
     if (folder / INDEX_FILE).is_file():
         for name, file in _read_index(folder).items():
             if name not in present:
-                raise InvalidCheckpoint(f"{folder / file} lacks tensor {name}, which {INDEX_FILE} promises.")
+                raise InvalidCheckpoint(f"{folder / file} lacks tensor {name}, which {INDEX_FILE} promises")
 
 
 def _open(path: Path) -> Any:
     if not path.is_file():
-        raise InvalidCheckpoint(f"{path} is missing.")
+        raise InvalidCheckpoint(f"{path} is missing")
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
-        raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}.") from error
+        raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}") from error

@@ -44,7 +44,7 @@ def read_sentence_settings(folder: Path) -> SentenceSettings:
         elif kind == "Normalize":
             normalizes = True
         else:
-            raise Unsupported(f"Module {kind} of {MODULES_FILE} is not supported: only Pooling, Normalize.")
+            raise Unsupported(f"module {kind} of {MODULES_FILE} is not supported: only Pooling, Normalize")
     return SentenceSettings(pooling, normalizes, _read_max_len(folder))
 
 
@@ -55,12 +55,12 @@ def _read_modules(folder: Path) -> list[tuple[str, str]]:
         entries = json.loads(path.read_text(encoding="utf-8"))
         modules = [(str(entry["type"]).rpartition(".")[2], str(entry.get("path", ""))) for entry in entries]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidCheckpoint(f"{path} cannot be read: {error!r}.") from error
+        raise InvalidCheckpoint(f"{path} cannot be read: {error!r}") from error
     for _, name in modules:
         if name in {".", ".."} or (name and Path(name).name != name) or "\\" in name:
-            raise InvalidCheckpoint(f"{path} names {name!r}: only folders in the same folder are read.")
+            raise InvalidCheckpoint(f"{path} names {name!r}: only folders in the same folder are read")
     if not modules or modules[0][0] != "Transformer":
-        raise Unsupported(f"{path} does not begin with a Transformer: other first modules are not supported.")
+        raise Unsupported(f"{path} does not begin with a Transformer: other first modules are not supported")
     return modules
 
 
@@ -72,7 +72,7 @@ def _read_pooling(path: Path) -> Pooling:
     if len(wanted) != 1 or wanted[0] not in _POOLINGS:
         raise Unsupported(
             f"{path}: pooling by {' and '.join(wanted) or 'nothing'} is not supported: "
-            f"only by one of {', '.join(_POOLINGS)}."
+            f"only by one of {', '.join(_POOLINGS)}"
         )
     return _POOLINGS[wanted[0]]
 
@@ -90,6 +90,6 @@ def _read_max_len(folder: Path) -> int | None:
         if value is None:
             continue
         if not isinstance(value, int) or value < 1:
-            raise InvalidCheckpoint(f"{path}: max_seq_length is {value!r}.")
+            raise InvalidCheckpoint(f"{path}: max_seq_length is {value!r}")
         return value
     return None

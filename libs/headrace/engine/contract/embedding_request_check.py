@@ -9,17 +9,17 @@ def check_embedding_request(request: EngineRequest, spec: EngineSpec) -> None:
     """Raises InvalidRequest: why it cannot be served, and what to change."""
     token_ids = request.prompt_token_ids
     if not token_ids:
-        raise InvalidRequest("The input is empty: send at least one token.", param="input")
+        raise InvalidRequest("the input is empty: send at least one token", param="input")
     if len(token_ids) > spec.max_model_length:
         raise InvalidRequest(
-            f"The input has {len(token_ids)} tokens, and this model reads {spec.max_model_length} at most: "
-            "shorten or split it, or let truncate_prompt_tokens cut it.",
+            f"the input has {len(token_ids)} tokens, and this model reads {spec.max_model_length} at most: "
+            "shorten or split it, or let truncate_prompt_tokens cut it",
             param="input",
         )
     outside = next((token_id for token_id in token_ids if not 0 <= token_id < spec.vocabulary_size), None)
     if outside is not None:
         raise InvalidRequest(
-            f"Token id {outside} is outside the model's vocabulary of {spec.vocabulary_size}: "
-            "use the tokenizer that belongs to the model.",
+            f"token id {outside} is outside the model's vocabulary of {spec.vocabulary_size}: "
+            "use the tokenizer that belongs to the model",
             param="input",
         )

@@ -21,12 +21,12 @@ def check_request(request: EngineRequest, spec: EngineSpec) -> None:
 def _check_adapter(request: EngineRequest, spec: EngineSpec) -> None:
     if request.adapter and request.adapter not in spec.adapters:
         known = ", ".join(sorted(spec.adapters)) or "none is loaded"
-        raise InvalidRequest(f"There is no adapter {request.adapter!r}; there are: {known}.", param="model")
+        raise InvalidRequest(f"there is no adapter {request.adapter!r}; there are: {known}", param="model")
 
 
 def _check_tokens(request: EngineRequest, spec: EngineSpec) -> None:
     if not request.prompt_token_ids:
-        raise InvalidRequest("The prompt is empty: send at least one token.", param="prompt")
+        raise InvalidRequest("the prompt is empty: send at least one token", param="prompt")
     for token_ids in (request.prompt_token_ids, request.output_token_ids):
         for outside in (min(token_ids, default=0), max(token_ids, default=0)):
             _check_token_id(outside, spec.vocabulary_size, "prompt")
@@ -35,8 +35,8 @@ def _check_tokens(request: EngineRequest, spec: EngineSpec) -> None:
 def _check_token_id(token_id: int, vocabulary_size: int, param: str) -> None:
     if not 0 <= token_id < vocabulary_size:
         raise InvalidRequest(
-            f"Token id {token_id} is outside the model's vocabulary of {vocabulary_size}: "
-            "use the tokenizer that belongs to the model.",
+            f"token id {token_id} is outside the model's vocabulary of {vocabulary_size}: "
+            "use the tokenizer that belongs to the model",
             param=param,
         )
 
@@ -48,16 +48,16 @@ def _check_length(request: EngineRequest, spec: EngineSpec) -> None:
     read_count = prompt_count if spec.long_context == "evict" else token_count
     if read_count + room > spec.max_model_length:
         raise InvalidRequest(
-            f"The prompt has {prompt_count} tokens, which leaves no room for output in the model's context of "
-            f"{spec.max_model_length}: shorten the prompt.",
+            f"the prompt has {prompt_count} tokens, which leaves no room for output in the model's context of "
+            f"{spec.max_model_length}: shorten the prompt",
             param="prompt",
         )
     wanted = prompt_count + request.sampling.max_tokens
     longest = max(min(token_count, spec.max_model_length), min(wanted, spec.max_model_length) - 1)
     if BlockNeed.of(spec).most(longest) > spec.block_count:
         raise InvalidRequest(
-            f"Prompt and output may reach {longest} tokens, but the KV cache holds {spec.block_count} blocks of "
-            f"{spec.block_size}: lower max_tokens, shorten the prompt or give the worker more KV memory.",
+            f"prompt and output may reach {longest} tokens, but the KV cache holds {spec.block_count} blocks of "
+            f"{spec.block_size}: lower max_tokens, shorten the prompt or give the worker more KV memory",
             param="max_tokens",
         )
 
@@ -78,19 +78,19 @@ def _check_sampling(sampling: SamplingParams, vocabulary_size: int) -> None:
     )
     for param, value, low, high in ranges:
         if value is not None and not low <= value <= high:
-            raise InvalidRequest(f"{param} is {value}: it must lie in [{low}, {high}].", param=param)
+            raise InvalidRequest(f"{param} is {value}: it must lie in [{low}, {high}]", param=param)
     for param, value in (("top_p", sampling.top_p), ("repetition_penalty", sampling.repetition_penalty)):
         if not 0 < value < math.inf:
-            raise InvalidRequest(f"{param} is {value}: it must be finite and greater than 0.", param=param)
+            raise InvalidRequest(f"{param} is {value}: it must be finite and greater than 0", param=param)
     for param, value in (
         ("presence_penalty", sampling.presence_penalty),
         ("frequency_penalty", sampling.frequency_penalty),
     ):
         if not math.isfinite(value):
-            raise InvalidRequest(f"{param} is {value}: it must be finite.", param=param)
+            raise InvalidRequest(f"{param} is {value}: it must be finite", param=param)
     for token_id, bias in sampling.logit_bias.items():
         _check_token_id(token_id, vocabulary_size, "logit_bias")
         if not math.isfinite(bias):
-            raise InvalidRequest(f"The bias of token {token_id} is {bias}: it must be finite.", param="logit_bias")
+            raise InvalidRequest(f"the bias of token {token_id} is {bias}: it must be finite", param="logit_bias")
     for token_id in sampling.stop_token_ids:
         _check_token_id(token_id, vocabulary_size, "stop_token_ids")

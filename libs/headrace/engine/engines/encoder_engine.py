@@ -45,7 +45,7 @@ class EncoderEngine:
     def add(self, request: EngineRequest) -> None:
         check_embedding_request(request, self._spec)
         if request.request_id in self._requests:
-            raise InvalidRequest(f"Request {request.request_id!r} is already running: choose another id.")
+            raise InvalidRequest(f"request {request.request_id!r} is already running: choose another id")
         self._requests[request.request_id] = request
 
     def cancel(self, request_id: str) -> None:

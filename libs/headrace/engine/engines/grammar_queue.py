@@ -71,4 +71,4 @@ def _settle(entry: _Entry) -> Readiness:
         )
         return Readiness(entry.sequence, told)
     _log.error("a grammar could not be compiled", exc_info=error)
-    return Readiness(entry.sequence, InternalError("The grammar could not be compiled.", details=details))
+    return Readiness(entry.sequence, InternalError("the grammar could not be compiled", details=details))

@@ -198,7 +198,7 @@ class TextEngine:
             self._fail(
                 sequence,
                 InternalError(
-                    f"The model's logits for request {sequence.request_id} are not finite.",
+                    f"the model's logits for request {sequence.request_id} are not finite",
                     stage="decode" if sequence.output_count else "prefill",
                     details={"request_id": sequence.request_id},
                 ),

@@ -63,6 +63,6 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
 def _refuse_unsupported(folder: Path, settings: SentenceSettings) -> None:
     raw = read_json(folder / "config.json")
     if settings.pooling not in (None, Pooling.LAST):
-        raise Unsupported(f"Pooling {settings.pooling.value} of a decoder is not supported: only lasttoken.")
+        raise Unsupported(f"pooling {settings.pooling.value} of a decoder is not supported: only lasttoken")
     if raw.get("is_causal") is False or raw.get("use_bidirectional_attention"):
-        raise Unsupported("A decoder whose tokens see those after them is not supported: only causal ones.")
+        raise Unsupported("a decoder whose tokens see those after them is not supported: only causal ones")

@@ -23,7 +23,7 @@ def load_engine(source: Path, config: EngineConfig) -> Engine:
     if not is_encoder and architecture not in HEADLESS and not has_sentence_settings(source):
         return load_text_engine(source, config)
     if config.adapters:
-        raise Unsupported(f"{source} makes embeddings; adapters are only for models that make text.")
+        raise Unsupported(f"{source} makes embeddings; adapters are only for models that make text")
     # Import torch, which text models can do without.
     from headrace.engine.loading.load_embedding_engine import load_embedding_engine
     from headrace.engine.loading.load_encoder_engine import load_encoder_engine

@@ -55,7 +55,7 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
 def _long_context(config: EngineConfig, max_len: int) -> Literal["stop", "evict"]:
     if config.long_context == "evict" and max_len < LEAST_CONTEXT:
         raise ConfigError(
-            f"long_context is 'evict', but the context has {max_len} tokens: it must have {LEAST_CONTEXT}."
+            f"long_context is 'evict', but the context has {max_len} tokens: it must have {LEAST_CONTEXT}"
         )
     return config.long_context
 

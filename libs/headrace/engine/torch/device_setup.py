@@ -33,9 +33,9 @@ def choose_device(config: EngineConfig) -> torch.device:
     try:
         device = torch.device(config.device)
     except RuntimeError as error:
-        raise ConfigError(f"device is {config.device!r}: torch does not know it.") from error
+        raise ConfigError(f"device is {config.device!r}: torch does not know it") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"device is {config.device!r}, but torch sees no CUDA device here.")
+        raise ConfigError(f"device is {config.device!r}, but torch sees no CUDA device here")
     return device
 
 
@@ -45,7 +45,7 @@ def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch
     name = usual if config.precision in ("auto", *ROUNDED_BITS) else config.precision
     if name not in PRECISIONS:
         known = ", ".join((*PRECISIONS, *ROUNDED_BITS))
-        raise ConfigError(f"precision is {name!r}: it must be one of {known}.")
+        raise ConfigError(f"precision is {name!r}: it must be one of {known}")
     return PRECISIONS[name]
 
 
@@ -86,7 +86,7 @@ def build_attention(
 
 def _check_block_size(config: EngineConfig, remainder: int, rule: str) -> None:
     if remainder:
-        raise ConfigError(f"block_size is {config.block_size}: it must {rule}.")
+        raise ConfigError(f"block_size is {config.block_size}: it must {rule}")
 
 
 def _kv_bytes(config: EngineConfig, device: torch.device) -> int:

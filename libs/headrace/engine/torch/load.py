@@ -28,7 +28,7 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     if config.kv_precision not in ("auto", computed):
         raise ConfigError(
             f"kv_precision is {config.kv_precision!r}, but only the fused kernels hold keys and values in another type "
-            f"than they compute with, and they cannot run this model: {reason}; use auto, which is {computed} here."
+            f"than they compute with, and they cannot run this model: {reason}; use auto, which is {computed} here"
         )
     operators = choose_operators(device, config.thread_count)
     settle_threads(config, operators)

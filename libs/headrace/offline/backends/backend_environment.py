@@ -77,7 +77,7 @@ def find_python(backend: Backend, chosen: Path | None) -> Path:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(f"{python} cannot be run: {error}.") from error
+        raise ConfigError(f"{python} cannot be run: {error}") from error
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise ConfigError(f"{python} cannot import {backend.module} ({reason}). {_how_to_make(backend)}")
@@ -91,7 +91,7 @@ def make_environment(backend: Backend) -> Path:
         # What pip and venv say is for people; stdout is for results.
         done = subprocess.run(command, stdout=sys.stderr, env={**os.environ, "BUILD_CUDA_EXT": "0"}, check=False)
         if done.returncode:
-            raise Unavailable(f"{shlex.join(command)} failed with exit status {done.returncode}.")
+            raise Unavailable(f"{shlex.join(command)} failed with exit status {done.returncode}")
     return python
 
 

@@ -27,10 +27,10 @@ def quantize_with_backend(
     """
     check_target(target)
     if settings.method not in backend.methods:
-        raise Unsupported(f"{backend.name} does not quantise by {settings.method}: only {', '.join(backend.methods)}.")
+        raise Unsupported(f"{backend.name} does not quantise by {settings.method}: only {', '.join(backend.methods)}")
     config = read_model_config(source)
     if config.quantization is not None:
-        raise Unsupported(f"{source} is quantised already ({config.quantization.method}): start from plain weights.")
+        raise Unsupported(f"{source} is quantised already ({config.quantization.method}): start from plain weights")
     length = min(settings.sequence_length, config.usual_length)
     sequences = cut_windows(text, source, length, settings.sequence_count)
     try:
@@ -41,7 +41,7 @@ def quantize_with_backend(
             read_model_config(draft)
             draft.rename(target)
     except OSError as error:
-        raise ConfigError(f"{target} cannot be written: {error}.") from error
+        raise ConfigError(f"{target} cannot be written: {error}") from error
     return sum(path.stat().st_size for path in target.glob("*.safetensors"))
 
 
@@ -72,7 +72,7 @@ def _run(
     if done.returncode:
         raise Unavailable(f"{backend.name} failed: {_reason(work, done.returncode)}")
     if not any(draft.glob("*.safetensors")):
-        raise Unavailable(f"{backend.name} wrote no safetensors file.")
+        raise Unavailable(f"{backend.name} wrote no safetensors file")
     return draft
 
 

@@ -74,7 +74,7 @@ def _comparable(reference: LanguageModel, ours: Tensor, sequence: tuple[int, ...
     theirs = reference.logits(sequence).to(ours.device)
     if theirs.shape != ours.shape:
         raise ConfigError(
-            f"The reference has a vocabulary of {theirs.shape[1]} tokens and the model one of {ours.shape[1]}: "
-            "only models with the same vocabulary can be compared."
+            f"the reference has a vocabulary of {theirs.shape[1]} tokens and the model one of {ours.shape[1]}: "
+            "only models with the same vocabulary can be compared"
         )
     return theirs

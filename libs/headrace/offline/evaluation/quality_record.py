@@ -47,7 +47,7 @@ def read_record(source: Path) -> Mapping[str, RecordedQuality]:
             return {}
         return {row.precision: row for row in map(_read_row, content["rows"])}
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise ConfigError(f"{path} cannot be read: {error!r}. Delete it, or record it again.") from error
+        raise ConfigError(f"{path} cannot be read: {error!r}; delete it, or record it again") from error
 
 
 def write_record(source: Path, rows: Mapping[str, RecordedQuality]) -> Path:
@@ -60,7 +60,7 @@ def write_record(source: Path, rows: Mapping[str, RecordedQuality]) -> Path:
         part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         part.rename(path)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error}.") from error
+        raise ConfigError(f"{path} cannot be written: {error}") from error
     return path
 
 

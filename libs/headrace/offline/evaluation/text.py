@@ -11,7 +11,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read as text: {error}.") from error
+        raise ConfigError(f"{path} cannot be read as text: {error}") from error
 
 
 def calibration_text() -> str:

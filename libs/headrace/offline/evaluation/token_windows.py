@@ -20,7 +20,7 @@ def cut_windows(text: str, source: Path, length: int, limit: int | None = None) 
     windows = [(*start, *token_ids[first : first + step]) for first in range(0, len(token_ids), step)]
     whole = [window for window in windows if len(window) == length] or windows[:1]
     if not whole or len(whole[0]) < 2:
-        raise ConfigError("The text is too short: it must have two tokens at least.")
+        raise ConfigError("the text is too short: it must have two tokens at least")
     return whole[:limit]
 
 
@@ -34,8 +34,8 @@ def _read_tokenizer(source: Path) -> Tokenizer:
 
 def _read_tokenizer_json(path: Path) -> Tokenizer:
     if not path.is_file():
-        raise InvalidCheckpoint(f"{path} is missing: the text cannot be turned into tokens without it.")
+        raise InvalidCheckpoint(f"{path} is missing: the text cannot be turned into tokens without it")
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:
-        raise InvalidCheckpoint(f"{path} cannot be read: {error}.") from error
+        raise InvalidCheckpoint(f"{path} cannot be read: {error}") from error

@@ -94,10 +94,10 @@ def _finish_layers(
 
 def _read_plain_config(source: Path) -> DecoderConfig:
     if is_gguf(source):
-        raise Unsupported(f"{source} is a GGUF file: only folders with plain safetensors weights are quantised.")
+        raise Unsupported(f"{source} is a GGUF file: only folders with plain safetensors weights are quantised")
     config = read_model_config(source)
     if config.quantization is not None:
-        raise Unsupported(f"{source} is quantised already ({config.quantization.method}): start from plain weights.")
+        raise Unsupported(f"{source} is quantised already ({config.quantization.method}): start from plain weights")
     return config
 
 
@@ -111,9 +111,9 @@ def _projections(model: SequenceModel) -> Modules:
 def _check_sizes(modules: Modules, settings: QuantizationSettings) -> None:
     for name, (out_size, in_size) in modules.items():
         if in_size % settings.group_size:
-            raise ConfigError(f"{name} has {in_size} inputs, which groups of {settings.group_size} do not divide.")
+            raise ConfigError(f"{name} has {in_size} inputs, which groups of {settings.group_size} do not divide")
         if out_size % settings.per_word:
-            raise Unsupported(f"{name} has {out_size} outputs: the format needs a multiple of {settings.per_word}.")
+            raise Unsupported(f"{name} has {out_size} outputs: the format needs a multiple of {settings.per_word}")
 
 
 def _scheme(settings: QuantizationSettings, model: SequenceModel, modules: Modules) -> Mapping[str, Any]:

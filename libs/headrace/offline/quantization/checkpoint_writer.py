@@ -29,7 +29,7 @@ FILE_MODE = 0o644
 def check_target(target: Path) -> None:
     """Raises ConfigError where something is in the way."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"{target} is there already and not an empty folder: nothing is overwritten.")
+        raise ConfigError(f"{target} is there already and not an empty folder: nothing is overwritten")
 
 
 def write_checkpoint(
@@ -53,6 +53,6 @@ def write_checkpoint(
             path.chmod(FILE_MODE)
         draft.rename(target)
     except OSError as error:
-        raise ConfigError(f"{target} cannot be written: {error}.") from error
+        raise ConfigError(f"{target} cannot be written: {error}") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -38,7 +38,7 @@ class InputObserver:
         if found is None:
             return InputMoments.empty(in_size)
         if not torch.isfinite(found.total).all():
-            raise InvalidCheckpoint(f"What the model computes as the input of {module} is not finite.")
+            raise InvalidCheckpoint(f"What the model computes as the input of {module} is not finite")
         return found
 
     def watch(self, index: int, layer: DecoderLayer) -> DecoderLayer:

@@ -49,7 +49,7 @@ class UnfinishedCheckpoint:
             return load_file(path)
         except (SafetensorError, OSError) as error:
             raise InvalidCheckpoint(
-                f"{path} cannot be read: {error}. Delete it, and its layer is done again."
+                f"{path} cannot be read: {error}; delete it, and its layer is done again"
             ) from error
 
     def _path(self, layer: int) -> Path:
@@ -78,14 +78,14 @@ def open_unfinished(target: Path, run: Mapping[str, object]) -> Iterator[Unfinis
                 raise
             shutil.rmtree(folder)
     except OSError as error:
-        raise ConfigError(f"{target} cannot be written: {error}.") from error
+        raise ConfigError(f"{target} cannot be written: {error}") from error
 
 
 def _take(lock: int, target: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ConfigError(f"Another process is writing {target} right now.") from None
+        raise ConfigError(f"Another process is writing {target} right now") from None
 
 
 def _check_run(folder: Path, run: Mapping[str, object]) -> None:
@@ -100,13 +100,13 @@ def _check_run(folder: Path, run: Mapping[str, object]) -> None:
     try:
         earlier = dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}. Delete {folder} to start again.") from error
+        raise ConfigError(f"{path} cannot be read: {error}; delete {folder} to start again") from error
     names = [name for name in {**earlier, **run} if earlier.get(name) != run.get(name)]
     if names:
         changes = ", ".join(f"{name} was {earlier.get(name)} and is {run.get(name)}" for name in names)
         raise ConfigError(
             f"{folder} holds an unfinished run of another kind ({changes}): start that one again to finish it, "
-            "or delete the folder to start again."
+            "or delete the folder to start again"
         )
 
 

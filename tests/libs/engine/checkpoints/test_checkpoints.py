@@ -190,7 +190,7 @@ def test_missing_and_misshapen_tensors_are_named(folder: Path) -> None:
     weights = Weights(folder)
     with pytest.raises(InvalidCheckpoint, match=r"model\.norm\.weight has shape \(64,\).*implies \(65,\)"):
         weights.read(NORM, (65,), torch.float32, CPU)
-    with pytest.raises(InvalidCheckpoint, match="Tensor nothing is in none"):
+    with pytest.raises(InvalidCheckpoint, match="tensor nothing is in none"):
         weights.read("nothing", (1,), torch.float32, CPU)
 
 

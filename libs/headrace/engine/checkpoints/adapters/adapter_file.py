@@ -40,7 +40,7 @@ class AdapterFile:
         for module, side in self._names:
             other = "B" if side == "A" else "A"
             if (module, other) not in self._names:
-                raise InvalidCheckpoint(f"{self._path} has lora_{side} of {module}, but not lora_{other}.")
+                raise InvalidCheckpoint(f"{self._path} has lora_{side} of {module}, but not lora_{other}")
         return sorted({module for module, _ in self._names})
 
     def read(self, module: str, side: str, shape: tuple[int, int]) -> Tensor:
@@ -51,22 +51,22 @@ class AdapterFile:
         found = tuple(header.get_shape())
         if found != shape:
             raise InvalidCheckpoint(
-                f"{self._path}: tensor {name} has shape {found}, but the base model and the rank imply {shape}."
+                f"{self._path}: tensor {name} has shape {found}, but the base model and the rank imply {shape}"
             )
         if header.get_dtype() not in _DTYPES:
             raise Unsupported(
-                f"{self._path}: tensor {name} holds {header.get_dtype()}; only {', '.join(sorted(_DTYPES))} are read."
+                f"{self._path}: tensor {name} holds {header.get_dtype()}; only {', '.join(sorted(_DTYPES))} are read"
             )
         tensor = self._load(name).float()
         if not bool(torch.isfinite(tensor).all()):
-            raise InvalidCheckpoint(f"{self._path}: tensor {name} has a NaN or an infinity.")
+            raise InvalidCheckpoint(f"{self._path}: tensor {name} has a NaN or an infinity")
         return tensor
 
     def _load(self, name: str) -> Tensor:
         try:
             tensor: Tensor = self._handle.get_tensor(name)
         except SafetensorError as error:
-            raise InvalidCheckpoint(f"{self._path}: tensor {name} cannot be read: {error}.") from error
+            raise InvalidCheckpoint(f"{self._path}: tensor {name} cannot be read: {error}") from error
         return tensor
 
 
@@ -75,14 +75,14 @@ def _open(path: Path) -> Any:
     if not path.is_file():
         if pickles := sorted(other.name for other in folder.glob("*.bin")):
             raise InvalidCheckpoint(
-                f"{folder} has its weights in {pickles[0]}: pickle files can run code and are not read. "
-                "Save the adapter with safe_serialization."
+                f"{folder} has its weights in {pickles[0]}: pickle files can run code and are not read; "
+                "save the adapter with safe_serialization"
             )
-        raise InvalidCheckpoint(f"{path} is missing: an adapter's folder needs it.")
+        raise InvalidCheckpoint(f"{path} is missing: an adapter's folder needs it")
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
-        raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}.") from error
+        raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}") from error
 
 
 def _parse(path: Path, name: str) -> tuple[str, str]:
@@ -90,5 +90,5 @@ def _parse(path: Path, name: str) -> tuple[str, str]:
     match = _NAME.fullmatch(name)
     if match is None:
         reason = next((reason for part, reason in _REASONS.items() if part in name), _UNKNOWN)
-        raise Unsupported(f"{path}: tensor {name} cannot be used: {reason}.")
+        raise Unsupported(f"{path}: tensor {name} cannot be used: {reason}")
     return match["module"], match["side"]

@@ -101,27 +101,27 @@ def read_lora_config(path: Path) -> LoraConfig:
         _refuse_unsupported(path, raw)
         return _read(path, raw)
     except KeyError as error:
-        raise InvalidCheckpoint(f"{path} has no {error.args[0]!r}.") from error
+        raise InvalidCheckpoint(f"{path} has no {error.args[0]!r}") from error
     except (TypeError, ValueError, OverflowError, re.error, RecursionError) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise
-        raise InvalidCheckpoint(f"{path} is malformed: {error}.") from error
+        raise InvalidCheckpoint(f"{path} is malformed: {error}") from error
 
 
 def _refuse_unsupported(path: Path, raw: Mapping[str, Any]) -> None:
     if raw.get("peft_type", "LORA") != "LORA":
-        raise Unsupported(f"{path}: peft_type is {raw['peft_type']!r}; only LORA is supported.")
+        raise Unsupported(f"{path}: peft_type is {raw['peft_type']!r}; only LORA is supported")
     if raw.get("bias", "none") != "none":
-        raise Unsupported(f"{path}: bias is {raw['bias']!r}; only 'none' is supported.")
+        raise Unsupported(f"{path}: bias is {raw['bias']!r}; only 'none' is supported")
     start = raw.get("init_lora_weights")
     if not any(start is plain or (isinstance(start, str) and start.lower() == plain) for plain in _PLAIN_STARTS):
         raise Unsupported(
-            f"{path}: init_lora_weights is {start!r}, so training began by changing the base model's weights. "
-            "Convert the adapter when it is saved (PEFT's path_initial_model_for_weight_conversion)."
+            f"{path}: init_lora_weights is {start!r}, so training began by changing the base model's weights; "
+            "convert the adapter when it is saved (PEFT's path_initial_model_for_weight_conversion)"
         )
     for name, value in raw.items():
         if value and name not in _UNDERSTOOD | _WITHOUT_EFFECT:
-            raise Unsupported(f"{path}: {name} is set, which Headrace does not support for adapters.")
+            raise Unsupported(f"{path}: {name} is set, which Headrace does not support for adapters")
 
 
 def _read(path: Path, raw: Mapping[str, Any]) -> LoraConfig:

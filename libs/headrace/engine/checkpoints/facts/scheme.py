@@ -62,8 +62,8 @@ def read_scheme(folder: Path, config: Mapping[str, Any]) -> QuantizationScheme |
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError, re.error) as error:
         if isinstance(error, (InvalidCheckpoint, Unsupported)):
             raise
-        raise InvalidCheckpoint(f"{folder}: quantization_config is malformed: {error!r}.") from error
-    raise Unsupported(f"Quantization {method} is not supported: only {', '.join(METHODS)}.")
+        raise InvalidCheckpoint(f"{folder}: quantization_config is malformed: {error!r}") from error
+    raise Unsupported(f"quantization {method} is not supported: only {', '.join(METHODS)}")
 
 
 def _read_old_file(folder: Path) -> dict[str, Any] | None:
@@ -73,17 +73,17 @@ def _read_old_file(folder: Path) -> dict[str, Any] | None:
             try:
                 return {"quant_method": method, **json.loads(path.read_text(encoding="utf-8"))}
             except (OSError, ValueError, TypeError) as error:
-                raise InvalidCheckpoint(f"{path} cannot be read: {error}.") from error
+                raise InvalidCheckpoint(f"{path} cannot be read: {error}") from error
     return None
 
 
 def _awq(raw: Mapping[str, Any]) -> QuantizationScheme:
     version = str(raw.get("version") or raw.get("format") or "gemm").lower()
     if version != "gemm":
-        raise Unsupported(f"AWQ version {version!r} is not supported: only gemm. Convert the checkpoint to gemm.")
+        raise Unsupported(f"AWQ version {version!r} is not supported: only gemm; convert the checkpoint to gemm")
     bits = _checked_bits(raw.get("bits", raw.get("w_bit", 4)))
     if bits != 4:
-        raise Unsupported(f"AWQ with {bits} bits is not supported: the format has 4.")
+        raise Unsupported(f"AWQ with {bits} bits is not supported: the format has 4")
     group_size = _group_size(raw.get("group_size", raw.get("q_group_size", 128)))
     return QuantizationScheme("awq", bits, group_size, symmetric=not raw.get("zero_point", True))
 
@@ -91,9 +91,9 @@ def _awq(raw: Mapping[str, Any]) -> QuantizationScheme:
 def _gptq(raw: Mapping[str, Any]) -> QuantizationScheme:
     layout = str(raw.get("checkpoint_format") or raw.get("format") or "gptq").lower()
     if layout not in ("gptq", "gptq_v2") or raw.get("is_marlin_format"):
-        raise Unsupported(f"GPTQ layout {layout!r} is not supported: only gptq and gptq_v2.")
+        raise Unsupported(f"GPTQ layout {layout!r} is not supported: only gptq and gptq_v2")
     if str(raw.get("pack_dtype", "int32")).removeprefix("torch.") != "int32":
-        raise Unsupported(f"GPTQ packed into {raw['pack_dtype']} is not supported: only int32.")
+        raise Unsupported(f"GPTQ packed into {raw['pack_dtype']} is not supported: only int32")
     return QuantizationScheme(
         "gptq",
         _checked_bits(raw["bits"]),
@@ -115,15 +115,15 @@ def _dynamic_rule(pattern: str, value: Mapping[str, Any]) -> tuple[str, Mapping[
 def _compressed_tensors(raw: Mapping[str, Any]) -> QuantizationScheme:
     layout = raw.get("format")
     if layout not in ("pack-quantized", "int-quantized"):
-        raise Unsupported(f"compressed-tensors {layout!r} is not supported: only pack-quantized and int-quantized.")
+        raise Unsupported(f"compressed-tensors {layout!r} is not supported: only pack-quantized and int-quantized")
     groups = list(raw["config_groups"].values())
     if len(groups) != 1:
-        raise Unsupported("compressed-tensors with several config_groups is not supported: only one.")
+        raise Unsupported("compressed-tensors with several config_groups is not supported: only one")
     weights = groups[0]["weights"]
     if weights.get("type", "int") != "int":
-        raise Unsupported(f"compressed-tensors weights of type {weights['type']!r} are not supported: only int.")
+        raise Unsupported(f"compressed-tensors weights of type {weights['type']!r} are not supported: only int")
     if weights.get("strategy") not in ("group", "channel", "tensor"):
-        raise Unsupported(f"compressed-tensors strategy {weights.get('strategy')!r} is not supported.")
+        raise Unsupported(f"compressed-tensors strategy {weights.get('strategy')!r} is not supported")
     group_size = _group_size(weights.get("group_size") or -1)
     bits = _checked_bits(weights["num_bits"])
     return QuantizationScheme("compressed-tensors", bits, group_size, bool(weights.get("symmetric", True)))
@@ -131,7 +131,7 @@ def _compressed_tensors(raw: Mapping[str, Any]) -> QuantizationScheme:
 
 def _checked_bits(bits: Any) -> int:
     if bits not in SUPPORTED_BITS:
-        raise Unsupported(f"Quantization with {bits} bits is not supported: only {SUPPORTED_BITS}.")
+        raise Unsupported(f"quantization with {bits} bits is not supported: only {SUPPORTED_BITS}")
     return int(bits)
 
 
@@ -140,5 +140,5 @@ def _group_size(value: Any) -> int | None:
     if size == -1:
         return None
     if size < 1:
-        raise InvalidCheckpoint(f"quantization_config: group_size is {size}.")
+        raise InvalidCheckpoint(f"quantization_config: group_size is {size}")
     return size

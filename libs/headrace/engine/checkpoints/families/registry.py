@@ -33,7 +33,7 @@ HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral"
 def find_family(architecture: str) -> Family:
     """Finds the family of decoders. Raises Unsupported, naming those that are supported."""
     if architecture in ENCODER_FAMILIES:
-        raise Unsupported(f"Architecture {architecture} makes embeddings and no text: it can be served, no more.")
+        raise Unsupported(f"architecture {architecture} makes embeddings and no text: it can be served, no more")
     family = FAMILIES.get(HEADLESS.get(architecture, architecture))
     if family is None:
         raise _unsupported(architecture)
@@ -50,6 +50,6 @@ def find_encoder_family(architecture: str) -> EncoderFamily:
 def _unsupported(architecture: str) -> Unsupported:
     encoders = [name for name in ENCODER_FAMILIES if name.endswith("Model")]
     return Unsupported(
-        f"Architecture {architecture} is not supported: only {', '.join(FAMILIES)} for text, "
-        f"{', '.join(encoders)} for embeddings."
+        f"architecture {architecture} is not supported: only {', '.join(FAMILIES)} for text, "
+        f"{', '.join(encoders)} for embeddings"
     )

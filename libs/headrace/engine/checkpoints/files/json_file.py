@@ -12,9 +12,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise InvalidCheckpoint(f"{path} is missing: a model folder needs it.") from error
+        raise InvalidCheckpoint(f"{path} is missing: a model folder needs it") from error
     except (OSError, ValueError) as error:
-        raise InvalidCheckpoint(f"{path} cannot be read: {error}.") from error
+        raise InvalidCheckpoint(f"{path} cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise InvalidCheckpoint(f"{path} does not hold a JSON object.")
+        raise InvalidCheckpoint(f"{path} does not hold a JSON object")
     return content

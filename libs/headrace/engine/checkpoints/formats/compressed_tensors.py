@@ -21,7 +21,7 @@ INT8_OFFSET = 128
 def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedMatrix:
     """Reads module `name`. Raises InvalidCheckpoint naming the tensor that is wrong."""
     if f"{name}.weight_g_idx" in source:
-        raise Unsupported(f"Module {name}: compressed-tensors with activation order (weight_g_idx) is not supported.")
+        raise Unsupported(f"module {name}: compressed-tensors with activation order (weight_g_idx) is not supported")
     group_size = scheme.group_size or in_size
     check_divisible(name, "the input size", in_size, group_size)
     groups = in_size // group_size
@@ -40,7 +40,7 @@ def _check_shape(source: TensorSource, name: str, shape: tuple[int, int]) -> Non
     if f"{name}.weight_shape" in source:
         stated = tuple(source.raw(f"{name}.weight_shape").flatten().tolist())
         if stated != shape:
-            raise InvalidCheckpoint(f"Tensor {name}.weight_shape says {stated}; config.json implies {shape}.")
+            raise InvalidCheckpoint(f"tensor {name}.weight_shape says {stated}; config.json implies {shape}")
 
 
 def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: QuantizationScheme) -> Tensor:

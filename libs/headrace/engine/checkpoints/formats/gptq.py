@@ -50,7 +50,7 @@ def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: Quan
     values = set(torch.unique(stored).tolist())
     if values not in ({middle}, {middle - 1}):
         raise InvalidCheckpoint(
-            f"Tensor {name}.qzeros of a symmetric checkpoint holds {sorted(values)}; expected {middle} or {middle - 1}."
+            f"tensor {name}.qzeros of a symmetric checkpoint holds {sorted(values)}; expected {middle} or {middle - 1}"
         )
     if values == {middle} and scheme.zero_offset:
         _log.warning("%s is labelled gptq but written as gptq_v2: read as what it is", name)
@@ -67,5 +67,5 @@ def _input_order(source: TensorSource, name: str, in_size: int, group_size: int)
         return None
     order = torch.argsort(groups, stable=True)
     if not torch.equal(groups[order], expected):
-        raise InvalidCheckpoint(f"Tensor {name}.g_idx does not put {group_size} inputs into every group.")
+        raise InvalidCheckpoint(f"tensor {name}.g_idx does not put {group_size} inputs into every group")
     return order

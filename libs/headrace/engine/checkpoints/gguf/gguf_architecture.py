@@ -65,7 +65,7 @@ def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
     name = metadata.architecture
     if name not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
-        raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: only {known}.")
+        raise Unsupported(f"{metadata.path}: GGUF architecture {name!r} is not supported: only {known}")
     if name == "llama" and metadata.integer("expert_count", 0):
         return MIXTRAL
     return ARCHITECTURES[name]

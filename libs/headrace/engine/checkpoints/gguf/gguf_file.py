@@ -38,7 +38,7 @@ class GgufFile:
             reader = gguf.GGUFReader(path)
             self._tensors = {tensor.name: tensor for tensor in reader.tensors}
         except UNREADABLE as error:
-            raise InvalidCheckpoint(f"{path} is not a whole GGUF file: {error!r}.") from error
+            raise InvalidCheckpoint(f"{path} is not a whole GGUF file: {error!r}") from error
         self._metadata = GgufMetadata(path, reader)
         self._architecture = find_architecture(self._metadata)
 
@@ -69,7 +69,7 @@ class GgufFile:
         try:
             return config | dict(self._architecture.describe(metadata))
         except ZeroDivisionError as error:
-            raise InvalidCheckpoint(f"{self._path}: a size in its metadata is 0.") from error
+            raise InvalidCheckpoint(f"{self._path}: a size in its metadata is 0") from error
 
     def __contains__(self, name: str) -> bool:
         return self._place(name)[0] in self._tensors
@@ -78,12 +78,12 @@ class GgufFile:
         """The tensor that Hugging Face calls `name`. Raises InvalidCheckpoint if it is missing or has another shape."""
         gguf_name, expert = self._place(name)
         if gguf_name not in self._tensors:
-            raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name} ({name}).")
+            raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name} ({name})")
         found = self._shape(gguf_name)
         if (found if expert is None else found[1:]) != shape or (expert is not None and expert >= found[0]):
             wanted = shape if expert is None else ("experts", *shape)
             raise InvalidCheckpoint(
-                f"{self._path}: tensor {gguf_name} has shape {found}, but its metadata imply {wanted}."
+                f"{self._path}: tensor {gguf_name} has shape {found}, but its metadata imply {wanted}"
             )
         values = self._in_order(gguf_name, self._dequantize(gguf_name, expert).reshape(shape))
         if gguf_name.endswith("norm.weight"):
@@ -106,15 +106,15 @@ class GgufFile:
                 values = gguf.dequantize(data, tensor.tensor_type).astype(np.float32, copy=True)
         except UNREADABLE as error:
             kind = tensor.tensor_type.name
-            raise Unsupported(f"{self._path}: tensor {gguf_name} of type {kind} cannot be read: {error!r}.") from error
+            raise Unsupported(f"{self._path}: tensor {gguf_name} of type {kind} cannot be read: {error!r}") from error
         if not np.isfinite(values).all():
-            raise InvalidCheckpoint(f"{self._path}: tensor {gguf_name} holds values that are not finite numbers.")
+            raise InvalidCheckpoint(f"{self._path}: tensor {gguf_name} holds values that are not finite numbers")
         return torch.from_numpy(values)
 
     def _shape(self, gguf_name: str) -> tuple[int, ...]:
         """Returns the shape of a tensor, outermost dimension first; the file has it last."""
         if gguf_name not in self._tensors:
-            raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name}.")
+            raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name}")
         return tuple(int(size) for size in reversed(self._tensors[gguf_name].shape))
 
     def _place(self, name: str) -> tuple[str, int | None]:
@@ -150,7 +150,7 @@ class GgufFile:
         if kind == "none":
             return None
         if kind not in ("linear", "yarn"):
-            raise Unsupported(f"{self._path}: rotary scaling {kind!r} is not supported: only linear and yarn.")
+            raise Unsupported(f"{self._path}: rotary scaling {kind!r} is not supported: only linear and yarn")
         scaling = {"rope_type": kind, "factor": metadata.number("rope.scaling.factor")}
         if metadata.has("rope.scaling.original_context_length"):
             scaling["original_max_position_embeddings"] = metadata.integer("rope.scaling.original_context_length")

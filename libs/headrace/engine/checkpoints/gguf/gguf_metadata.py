@@ -22,7 +22,7 @@ class GgufMetadata:
             field = self._reader.get_field(key)
             return default if field is None else field.contents()
         except (ValueError, KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
-            raise InvalidCheckpoint(f"{self.path}: metadata {key} cannot be read: {error!r}.") from error
+            raise InvalidCheckpoint(f"{self.path}: metadata {key} cannot be read: {error!r}") from error
 
     def has(self, key: str) -> bool:
         """Whether the architecture has a value of its own for `key`."""
@@ -40,14 +40,14 @@ class GgufMetadata:
         name = f"{self.architecture}.{key}"
         value = self.get(name, default)
         if value is None:
-            raise InvalidCheckpoint(f"{self.path} has no metadata {name}.")
+            raise InvalidCheckpoint(f"{self.path} has no metadata {name}")
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
             or value != value
             or abs(value) == float("inf")
         ):
-            raise InvalidCheckpoint(f"{self.path}: metadata {name} is {value!r:.80}, not a number.")
+            raise InvalidCheckpoint(f"{self.path}: metadata {name} is {value!r:.80}, not a number")
         return value
 
     @property
@@ -57,5 +57,5 @@ class GgufMetadata:
         found = {key: self.get(key) for key in keys}
         for key, value in found.items():
             if value is not None and not isinstance(value, int):
-                raise InvalidCheckpoint(f"{self.path}: metadata {key} is {value!r:.80}, not a token.")
+                raise InvalidCheckpoint(f"{self.path}: metadata {key} is {value!r:.80}, not a token")
         return [value for value in found.values() if value is not None]

@@ -23,11 +23,11 @@ def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: torch
     tensor = source.raw(name)
     if tuple(tensor.shape) != shape:
         raise InvalidCheckpoint(
-            f"Tensor {name} has shape {tuple(tensor.shape)}; its format and config.json imply {shape}."
+            f"tensor {name} has shape {tuple(tensor.shape)}; its format and config.json imply {shape}"
         )
     if tensor.dtype not in dtypes:
         wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-        raise InvalidCheckpoint(f"Tensor {name} holds {str(tensor.dtype).removeprefix('torch.')}; expected {wanted}.")
+        raise InvalidCheckpoint(f"tensor {name} holds {str(tensor.dtype).removeprefix('torch.')}; expected {wanted}")
     return tensor
 
 
@@ -35,18 +35,18 @@ def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> Tens
     """Scales as float32. Raises InvalidCheckpoint when one is not a number."""
     scales = take(source, name, shape, torch.float16, torch.bfloat16, torch.float32).float()
     if not torch.isfinite(scales).all():
-        raise InvalidCheckpoint(f"Tensor {name} holds scales that are not finite numbers.")
+        raise InvalidCheckpoint(f"tensor {name} holds scales that are not finite numbers")
     return scales
 
 
 def check_divisible(name: str, what: str, size: int, divisor: int) -> None:
     if size % divisor:
-        raise InvalidCheckpoint(f"Module {name}: {what} is {size}, which is not a multiple of {divisor}.")
+        raise InvalidCheckpoint(f"module {name}: {what} is {size}, which is not a multiple of {divisor}")
 
 
 def take_finite(source: TensorSource, name: str) -> Tensor:
     """Reads one tensor of floating-point numbers, as it is. Raises InvalidCheckpoint naming it."""
     tensor = source.raw(name)
     if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
-        raise InvalidCheckpoint(f"Tensor {name} holds values that are not finite floating-point numbers.")
+        raise InvalidCheckpoint(f"tensor {name} holds values that are not finite floating-point numbers")
     return tensor

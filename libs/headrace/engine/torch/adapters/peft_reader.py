@@ -75,14 +75,14 @@ def _find_targets(
         if module not in known:
             raise Unsupported(
                 f"{path}: module {module} cannot be adapted: the base model has no such linear module in its layers, "
-                "and heads, embeddings and experts are not supported."
+                "and heads, embeddings and experts are not supported"
             )
         if not config.is_target(module):
-            raise InvalidCheckpoint(f"{path} has matrices for {module}, which {CONFIG_FILE} does not name.")
+            raise InvalidCheckpoint(f"{path} has matrices for {module}, which {CONFIG_FILE} does not name")
     if not modules:
-        raise InvalidCheckpoint(f"{path} has no tensors.")
+        raise InvalidCheckpoint(f"{path} has no tensors")
     if missing := next((module for module in known if config.is_target(module) and module not in modules), None):
-        raise InvalidCheckpoint(f"{path} has no matrices for {missing}, which {CONFIG_FILE} names.")
+        raise InvalidCheckpoint(f"{path} has no matrices for {missing}, which {CONFIG_FILE} names")
     return {module: known[module] for module in modules}
 
 
@@ -92,5 +92,5 @@ def _read_part(file: AdapterFile, config: LoraConfig, module: str, target: Targe
     second = file.read(module, "B", (target.out_size, rank)) * config.scale_of(module)
     first, second = first.to(dtype), second.to(dtype)
     if not bool(torch.isfinite(first).all() and torch.isfinite(second).all()):
-        raise InvalidCheckpoint(f"{config.path}: the matrices of {module}, scaled, are too large for {dtype}.")
+        raise InvalidCheckpoint(f"{config.path}: the matrices of {module}, scaled, are too large for {dtype}")
     return _Part(target, first, second)

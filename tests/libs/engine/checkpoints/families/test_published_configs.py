@@ -129,7 +129,7 @@ def test_an_unknown_architecture_is_refused_with_all_that_are_known(tmp_path: Pa
     ("architecture", "settings", "named"),
     [
         ("Qwen2ForCausalLM", {"rope_scaling": {"type": "mrope"}}, "'mrope' is not supported: only default, dynamic"),
-        ("Gemma2ForCausalLM", {"hidden_activation": "gelu"}, "Activation gelu"),
+        ("Gemma2ForCausalLM", {"hidden_activation": "gelu"}, "activation gelu"),
         ("Gemma3ForCausalLM", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping"),
         ("Gemma3ForCausalLM", {"use_bidirectional_attention": True}, "use_bidirectional_attention"),
         (

@@ -106,8 +106,8 @@ def test_what_only_makes_text_says_that_an_encoder_makes_none() -> None:
     ("change", "message"),
     [
         ({"architectures": ["NomicBertModel"]}, "NomicBertModel is not supported: only .*LlamaForCausalLM.*BertModel"),
-        ({"hidden_act": "mish"}, "Activation mish is not supported in Bert: only gelu"),
-        ({"position_embedding_type": "relative_key"}, "Positions of type relative_key are not supported"),
+        ({"hidden_act": "mish"}, "activation mish is not supported in Bert: only gelu"),
+        ({"position_embedding_type": "relative_key"}, "positions of type relative_key are not supported"),
         ({"is_decoder": True}, "Bert as a decoder is not supported"),
     ],
 )

@@ -20,7 +20,7 @@ GEMMA_DEFAULTS = {
 def adapt_gemma(config: DecoderConfig, raw: Mapping[str, Any], full_period: int) -> DecoderConfig:
     """Applies what Gemma 2 and 3 share. Unless `layer_types` says where, one layer in `full_period` has no window."""
     if raw.get("use_bidirectional_attention"):
-        raise Unsupported("use_bidirectional_attention is not supported: the engine generates text.")
+        raise Unsupported("use_bidirectional_attention is not supported: the engine generates text")
     usual = [SLIDING if (index + 1) % full_period else FULL for index in range(config.layer_count)]
     return replace(
         config,

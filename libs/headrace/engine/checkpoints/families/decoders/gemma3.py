@@ -14,7 +14,7 @@ from headrace.errors.tree import Unsupported
 
 def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
     if raw.get("attn_logit_softcapping") is not None:
-        raise Unsupported("attn_logit_softcapping is not supported in Gemma3ForCausalLM.")
+        raise Unsupported("attn_logit_softcapping is not supported in Gemma3ForCausalLM")
     adapted = adapt_gemma(config, raw, full_period=int(raw["sliding_window_pattern"]))
     return replace(adapted, query_key_norm=True, local_rope_theta=_local_rope_theta(raw))
 
@@ -22,7 +22,7 @@ def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
 def _local_rope_theta(raw: Mapping[str, Any]) -> float:
     local = (raw.get("rope_parameters") or {}).get("sliding_attention") or {}
     if read_rope_scaling(local) is not None:
-        raise Unsupported("Rotary scaling of layers with a window is not supported.")
+        raise Unsupported("rotary scaling of layers with a window is not supported")
     return float(local.get("rope_theta") or raw["rope_local_base_freq"])
 
 

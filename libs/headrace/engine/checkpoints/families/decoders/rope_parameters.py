@@ -36,9 +36,9 @@ def read_rope_scaling(parameters: dict[str, Any]) -> RopeScaling | None:
         return None
     if kind not in SCALINGS:
         known = ", ".join((*UNSCALED, *SCALINGS))
-        raise Unsupported(f"Rotary embedding {kind!r} is not supported: only {known}.")
+        raise Unsupported(f"rotary embedding {kind!r} is not supported: only {known}")
     if float(parameters.get("factor") or 1) < 1:
-        raise InvalidCheckpoint(f"config.json: the rotary scaling factor is {parameters['factor']}, less than 1.")
+        raise InvalidCheckpoint(f"config.json: the rotary scaling factor is {parameters['factor']}, less than 1")
     return SCALINGS[kind](parameters)
 
 

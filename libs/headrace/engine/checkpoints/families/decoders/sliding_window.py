@@ -26,10 +26,10 @@ def read_optional_windows(raw: Mapping[str, Any], layer_count: int) -> tuple[int
 def windows_of(layer_types: Sequence[str], raw: Mapping[str, Any], layer_count: int) -> tuple[int | None, ...]:
     """The window of each layer, given what kind of attention each has."""
     if len(layer_types) != layer_count:
-        raise InvalidCheckpoint(f"config.json: layer_types has {len(layer_types)} entries for {layer_count} layers.")
+        raise InvalidCheckpoint(f"config.json: layer_types has {len(layer_types)} entries for {layer_count} layers")
     if unknown := sorted(set(layer_types) - {FULL, SLIDING}):
-        raise Unsupported(f"Attention {unknown[0]!r} is not supported: only {FULL}, {SLIDING}.")
+        raise Unsupported(f"attention {unknown[0]!r} is not supported: only {FULL}, {SLIDING}")
     window = raw.get("sliding_window")
     if window is not None and int(window) < 1:
-        raise InvalidCheckpoint(f"config.json: sliding_window is {window}.")
+        raise InvalidCheckpoint(f"config.json: sliding_window is {window}")
     return tuple(None if kind == FULL or window is None else int(window) for kind in layer_types)
