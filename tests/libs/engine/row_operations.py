@@ -23,7 +23,7 @@ def operations(operators: Operators, size: int, dtype: torch.dtype = torch.float
     product = operators.linear(numbers(45, size, seed=3).to(dtype), numbers(45, seed=4).to(dtype))
     found: dict[str, Operation] = {
         "linear": product,
-        "linear plus residual": lambda x: product.add(x, x[:, :1].expand(-1, 45).contiguous()),
+        "linear plus residual": lambda x: product.add_to_residual(x, x[:, :1].expand(-1, 45).contiguous()),
         "rms_norm": operators.rms_norm(weight, 1e-5),
         "layer_norm": operators.layer_norm(weight, bias, 1e-5),
         "soft_cap": lambda x: operators.soft_cap(x.clone(), 1.5),

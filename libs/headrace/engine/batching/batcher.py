@@ -68,7 +68,7 @@ class Batcher:
             max_model_length=self._spec.max_model_length,
             evicts=self._spec.long_context == "evict" and sampling.max_tokens > 0,
         )
-        self._queues.add(sequence)
+        self._queues.enqueue(sequence)
         return sequence
 
     def release(self, sequence: Sequence) -> None:
@@ -189,7 +189,7 @@ class Batcher:
             builder.preempt(last)
             if last is sequence:
                 return
-        builder.add(chunk)
+        builder.add_chunk(chunk)
 
     def _chunk(self, sequence: Sequence, budget: int) -> Chunk | None:
         """The next tokens of a sequence. A chunk that leaves some for later ends on a block boundary."""
@@ -283,7 +283,7 @@ class Batcher:
         sequence = self._queues.start_first()
         self._blocks.begin(sequence, cached)
         self._blocks.grow(sequence, chunk.end)
-        builder.add(chunk)
+        builder.add_chunk(chunk)
         if builder.promised_count is not None:
             builder.promised_count += self._blocks.lacking(sequence)
         self._prefix_hit_token_count += sequence.computed_count

@@ -49,7 +49,7 @@ class SequenceQueues:
         """Running sequences of the batch class, in order."""
         return self.running[bisect_left(self.running, (Urgency.BATCH, 0), key=_ORDER) :]
 
-    def add(self, sequence: Sequence) -> None:
+    def enqueue(self, sequence: Sequence) -> None:
         """Takes a new sequence in: to wait, unless its grammar is not there yet or it is complete."""
         self._arrive(sequence)
         self._by_id[sequence.request_id] = sequence

@@ -89,7 +89,7 @@ class PlanBuilder:
     promised_count: int | None = None
     """Blocks that running sequences will need besides those that they have. None: to be counted."""
 
-    def add(self, chunk: Chunk) -> None:
+    def add_chunk(self, chunk: Chunk) -> None:
         self.chunks[chunk.sequence] = chunk
         self.budget_left -= chunk.token_count
 

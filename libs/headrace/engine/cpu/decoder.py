@@ -79,7 +79,7 @@ class CpuDecoder:
             layer.keys, layer.values = places.keys, places.values
             layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
 
-    def run(self, step: Step, context: KernelContext, instructions: Instructions) -> None:
+    def compute(self, step: Step, context: KernelContext, instructions: Instructions) -> None:
         context.step(self._model, step, instructions)
 
     def move_to_huge_pages(self) -> HugePageCopy | None:

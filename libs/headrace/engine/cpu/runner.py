@@ -32,7 +32,7 @@ class CpuRunner:
         arrays = StepArrays.of(plan.chunks, wanted.rows)
         logits = self._logits(len(wanted.rows))
         step = kernel_step(arrays, address(logits))
-        self._decoder.run(step, self._context, self._kernels.for_rows(step.row_count))
+        self._decoder.compute(step, self._context, self._kernels.for_rows(step.row_count))
         return wanted.filled(logits)
 
     def clear(self, blocks: list[int]) -> None:

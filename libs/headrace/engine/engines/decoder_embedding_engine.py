@@ -82,7 +82,7 @@ class DecoderEmbeddingEngine:
             vector = normalized(hidden) if self._normalizes else hidden
             if not bool(torch.isfinite(vector).all()):
                 self._forget(sequence)
-            self._outcomes.add(sequence.request_id, vector, sequence.cached_token_count)
+            self._outcomes.complete(sequence.request_id, vector, sequence.cached_token_count)
         self._batcher.record(plan, {chunk: Sample(0) for chunk in plan.chunks if chunk.is_sampled})
 
     def _forget(self, sequence: Sequence) -> None:

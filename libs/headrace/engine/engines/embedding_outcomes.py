@@ -24,7 +24,7 @@ class EmbeddingOutcomes:
     def has_failures(self) -> bool:
         return bool(self._failures)
 
-    def add(self, request_id: str, vector: Tensor, cached_token_count: int = 0) -> None:
+    def complete(self, request_id: str, vector: Tensor, cached_token_count: int = 0) -> None:
         """Ends a request with its embedding [hidden], or with an InternalError where that is not finite."""
         if not bool(torch.isfinite(vector).all()):
             details = {"request_id": request_id}

@@ -105,6 +105,6 @@ class EncoderEngine:
         states = self._encoder([request.prompt_token_ids for request in batch])
         for request, hidden in zip(batch, states, strict=True):
             pooled = pool(hidden, self._pooling)
-            self._outcomes.add(request.request_id, normalized(pooled) if self._normalizes else pooled)
+            self._outcomes.complete(request.request_id, normalized(pooled) if self._normalizes else pooled)
         self._step_count += 1
         self._prompt_token_count += sum(len(request.prompt_token_ids) for request in batch)

@@ -36,7 +36,7 @@ class GrammarQueue:
         self._compiler = compiler
         self._entries: dict[str, _Entry] = {}
 
-    def add(self, sequence: Sequence, grammar: Grammar) -> None:
+    def enqueue(self, sequence: Sequence, grammar: Grammar) -> None:
         self._entries[sequence.request_id] = _Entry(sequence, grammar, self._compiler.compile(grammar))
 
     def discard(self, request_id: str) -> None:

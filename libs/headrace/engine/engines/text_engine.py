@@ -56,7 +56,7 @@ class TextEngine:
     def add(self, request: EngineRequest) -> None:
         sequence = self._batcher.add(request)
         if sequence.awaits_grammar and (grammar := request.sampling.grammar):
-            self._grammars.add(sequence, grammar)
+            self._grammars.enqueue(sequence, grammar)
 
     def cancel(self, request_id: str) -> None:
         self._batcher.cancel(request_id)

@@ -30,7 +30,7 @@ class InputMoments:
     def empty(cls, in_size: int) -> "InputMoments":
         return cls(torch.zeros(in_size, in_size, dtype=torch.float64))
 
-    def add(self, inputs: Tensor) -> None:
+    def observe(self, inputs: Tensor) -> None:
         """Takes in `inputs` [rows, in]."""
         rows = inputs.double()
         self.total += rows.T @ rows

@@ -72,7 +72,7 @@ class InputObserver:
             key = (block, is_last)
             if key not in self._moments:
                 self._moments[key] = InputMoments.empty(inputs.shape[1])
-            self._moments[key].add(inputs)
+            self._moments[key].observe(inputs)
 
         return (lambda inputs: record(False, inputs)), (lambda inputs: record(True, inputs))
 
@@ -88,6 +88,6 @@ class WatchedLinear:
         self.record(inputs)
         return self.linear(inputs)
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         self.record(inputs)
-        return self.linear.add(inputs, residual)
+        return self.linear.add_to_residual(inputs, residual)

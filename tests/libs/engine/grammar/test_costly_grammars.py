@@ -118,7 +118,7 @@ def test_a_grammar_that_its_only_caller_leaves_is_not_compiled() -> None:
     compiler = Slow(TOKENIZER_FILE, SPEC, seconds=60)
     queue = GrammarQueue(compiler)
     for number, text in enumerate(["a", "b", "left", "shared", "shared"]):
-        queue.add(sequence(str(number)), Grammar(GrammarKind.REGEX, text))
+        queue.enqueue(sequence(str(number)), Grammar(GrammarKind.REGEX, text))
     queue.discard("2")
     queue.discard("3")
     may_go_on.set()
@@ -128,7 +128,7 @@ def test_a_grammar_that_its_only_caller_leaves_is_not_compiled() -> None:
     assert [readiness.error for readiness in ready] == [None] * 3
     assert "left" not in begun
     assert begun[-1] == "shared"
-    queue.add(sequence("5"), Grammar(GrammarKind.REGEX, "left"))
+    queue.enqueue(sequence("5"), Grammar(GrammarKind.REGEX, "left"))
     (again,) = queue.take_ready(30.0)
     assert again.error is None
     queue.close()

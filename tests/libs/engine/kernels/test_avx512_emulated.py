@@ -251,7 +251,7 @@ def run_step(decoder: CpuDecoder, context: KernelContext, spans: tuple[tuple[int
     logits = np.empty((len(token_ids), VOCAB_SIZE), np.float32)
     pointers = (values.buffer_info()[0] for values in (token_ids, tables, layout, rows))
     step = Step(*pointers, address(logits), None, len(rows), len(spans), len(rows), len(tables))
-    decoder.run(step, context, context.instructions)
+    decoder.compute(step, context, context.instructions)
     return torch.from_numpy(logits)
 
 

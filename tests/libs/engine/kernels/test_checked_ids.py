@@ -90,7 +90,7 @@ class Decoder:
 
     def run(self, numbers: Numbers) -> None:
         step, _kept = numbers.step(self.logits)
-        self.decoder.run(step, self.context, self.context.instructions)
+        self.decoder.compute(step, self.context, self.context.instructions)
 
     def attend(self, numbers: Numbers) -> None:
         step, _kept = numbers.step(self.logits)

@@ -55,7 +55,7 @@ def test_gptq_loses_less_of_the_outputs_than_rounding(bits: int) -> None:
     weight, inputs = weight_and_inputs()
     moments = InputMoments.empty(IN)
     for batch in inputs.split(500):
-        moments.add(batch)
+        moments.observe(batch)
     assert moments.row_count == 2000
 
     def loss(matrix: QuantizedMatrix) -> float:
@@ -77,7 +77,7 @@ def test_inputs_that_never_occurred_do_not_break_it() -> None:
     weight, inputs = weight_and_inputs()
     inputs[:, 10:20] = 0
     moments = InputMoments.empty(IN)
-    moments.add(inputs)
+    moments.observe(inputs)
     assert torch.isfinite(gptq_solver.quantize(weight, moments, 4, GROUP, False).dequantize()).all()
 
 

@@ -27,8 +27,8 @@ class AdaptedLinear:
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._update(self.linear(inputs), inputs)
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self._update(self.linear.add(inputs, residual), inputs)
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self._update(self.linear.add_to_residual(inputs, residual), inputs)
 
     def _update(self, outputs: Tensor, inputs: Tensor) -> Tensor:
         for group in self.row_updates:

@@ -27,8 +27,8 @@ class PreNormLayer:
     mlp: Mlp
 
     def __call__(self, hidden: Tensor, attention: PagedAttention) -> Tensor:
-        hidden = self.attention.add(self.attention_norm(hidden), hidden, attention)
-        return self.mlp.add(self.mlp_norm(hidden), hidden)
+        hidden = self.attention.add_to_residual(self.attention_norm(hidden), hidden, attention)
+        return self.mlp.add_to_residual(self.mlp_norm(hidden), hidden)
 
 
 @dataclass(frozen=True, slots=True)

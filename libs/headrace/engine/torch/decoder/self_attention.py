@@ -20,6 +20,6 @@ class SelfAttention:
         """Maps [tokens, hidden] to the same shape. Writes the tokens' keys and values first."""
         return self.output(attention.attend(self.index, self.qkv(inputs)))
 
-    def add(self, inputs: Tensor, residual: Tensor, attention: PagedAttention) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor, attention: PagedAttention) -> Tensor:
         """Computes the block's output plus `residual` [tokens, hidden]. Writes the tokens' keys and values first."""
-        return self.output.add(attention.attend(self.index, self.qkv(inputs)), residual)
+        return self.output.add_to_residual(attention.attend(self.index, self.qkv(inputs)), residual)

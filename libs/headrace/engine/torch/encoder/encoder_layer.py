@@ -18,9 +18,9 @@ class EncoderAttention:
     """Query, key and value projections as one product."""
     output: Linear
 
-    def add(self, inputs: Tensor, residual: Tensor, attention: WholeAttention) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor, attention: WholeAttention) -> Tensor:
         """Computes the block's output plus `residual`, both [tokens, hidden]."""
-        return self.output.add(attention.attend(self.qkv(inputs)), residual)
+        return self.output.add_to_residual(attention.attend(self.qkv(inputs)), residual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +34,5 @@ class EncoderLayer:
 
     def __call__(self, hidden: Tensor, attention: WholeAttention) -> Tensor:
         """Maps [tokens, hidden] to the same shape. `attention` has been told of the step."""
-        hidden = self.attention_norm(self.attention.add(hidden, hidden, attention))
-        return self.mlp_norm(self.mlp.add(hidden, hidden))
+        hidden = self.attention_norm(self.attention.add_to_residual(hidden, hidden, attention))
+        return self.mlp_norm(self.mlp.add_to_residual(hidden, hidden))

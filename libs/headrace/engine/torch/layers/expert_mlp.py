@@ -35,7 +35,7 @@ class ExpertMlp:
             outputs.index_add_(0, rows, expert(inputs.index_select(0, rows)).mul_(expert_weights))
         return outputs
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self(inputs).add_(residual)
 
     def _group_by_expert(self, chosen: Tensor) -> list[tuple[GatedMlp, Tensor]]:

@@ -14,6 +14,6 @@ class FeedForward:
     down: Linear
     activate: Callable[[Tensor], Tensor]
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         """Computes the block's output plus `residual`, both [rows, hidden]."""
-        return self.down.add(self.activate(self.up(inputs)), residual)
+        return self.down.add_to_residual(self.activate(self.up(inputs)), residual)

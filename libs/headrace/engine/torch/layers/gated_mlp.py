@@ -16,7 +16,7 @@ class Mlp(Protocol):
         """Maps [rows, hidden] to the same shape."""
         ...
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         """Computes the block's output plus `residual` [rows, hidden]."""
         ...
 
@@ -32,5 +32,5 @@ class GatedMlp:
     def __call__(self, inputs: Tensor) -> Tensor:
         return self.down(self.gate(self.gate_up(inputs)))
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return self.down.add(self.gate(self.gate_up(inputs)), residual)
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
+        return self.down.add_to_residual(self.gate(self.gate_up(inputs)), residual)

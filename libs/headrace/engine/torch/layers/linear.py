@@ -10,6 +10,6 @@ class Linear(Protocol):
         """Maps [rows, in] to [rows, out]."""
         ...
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         """Computes the product plus `residual` [rows, out]."""
         ...

@@ -20,7 +20,7 @@ class KernelLinear:
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._product(inputs, None)
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self._product(inputs, floats(residual))
 
     def _product(self, inputs: Tensor, residual: Tensor | None) -> Tensor:

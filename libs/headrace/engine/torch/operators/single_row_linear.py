@@ -16,5 +16,5 @@ class SingleRowLinear:
     def __call__(self, inputs: Tensor) -> Tensor:
         return row_by_row(self._product, inputs)
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self(inputs).add_(residual)

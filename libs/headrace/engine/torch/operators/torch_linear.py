@@ -16,5 +16,5 @@ class TorchLinear:
     def __call__(self, inputs: Tensor) -> Tensor:
         return functional.linear(inputs, self._weight, self._bias)
 
-    def add(self, inputs: Tensor, residual: Tensor) -> Tensor:
+    def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self(inputs).add_(residual)
