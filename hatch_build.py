@@ -21,6 +21,8 @@ FLAGS = ("-O3", "-std=c++20", "-fPIC", "-pthread", "-fvisibility-inlines-hidden"
 # there are. Warnings are not errors here, because a newer compiler has new ones: a test makes them errors.
 OPTIONAL_FLAGS = ("-fno-tree-reassoc", "-Wall", "-Wextra")
 LINK_FLAGS = ("-shared", "-pthread")
+COMPILE_SECONDS = 300
+"""Patience with one file."""
 VECTORS = {
     "avx2": ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c"),
     "avx512": (
@@ -92,4 +94,4 @@ def _knows(compiler: str, flag: str) -> bool:
 
 
 def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=COMPILE_SECONDS)

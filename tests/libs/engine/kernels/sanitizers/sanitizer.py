@@ -36,6 +36,7 @@ class Sanitizer:
         build.FLAGS = tuple(level if flag == "-O3" else flag for flag in build.FLAGS)
         build.FLAGS += ("-g1", "-fno-omit-frame-pointer", *self.flags)
         build.LINK_FLAGS += self.flags
+        build.COMPILE_SECONDS = 1800
         # GCC warns of code that its sanitizers add.
         build.OPTIONAL_FLAGS = ()
         if portable_only:
