@@ -91,7 +91,7 @@ def vllm_checkpoint(checkpoint: Path, config: dict[str, Any]) -> tuple[Path, str
 
 
 def load(url: str, clients: int, seed: int) -> dict[str, float]:
-    """Measures what `clients` get that send one request after the other. Raises RuntimeError where one fails."""
+    """Measures what `clients` concurrent clients see. Raises RuntimeError where a request fails."""
     count = clients * REQUESTS_PER_CLIENT
     workload = Workload(url, US, count, clients, INPUT_TOKENS, OUTPUT_TOKENS, timeout=600, seed=seed)
     summary = summarize(asyncio.run(run_closed_loop(workload)))

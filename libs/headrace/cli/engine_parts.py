@@ -1,4 +1,4 @@
-"""The packages that commands need which run the engine themselves."""
+"""Packages needed by commands that run the engine in-process."""
 
 import importlib.util
 

@@ -28,21 +28,21 @@ from headrace.engine.contract.request_check import check_request
 from headrace.errors.tree import InvalidRequest
 
 MAX_SPECULATING = 4
-"""Most running sequences with which drafts pay."""
+"""Speculate only up to this many running sequences."""
 
 MAX_DRAFT_TOKENS = 8
-"""Most drafts for one sequence in one step."""
+"""Most draft tokens for one sequence in one step."""
 
 
 class Batcher:
-    """Queues, plans and records. Between two plans, call `record` with what came of the first."""
+    """Queues, plans and records. Call `record` with the outcome of each plan before the next."""
 
     def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, drafter: Drafter | None = None) -> None:
         self._spec = spec
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
         self._blocks = SequenceBlocks(spec, self.pool)
         self._forgets = spec.window is not None or spec.long_context == "evict"
-        """Whether there are tokens that the model sees no more, though their sequence runs."""
+        """Whether tokens of a running sequence may have left its context window."""
         self._drafter = drafter
         self._queues = SequenceQueues()
         self._step_count = 0
@@ -87,15 +87,14 @@ class Batcher:
         return len(self._queues) > 0
 
     def evacuate(self) -> None:
-        """Lets nothing depend on the content of the KV cache: running sequences wait for recomputation, and the prefix
-        cache is empty. Not between a plan and its record."""
+        """Empties the KV cache: running sequences wait for recomputation, the prefix cache is gone. Not between a plan and its record."""
         while self._queues.running:
             self._preempt_last()
         self.pool.forget_all()
 
     @property
     def only_holds(self) -> bool:
-        """Whether nothing can be done before a held sequence is released."""
+        """Whether held sequences are all there is."""
         return len(self._queues.held) == len(self._queues)
 
     def plan(self) -> StepPlan:
@@ -125,8 +124,7 @@ class Batcher:
     def record(self, plan: StepPlan, samples: Mapping[Chunk, Sample]) -> list[Delta]:
         """Records what a step computed: frees finished sequences and returns what each gained.
 
-        `samples` has those of the plan's chunks that something came of. Sequences that were cancelled since the plan
-        are passed over.
+        `samples` has one entry per chunk that produced output. Sequences cancelled since the plan are skipped.
         """
         self._step_count += bool(plan.chunks)
         deltas = [self._end(sequence) for sequence in self._queues.take_ended()]
@@ -202,7 +200,7 @@ class Batcher:
         return Chunk(sequence, start, end) if end > start else None
 
     def _add_drafts(self, builder: PlanBuilder) -> None:
-        """Adds drafts to decodes, where they fit. They never push anyone out, and large batches do without them:
+        """Adds draft tokens to decodes where they fit. They preempt nobody, and large batches do without them:
         there the model has enough to do."""
         drafter = self._drafter
         if drafter is None or len(self._queues.running) > MAX_SPECULATING:
@@ -219,7 +217,7 @@ class Batcher:
                 builder.add_draft(sequence, drafts)
 
     def _room_for_drafts(self, chunk: Chunk, budget: int) -> int:
-        """Drafts after `chunk` that could still be wanted and have a place to go."""
+        """Counts the draft tokens after `chunk` that could be wanted and have KV slots."""
         sequence = chunk.sequence
         wanted = sequence.longest_count - len(sequence.token_ids) - 1
         context = sequence.max_model_length - 1 - chunk.end

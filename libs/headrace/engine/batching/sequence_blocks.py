@@ -42,14 +42,14 @@ class SequenceBlocks:
         return True
 
     def free(self, sequence: Sequence) -> None:
-        """Takes all blocks of a sequence back: nothing of it is computed any more."""
+        """Frees all blocks of a sequence: none of its tokens is computed any more."""
         self._pool.release(sequence.held_blocks)
         sequence.block_table = make_block_table()
         sequence.first_block = 0
         sequence.computed_count = 0
 
     def free_unseen(self, sequence: Sequence) -> None:
-        """Takes the blocks back that no layer will see again. They can be found until they are reused."""
+        """Frees the blocks that no layer will see again. They can be found until they are reused."""
         first, end = sequence.first_block, self._need.first_seen(sequence.computed_count)
         if self._need.window is not None and end > first:
             self._pool.release(sequence.block_table[first:end])
@@ -64,8 +64,6 @@ class SequenceBlocks:
     def shortage(self, sequence: Sequence, cached: Iterable[int], promised_count: int) -> int:
         """Counts the blocks that are missing for all tokens of a new sequence, whose first ones are `cached`. Zero or
         less: none. `promised_count` blocks are for sequences that run.
-
-        `promised_count` blocks are for sequences that run.
         """
         found = self._found(cached)
         missing = self._need.most(sequence.context_count, sequence.computed_count) - len(found)

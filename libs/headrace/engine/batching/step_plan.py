@@ -22,15 +22,15 @@ class Chunk:
         self.end = end
         """Index one past the last token of the sequence in this chunk."""
         self.draft = draft
-        """Drafts of what follows, computed along. Only where the chunk samples."""
+        """Draft tokens, computed in the same step. Only where the chunk is sampled from."""
         self.token_count = end + len(draft) - start
-        """Tokens that are computed, drafts included."""
+        """Tokens that are computed, draft tokens included."""
         self.is_sampled = end == len(sequence.token_ids) - sequence.dropped_count and not sequence.scores_only
         """Whether a new token follows from the last one of the chunk."""
 
     @property
     def computed_end(self) -> int:
-        """Index one past the last token that is computed, drafts included."""
+        """Index one past the last token that is computed, draft tokens included."""
         return self.end + len(self.draft)
 
     @property
@@ -41,7 +41,7 @@ class Chunk:
 
     @property
     def sampled_sequences(self) -> list[Sequence]:
-        """The sequence as it is at each token that is sampled from: after none, one, … all of the drafts."""
+        """The sequence at each token that is sampled from: after none, one, … all of its draft tokens."""
         if self.sequence.takes_likeliest:
             # The text does not matter where only the most likely token is wanted.
             return [self.sequence] * (1 + len(self.draft))
@@ -66,7 +66,7 @@ class StepPlan:
     chunks: tuple[Chunk, ...]
     token_count: int = field(init=False)
     only_decodes: bool = field(init=False)
-    """Whether no prompt is read. Drafts may be checked."""
+    """Whether no prompt is read. Draft tokens may be verified."""
 
     def __post_init__(self) -> None:
         self.token_count = sum(map(_TOKEN_COUNT, self.chunks))
@@ -117,7 +117,7 @@ class Sample:
     token_id: int | None = None
     """The new token, where the chunk samples."""
     further_ids: tuple[int, ...] = ()
-    """Tokens after `token_id`, as far as the chunk's drafts were right."""
+    """Tokens after `token_id`, as far as the draft tokens were confirmed."""
     logprobs: tuple[TokenLogprob, ...] = ()
     """Log-probabilities of `token_id` and `further_ids`, where asked for."""
     prompt_logprobs: Iterable[TokenLogprob] = ()

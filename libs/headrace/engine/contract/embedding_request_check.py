@@ -1,4 +1,4 @@
-"""Refuses inputs of which no embedding can be made. Knows the model's facts, not its load."""
+"""Refuses inputs that cannot be embedded. Knows the model's facts, not its load."""
 
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import EngineRequest

@@ -30,8 +30,7 @@ class EngineSpec:
     embedding_size: int | None = None
     """Elements of an embedding, where the model makes embeddings instead of text."""
     fingerprint: str = ""
-    """Digest of what the model makes: another one where the weights, or anything else that decides the result, differ.
-    Empty: not known."""
+    """Digest of the model's outputs for a fixed input: it changes with whatever changes a result. Empty: not known."""
     window: int | None = None
     """Tokens that a query sees at most, itself included, where every layer has a window. None: some layer sees all."""
     long_context: Literal["stop", "evict"] = "stop"
@@ -43,7 +42,7 @@ class EngineSpec:
 
 
 class Engine(Protocol):
-    """Continuous batching behind five verbs. Not thread-safe: one thread owns it.
+    """Continuous batching. Not thread-safe: one thread owns it.
 
     `add` only queues; `step` does the work and returns what it produced. A request's last delta carries its
     finish reason, after which the engine has forgotten it. `cancel` of an unknown id does nothing.

@@ -21,7 +21,7 @@ class GrammarKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Form that the whole output of one request must have. Two are equal if they admit the same for the same reason."""
+    """Form that the whole output of one request must have. Equal if kind and text are."""
 
     kind: GrammarKind
     text: str = ""

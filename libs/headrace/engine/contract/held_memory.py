@@ -9,7 +9,7 @@ class HeldMemory:
 
     weight_bytes: int = 0
     kv_bytes: int = 0
-    """Bytes of the whole KV cache, most of which the system gives out only when it is written."""
+    """Bytes of the whole KV cache. The system commits most of its pages only when they are written."""
 
     def __add__(self, other: "HeldMemory") -> "HeldMemory":
         return HeldMemory(self.weight_bytes + other.weight_bytes, self.kv_bytes + other.kv_bytes)

@@ -32,8 +32,7 @@ class FinishReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Settings by which each token is chosen. The defaults mean: greedy-free sampling from the model's own
-    distribution."""
+    """Settings by which each token is chosen. The defaults sample from the model's own distribution."""
 
     max_tokens: int = 16
     """Most tokens to generate. At least 1, or 0 when only the prompt is to be scored."""
@@ -158,9 +157,9 @@ class EngineStats:
     draft_token_count: int = 0
     """Tokens drafted since the start."""
     accepted_token_count: int = 0
-    """Drafts that were right: divided by `draft_token_count`, the acceptance rate."""
+    """Draft tokens that the model confirmed: divided by `draft_token_count`, the acceptance rate."""
     waiting_token_count: int = 0
-    """Tokens that are still to be read before their requests decode."""
+    """Prompt tokens that have not been computed yet."""
     pausable_count: int = 0
     """Running requests of the batch class."""
 

@@ -1,4 +1,4 @@
-"""Tells two models apart by what they make of a fixed input."""
+"""Tells two models apart by their outputs for a fixed input."""
 
 import struct
 from hashlib import blake2b

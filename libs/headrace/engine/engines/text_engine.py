@@ -218,7 +218,7 @@ class TextEngine:
 
 
 def _confirmed(draft: tuple[int, ...], chosen: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the tokens after the first of `chosen` that hold: each was chosen after drafts that were all right."""
+    """Returns the tokens after the first of `chosen` up to and with the first that differs from the draft."""
     right = 0
     for drafted, token_id in zip(draft, chosen, strict=False):
         if drafted != token_id:

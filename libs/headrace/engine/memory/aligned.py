@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 HUGE_PAGE = 2 << 20
 ALIGNMENT = 64
-"""Number of bytes on whose multiples matrices begin: a line of the processor's cache."""
+"""Bytes of a cache line: arrays begin on multiples of it."""
 
 Bytes = NDArray[np.uint8]
 
 
 def allocate(byte_count: int) -> Bytes:
-    """Allocates [byte_count] zeros, in huge pages where the system has them: fewer pages are fewer misses in the
-    processor's table of pages. Large blocks only: small ones would waste what is left of their last page."""
+    """Allocates [byte_count] zeros, in huge pages where the system has them: fewer pages are fewer TLB
+    misses. Only for large arrays: small ones would waste most of a page."""
     if byte_count < HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return np.zeros(byte_count, np.uint8)
     # Shared memory, which is what Python would take, has huge pages only where the administrator said so.
@@ -38,7 +38,7 @@ def address(array: NDArray[np.generic]) -> int:
 
 
 def give_back_freed() -> None:
-    """Has the C library return to the system what was freed: loading takes a multiple of what is left in the end."""
+    """Has the C library return freed memory to the system: loading takes several times what a model holds."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

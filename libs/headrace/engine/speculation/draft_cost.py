@@ -4,7 +4,7 @@ WEIGHT = 0.1
 """Weight of the newest measurement in the moving average. The first ones count alike, but for the very first, which
 takes longer than any other."""
 OUTLIER = 2.0
-"""Multiple of the expected time beyond which more is something else's doing."""
+"""Longest time that counts, as a multiple of the expected one: beyond it something else held the processor."""
 LATE_WEIGHT = 0.25
 """Weight of a measurement that is longer than was expected. Others may have held the processor; nothing makes one
 shorter."""

@@ -1,4 +1,4 @@
-"""Number of drafts of one kind that pay for one sequence (Leviathan et al., 2023, section 3.3, with measured
+"""Number of draft tokens from one source that pay for one sequence (Leviathan et al., 2023, section 3.3, with measured
 costs)."""
 
 import sys
@@ -8,16 +8,16 @@ MEMORY = 0.85
 LIGHT = 0.5
 """Number of outcomes that an expectation counts as much as: few, so that drafts stop soon where they are wrong."""
 PROBE_LENGTH = 2
-"""Number of drafts of the first try after a pause."""
+"""Draft tokens of the first try after a pause."""
 FIRST_PAUSE = 16
-"""Tokens without drafts once they did not pay. Each pause that follows on a failed try is twice as long."""
+"""Tokens without drafts once those did not pay. Each failed try doubles the next pause."""
 LONGEST_PAUSE = 512
 LEAST_GAIN = 1.01
 """Smallest speedup, as a factor, that speculation must promise to be worth a try."""
 
 
 class DraftLength:
-    """Follows how many of the last drafts were right."""
+    """Follows the acceptance of the last draft tokens."""
 
     def __init__(self, acceptance: float, weight: float = LIGHT, patience: int | None = None) -> None:
         """`acceptance` is the share of drafts that are expected to be right at the beginning, which counts as much as

@@ -1,4 +1,4 @@
-"""Drafts that a text goes on as it did after the same three tokens before: prompt lookup (Saxena, 2023).
+"""Drafts what followed the last three tokens the time before: prompt lookup (Saxena, 2023).
 
 Costs nothing but a dictionary, and pays where outputs repeat their prompt: summaries, code edits, extracted fields.
 """

@@ -5,7 +5,7 @@ DECAY = 0.97
 PRIOR_SLOPE = 0.15
 """Time of one more token, as a share of the first one's, while only one size was seen."""
 OUTLIER = 2.0
-"""Multiple of the expected time beyond which more is something else's doing."""
+"""Longest time that counts, as a multiple of the expected one: beyond it something else held the processor."""
 LATE_WEIGHT = 0.25
 """Weight of a measurement that is longer than was expected. Others may have held the processor; nothing makes one
 shorter."""

@@ -1,4 +1,4 @@
-"""Checks that two models mean the same by each token id. A draft model of another vocabulary would draft nonsense."""
+"""Checks that two models have the same token for each id. A draft model of another vocabulary would draft nonsense."""
 
 import json
 from pathlib import Path

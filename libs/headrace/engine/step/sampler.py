@@ -1,4 +1,4 @@
-"""The Protocol of what chooses the next token of each row from its logits. Rows never influence each other.
+"""Protocol of a sampler, which chooses the next token of each row from its logits. Rows never influence each other.
 
 Order of operations: grammar; repetition, frequency and presence penalties, logit bias, ban of stop ids below
 `min_tokens`; then either the most likely token, or temperature, top-k, top-p, min-p and one draw. Log-probabilities
