@@ -13,6 +13,8 @@ from headrace.testing.running_platform import RunningPlatform
 QUESTIONS = ["What is continuous batching?", "How do I add a model?", "What does TTFT mean?", "Who are you?"]
 STREAM_COUNT = 64
 CANCEL_COUNT = 200
+STAYING = 10
+"""Of so many, one is not cancelled."""
 
 
 def body(index: int, stream: bool) -> dict[str, Any]:
@@ -54,12 +56,13 @@ async def test_64_streams_get_the_tokens_that_each_gets_alone(demo_platform: Run
 
 
 async def leave_at_random(client: httpx2.AsyncClient, index: int) -> None:
-    """Some leave in the queue, some in prefill, some in the middle of the answer."""
+    """Some leave in the queue, some in prefill, some in the middle of the answer, and every tenth stays to its end."""
     delay = random.Random(index).expovariate(1 / 0.15)
     work = stream_tokens(client, index) if index % 2 else client.post("/v1/completions", json=body(index, False))
     task = asyncio.ensure_future(work)
     await asyncio.sleep(delay)
-    task.cancel()
+    if index % STAYING:
+        task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
@@ -71,7 +74,7 @@ async def test_200_cancelled_requests_leave_nothing_behind(demo_platform: Runnin
         await asyncio.gather(*(leave_at_random(client, index) for index in range(CANCEL_COUNT)))
     await asyncio.to_thread(demo_platform.wait_until_idle)
     metrics = demo_platform.metrics()
-    assert metrics["headrace_requests_total"] > before["headrace_requests_total"]
+    assert metrics["headrace_requests_total"] >= before["headrace_requests_total"] + CANCEL_COUNT / STAYING
     assert metrics["headrace_kv_blocks_used"] == 0
     assert metrics["headrace_event_loop_tasks"] < before["headrace_event_loop_tasks"] + 10
 

@@ -87,7 +87,8 @@ class Batcher:
         return len(self._queues) > 0
 
     def evacuate(self) -> None:
-        """Empties the KV cache: running sequences wait for recomputation, the prefix cache is gone. Not between a plan and its record."""
+        """Empties the KV cache: running sequences wait for recomputation, the prefix cache is gone. Not between a plan
+        and its record."""
         while self._queues.running:
             self._preempt_last()
         self.pool.forget_all()

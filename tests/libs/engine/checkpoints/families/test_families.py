@@ -82,7 +82,7 @@ def check_against_transformers(engine: TextEngine, model: PreTrainedModel, promp
 @pytest.mark.parametrize("name", FAMILIES)
 def test_architectures_equal_transformers(name: str, tmp_path: Path) -> None:
     model = make_family(tmp_path, name)
-    engine = load(tmp_path, max_model_length=MAX_LEN.get(name))
+    engine = load(tmp_path, max_model_length=MAX_LEN.get(name, 0))
     prompts = PROMPTS[1:] if name == "phi3_long" else PROMPTS
     check_against_transformers(engine, model, prompts)
 

@@ -126,7 +126,9 @@ import sys
 from pathlib import Path
 from headrace.engine.loading.load_engine import load_engine
 from headrace.engine.contract.request import EngineRequest, SamplingParams
-config = engine_config(block_count=64, packed_folder=Path({str(tmp_path)!r}), precision="int4")
+from headrace.engine.contract.engine_config import EngineConfig
+folder = Path({str(tmp_path)!r})
+config = EngineConfig(speculation="off", block_count=64, packed_folder=folder, precision="int4")
 engine = load_engine(Path({str(CHECKPOINT)!r}), config)
 engine.add(EngineRequest("r", tuple(range(5, 30)), SamplingParams(max_tokens=30, temperature=0, ignore_eos=True)))
 found = []
