@@ -14,7 +14,7 @@ QUESTIONS = ["What is continuous batching?", "How do I add a model?", "What does
 STREAM_COUNT = 64
 CANCEL_COUNT = 200
 STAYING = 10
-"""Of so many, one is not cancelled."""
+"""One in so many is not cancelled."""
 
 
 def body(index: int, stream: bool) -> dict[str, Any]:
