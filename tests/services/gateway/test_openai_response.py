@@ -57,7 +57,8 @@ async def test_a_prompt_is_repeated_even_when_the_first_token_is_half_a_characte
     exchange: Any = FakeExchange()
     body = CompletionBody(model="m", prompt="a", echo=True, stream=True)
     made = job()
-    await routes._write_chunks(exchange, body, made, CompletionFormat(made, "cmpl-r", False, ["a"]))
+    style = CompletionFormat(made, "cmpl-r", False, ["a"])
+    await routes._write(exchange, body, made, style, routes._pieces(made))
     text = [event.decode() for event in exchange.events if b'"text"' in event]
     assert '"text":"a"' in text[0]
     assert '"text":"b"' in text[1]
