@@ -134,16 +134,15 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
 
     async def _events(self, job: Job) -> AsyncGenerator[Event, None]:
         """Chunks, then one summary."""
-        sequence = job.sequences()[0]
         output_count, cached_count = 0, 0
         piece = Piece()
-        async with aclosing(self._pipeline.pieces(job, sequence)) as pieces:
+        async with aclosing(self._pipeline.generate(job)) as pieces:
             async for piece in pieces:
                 output_count += len(piece.token_ids)
                 cached_count = max(cached_count, piece.cached_token_count)
                 yield pb.GenerationChunk(text=piece.text, token_ids=piece.token_ids)
         usage = pb.TokenUsage(
-            prompt_token_count=len(sequence.prompt_token_ids),
+            prompt_token_count=len(job.prompts[0]),
             output_token_count=output_count,
             cached_token_count=cached_count,
         )

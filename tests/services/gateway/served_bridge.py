@@ -46,7 +46,7 @@ class FakePipeline:
         job.check()
         return job
 
-    async def pieces(self, job: Job, sequence: Any) -> AsyncGenerator[Piece, None]:
+    async def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
         for number in range(self._count):
             await asyncio.sleep(0)
             last = number == self._count - 1

@@ -6,7 +6,8 @@ import pytest
 
 from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.pipeline import Pipeline, _cache_key
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.response_memory import ResponseMemory, cache_key
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.embedding_job import WHOLE_CONTEXT, EmbeddingOptions
 from headrace.gateway.request.job import Envelope
@@ -115,8 +116,8 @@ def sequence(model: str, fingerprint: str) -> SequenceRequest:
 
 def test_remembered_answers_are_of_one_adapter_and_its_weights() -> None:
     requests = [sequence("m", ""), sequence("tuned", "f"), sequence("tuned", "other"), sequence("tuned2", "f")]
-    assert len({_cache_key(each) for each in requests}) == len(requests)
-    assert _cache_key(sequence("tuned", "f")) == _cache_key(sequence("tuned", "f"))
+    assert len({cache_key(each) for each in requests}) == len(requests)
+    assert cache_key(sequence("tuned", "f")) == cache_key(sequence("tuned", "f"))
 
 
 async def test_a_cache_that_returns_nonsense_remembers_nothing() -> None:
@@ -124,6 +125,5 @@ async def test_a_cache_that_returns_nonsense_remembers_nothing() -> None:
         async def lookup_response(self, tenant: str, key: bytes, timeout: float) -> bytes | None:
             return b"\xff\xff nonsense"
 
-    pipeline = make(0)
-    pipeline._cache = Corrupt()  # type: ignore[assignment]
-    assert await pipeline._recall(sequence("m", "f"), b"key") is None
+    memory = ResponseMemory(Corrupt())  # type: ignore[arg-type]
+    assert await memory._recall(sequence("m", "f"), b"key") is None

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Protocol
+
+from prometheus_client import Counter
 
 from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.errors import (
@@ -19,16 +21,10 @@ from headrace.errors import (
 )
 from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
+from headrace.gateway.delivery.token_meter import TokenMeter
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inbox import Inbox
 from headrace.gateway.fleet.quarantine import SUSPECT_LOSSES
-from headrace.gateway.request.ledger import (
-    INTER_TOKEN_LATENCY,
-    OUTPUT_TOKENS,
-    PROMPT_TOKENS,
-    RESUBMISSIONS,
-    TIME_TO_FIRST_TOKEN,
-)
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
@@ -38,6 +34,8 @@ RETRY_PAUSE = 0.02
 """Seconds between two tries to get a place."""
 MAX_ROOM_PAUSE = 1.0
 """Longest pause before a sequence that lost its worker asks for room again."""
+
+RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a lost worker", ["model"])
 
 _log = logging.getLogger(__name__)
 
@@ -70,19 +68,16 @@ class TokenStream:
         self._in_quarantine = False
         self._received: list[int] = []
         self._excluded: list[str] = []
-        self._last_token_time: float | None = None
-        self._output_tokens = OUTPUT_TOKENS.labels(model=request.model)
-        self._resubmissions = RESUBMISSIONS.labels(model=request.model)
-        self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model)
+        self._meter = TokenMeter(request)
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
         """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
         try:
             while True:
                 try:
-                    async with aclosing(self._attempt_deltas()) as deltas:
-                        async for delta in deltas:
-                            yield delta
+                    async with self._next_attempt() as inbox:
+                        while (delta := await inbox.take()) is not None:
+                            yield self._accept(delta)
                     return
                 except GatewayStopping:
                     raise
@@ -96,18 +91,16 @@ class TokenStream:
         finally:
             self._settle()
 
-    async def _attempt_deltas(self) -> AsyncGenerator[TokenDelta, None]:
-        """Deltas of the next attempt."""
+    @asynccontextmanager
+    async def _next_attempt(self) -> AsyncIterator[Inbox]:
+        """Places the request, yields the inbox to read, and cancels what was not read to the end."""
         await self._enter_quarantine()
         self._attempt += 1
         inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
         try:
             await self._place_unless_stopping(inbox)
-            async for delta in inbox.read(self._request.deadline):
-                accepted = self._accept(delta)
-                if not self._fruitless_count:
-                    self._leave_quarantine()
-                yield accepted
+            with inbox.expiring(self._request.deadline):
+                yield inbox
         except WorkerLost as error:
             if inbox.worker_id is not None:
                 self._note_loss(error)
@@ -203,7 +196,7 @@ class TokenStream:
             raise self._queue_timeout() from None
         if isinstance(error, StageFailed):
             self._lost_count += 1
-            self._resubmissions.inc()
+            RESUBMISSIONS.labels(model=self._request.model).inc()
             _log.warning("moving a sequence", extra={"sequence": self._request.request_id, "error": error.message})
         elif error.stage == "schedule" and error.retry_after is not None:
             raise error
@@ -238,23 +231,12 @@ class TokenStream:
             # They came with the first token; a worker that takes over scores the prompt again.
             del delta.prompt_logprobs[:]
         self._received.extend(delta.token_ids)
-        if delta.token_ids:
+        if count := len(delta.token_ids):
             self._fruitless_count = 0
-        if delta.token_ids or delta.HasField("embedding"):
-            self._measure(len(delta.token_ids))
+            self._leave_quarantine()
+        if count or delta.HasField("embedding"):
+            self._meter.count(count)
         return delta
-
-    def _measure(self, token_count: int) -> None:
-        """Takes note of new tokens, or of an embedding, which has none."""
-        now = time.monotonic()
-        self._output_tokens.inc(token_count)
-        if self._last_token_time is None:
-            TIME_TO_FIRST_TOKEN.labels(model=self._request.model).observe(now - self._request.accepted)
-            PROMPT_TOKENS.labels(model=self._request.model).inc(len(self._request.prompt_token_ids))
-        else:
-            for _ in range(token_count):
-                self._inter_token_latency.observe((now - self._last_token_time) / token_count)
-        self._last_token_time = now
 
     def _close(self, inbox: Inbox) -> None:
         self._fleet.inboxes.close(inbox)

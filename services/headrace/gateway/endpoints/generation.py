@@ -6,7 +6,6 @@ from typing import TypeVar
 
 from headrace.errors import InvalidRequest, Overloaded
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.merged import merged
 from headrace.gateway.delivery.pipeline import Pipeline, Prompt
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.admission import Admission
@@ -60,14 +59,14 @@ class GenerationRoutes:
             )
             echoed = await self._echoed(body, prompts, envelope.deadline)
             style = CompletionFormat(job, f"cmpl-{envelope.request_id}", bool(body.return_token_ids), echoed)
-            async with aclosing(self._pieces(job)) as pieces:
+            async with aclosing(self._pipeline.generate(job)) as pieces:
                 await self._write(exchange, body, job, style, pieces)
 
     async def _chat(self, exchange: HttpExchange, body: ChatBody, options: Options) -> None:
         async with self._admission.open(exchange, body, "generate") as envelope, self._stream(exchange, body):
             job = await self._pipeline.prepare_chat(body.model, messages_of(body), options, envelope)
             style = ChatFormat(job, f"chatcmpl-{envelope.request_id}", bool(body.return_token_ids))
-            async with aclosing(self._pieces(job)) as pieces:
+            async with aclosing(self._pipeline.generate(job)) as pieces:
                 await self._write(exchange, body, job, style, pieces)
 
     def _overflowed(self, exchange: HttpExchange, body: B, error: Overloaded) -> B:
@@ -96,26 +95,23 @@ class GenerationRoutes:
     def _stream(self, exchange: HttpExchange, body: Body) -> AbstractAsyncContextManager[None]:
         return event_stream(exchange, self._settings.heartbeat_seconds) if body.stream else nullcontext()
 
-    def _pieces(self, job: Job) -> AsyncGenerator[tuple[int, Piece], None]:
-        return merged([self._pipeline.pieces(job, sequence) for sequence in job.sequences()])
-
     async def _write(
         self,
         exchange: HttpExchange,
         body: Body,
         job: Job,
         style: ResponseFormat,
-        pieces: AsyncGenerator[tuple[int, Piece], None],
+        pieces: AsyncGenerator[Piece, None],
     ) -> None:
         choices = choices_of(job)
         if not body.stream:
-            async for index, piece in pieces:
-                choices[index].add(piece)
+            async for piece in pieces:
+                choices[piece.choice_index].add(piece)
             await exchange.send_json(200, style.whole(choices))
             return
         with_usage = body.includes_usage
-        async for index, piece in pieces:
-            choice = choices[index]
+        async for piece in pieces:
+            choice = choices[piece.choice_index]
             if not choice.text and (opening := style.opening(choice)) is not None:
                 await exchange.send_event(data_event(style.chunk(opening, with_usage)))
             chunk = style.delta(choice, piece)
