@@ -20,7 +20,6 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.request.ledger import Ledger
-from headrace.rpc.channel import open_channel
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 METRIC_MODULES = ["headrace.bus.bus", "headrace.gateway.request.ledger", "headrace.scheduler.scheduler"]
@@ -66,7 +65,8 @@ def exported() -> set[str]:
 
     async def collect() -> list[Metric]:
         platform = CollectorRegistry(auto_describe=False)
-        platform.register(PlatformMetrics(Fleet(GatewaySettings(), open_channel), Ledger(1)))
+        nobody: Any = None
+        platform.register(PlatformMetrics(Fleet(GatewaySettings(), nobody), Ledger(1)))
         return [*REGISTRY.collect(), *platform.collect()]
 
     return {

@@ -1,5 +1,7 @@
 """Reports of workers are on /metrics, one line for each."""
 
+from typing import Any
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -7,7 +9,6 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.request.ledger import Ledger
-from headrace.rpc.channel import open_channel
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.worker_pb2 import WorkerStatus
 
@@ -27,7 +28,8 @@ def status(worker_id: str, scale: int) -> WorkerStatus:
 
 
 async def test_memory_and_speculation_of_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = Fleet(GatewaySettings(), open_channel)
+    nobody: Any = None
+    fleet = Fleet(GatewaySettings(), nobody)
     monkeypatch.setattr(Fleet, "statuses", [status("worker-0", 1), status("worker-1", 2), status("lost", 3)])
     monkeypatch.setattr(fleet, "is_attached", lambda worker_id: worker_id != "lost")
     registry = CollectorRegistry(auto_describe=False)

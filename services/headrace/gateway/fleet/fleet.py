@@ -5,18 +5,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-import grpc
-
-from headrace.bus.bus import Bus
-from headrace.clients.worker import GrpcWorkerClient
+from headrace.clients.worker import WorkerClient
 from headrace.errors import ModelNotFound, Unavailable, Unsupported
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.attachment import Attachment
 from headrace.gateway.fleet.inboxes import Inboxes
-from headrace.gateway.fleet.model_memory import ModelMemory
+from headrace.gateway.fleet.model_memory import BusLink, ModelMemory
 from headrace.gateway.fleet.quarantine import Quarantine
-from headrace.v1.events_pb2 import ServiceDeregistered
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.scheduler_pb2 import Generation, Place
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
@@ -36,13 +32,14 @@ class Fleet:
     """Learns of workers from heartbeats and from placements, and attaches to each."""
 
     def __init__(
-        self, settings: GatewaySettings, open_channel: Callable[[str], grpc.aio.Channel], bus: Bus | None = None
+        self, settings: GatewaySettings, open_worker: Callable[[str], WorkerClient], link: BusLink | None = None
     ) -> None:
+        """`open_worker`: makes the client of the worker at an address, `host:port`."""
         self.inboxes = Inboxes()
         self.quarantine = Quarantine()
-        self._memory = ModelMemory(bus)
+        self._memory = ModelMemory(link)
         self._settings = settings
-        self._open_channel = open_channel
+        self._open_worker = open_worker
         self._statuses: dict[str, WorkerStatus] = {}
         self._heard: dict[str, float] = {}
         self._swept = -math.inf
@@ -166,10 +163,11 @@ class Fleet:
             self._statuses.pop(worker_id, None)
             self._listed = None
 
-    def on_deregistered(self, event: ServiceDeregistered) -> None:
-        status = self._statuses.get(event.service_id)
-        if status is not None and status.epoch <= event.epoch:
-            del self._statuses[event.service_id]
+    def depart(self, worker_id: str, epoch: int) -> None:
+        """A worker said goodbye, in the life of this epoch."""
+        status = self._statuses.get(worker_id)
+        if status is not None and status.epoch <= epoch:
+            del self._statuses[worker_id]
             self._listed = None
 
     async def attachment_for(self, place: Place, since: float, timeout: float) -> Attachment:
@@ -219,24 +217,24 @@ class Fleet:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _attach(self, worker_id: str, address: str) -> Attachment:
-        channel = self._open_channel(address)
+        client = self._open_worker(address)
         attachment = Attachment(
             worker_id,
-            GrpcWorkerClient(channel),
+            client,
             self._settings.service_id,
             self.inboxes,
             self._settings.worker_silence_seconds,
             self._settings.worker_stall_seconds,
         )
         self._attachments[worker_id] = attachment
-        self._tasks[attachment] = asyncio.create_task(self._run(attachment, channel), name=f"attach-{worker_id}")
+        self._tasks[attachment] = asyncio.create_task(self._run(attachment, client), name=f"attach-{worker_id}")
         return attachment
 
-    async def _run(self, attachment: Attachment, channel: grpc.aio.Channel) -> None:
+    async def _run(self, attachment: Attachment, client: WorkerClient) -> None:
         try:
             await attachment.run(self._on_end)
         finally:
-            await channel.close()
+            await client.close()
 
     def _on_end(self, attachment: Attachment) -> None:
         """The next heartbeat or placement attaches again."""

@@ -3,14 +3,13 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.ledger import Ledger
-from headrace.v1.events_pb2 import SchedulerHeartbeatSent
 
 STALE_SECONDS = 3.0
 PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str], ...] = (
@@ -31,11 +30,12 @@ class PlatformMetrics(Collector):
         self._fleet = fleet
         self._ledger = ledger
         self._loop = asyncio.get_running_loop()
-        self._queues: dict[str, int] = {}
+        self._queues: Mapping[str, int] = {}
         self._queues_heard = 0.0
 
-    def on_scheduler_heartbeat(self, event: SchedulerHeartbeatSent) -> None:
-        self._queues = {queue.model: queue.waiting_count for queue in event.queues}
+    def observe_queues(self, waiting_counts: Mapping[str, int]) -> None:
+        """A scheduler said how many sequences wait, by model."""
+        self._queues = waiting_counts
         self._queues_heard = time.monotonic()
 
     def collect(self) -> Iterator[Metric]:
