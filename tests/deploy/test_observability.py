@@ -22,7 +22,12 @@ from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.request.ledger import Ledger
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-METRIC_MODULES = ["headrace.bus.bus", "headrace.gateway.request.ledger", "headrace.scheduler.scheduler"]
+METRIC_MODULES = [
+    "headrace.bus.bus",
+    "headrace.gateway.request.ledger",
+    "headrace.gateway.delivery.token_stream",
+    "headrace.scheduler.scheduler",
+]
 FOLDER = "deploy/observability"
 SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
 NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring)\s*\([^)]*\)')

@@ -18,6 +18,8 @@ from headrace.clients.tokenizer import GrpcTokenizerClient
 from headrace.clients.worker import GrpcWorkerClient
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.schedulers import Schedulers
+from headrace.gateway.delivery.self_placement import SelfPlacement
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.text import TextRoutes
@@ -25,8 +27,6 @@ from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
-from headrace.gateway.fleet.schedulers import Schedulers
-from headrace.gateway.fleet.self_placement import SelfPlacement
 from headrace.gateway.hears import GatewaySubscriber
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer

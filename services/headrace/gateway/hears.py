@@ -6,6 +6,7 @@ from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
+from headrace.gateway.fleet.translation import to_worker_facts
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
 
 
@@ -27,7 +28,7 @@ class GatewaySubscriber:
         """Subscribes."""
 
         def on_heartbeat(event: WorkerHeartbeatSent) -> None:
-            workers.observe(event.status)
+            workers.observe(to_worker_facts(event.status))
 
         def on_deregistered(event: ServiceDeregistered) -> None:
             workers.depart(event.service_id, event.epoch)

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,14 +26,16 @@ from headrace.gateway.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
 from headrace.gateway.request.embedding_job import EmbeddingOptions
 from headrace.gateway.request.job import Envelope, Job, Options
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.tenants import EVERYONE, Tenant, Tenants
+from headrace.gateway.request.translation import to_model_info, to_sampling
 from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import current_traceparent
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1 import inference_pb2_grpc
-from headrace.v1.generation_pb2 import Embedding, SamplingParams
+from headrace.v1.generation_pb2 import Embedding
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -101,7 +104,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
         self._tenant(context)
         models = self._pipeline.fleet.models()
-        return pb.ListModelsResponse(models=[models[name] for name in sorted(models)])
+        return pb.ListModelsResponse(models=[to_model_info(models[name]) for name in sorted(models)])
 
     async def _write(self, job: Job, response: Response, context: Context, deadline: Deadline) -> None:
         """Writes a stream. Raises DeadlineExceeded when the client does not read it."""
@@ -209,42 +212,39 @@ def _inputs(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
 
 
 def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Options:
-    params = SamplingParams()
-    params.CopyFrom(given.sampling_params)
-    if not params.HasField("seed"):
-        params.seed = secrets.randbits(62)
-    _check(params)
+    sampling = to_sampling(given.sampling_params)
+    _check(sampling)
     check_stop_texts(tuple(given.stop_texts))
     return Options(
-        sampling_params=params,
-        max_token_count=params.max_token_count or default_token_count,
+        sampling=sampling if sampling.seed is not None else replace(sampling, seed=secrets.randbits(62)),
+        max_token_count=sampling.max_token_count or default_token_count,
         stop_texts=tuple(given.stop_texts),
         priority_class=given.priority_class,
     )
 
 
-def _check(params: SamplingParams) -> None:
+def _check(sampling: Sampling) -> None:
     """The ranges that the REST bridge checks with its schema."""
-    ranges = (
-        ("max_token_count", params.max_token_count, 0, MAX_INT32),
-        ("temperature", params.temperature, 0, 2),
-        ("top_p", params.top_p if params.HasField("top_p") else 1, 1e-9, 1),
-        ("top_k", params.top_k if params.HasField("top_k") else 1, 1, MAX_INT32),
-        ("min_p", params.min_p, 0, 1),
-        ("repetition_penalty", params.repetition_penalty if params.HasField("repetition_penalty") else 1, 1e-9, 10),
-        ("presence_penalty", params.presence_penalty, -2, 2),
-        ("frequency_penalty", params.frequency_penalty, -2, 2),
-        ("logprob_count", params.logprob_count, 0, 20),
-        ("prompt_logprob_count", params.prompt_logprob_count, 0, 20),
-        ("min_token_count", params.min_token_count, 0, params.max_token_count or MAX_INT32),
-        ("the number of stop_token_ids", len(params.stop_token_ids), 0, MAX_STOP_TOKEN_IDS),
+    ranges: tuple[tuple[str, float | None, float, float], ...] = (
+        ("max_token_count", sampling.max_token_count, 0, MAX_INT32),
+        ("temperature", sampling.temperature, 0, 2),
+        ("top_p", sampling.top_p, 1e-9, 1),
+        ("top_k", sampling.top_k, 1, MAX_INT32),
+        ("min_p", sampling.min_p, 0, 1),
+        ("repetition_penalty", sampling.repetition_penalty, 1e-9, 10),
+        ("presence_penalty", sampling.presence_penalty, -2, 2),
+        ("frequency_penalty", sampling.frequency_penalty, -2, 2),
+        ("logprob_count", sampling.logprob_count, 0, 20),
+        ("prompt_logprob_count", sampling.prompt_logprob_count, 0, 20),
+        ("min_token_count", sampling.min_token_count, 0, sampling.max_token_count or MAX_INT32),
+        ("the number of stop_token_ids", len(sampling.stop_token_ids), 0, MAX_STOP_TOKEN_IDS),
         *(
             (f"the bias of token id {key} in logit_biases", value, -100, 100)
-            for key, value in params.logit_biases.items()
+            for key, value in sampling.logit_biases.items()
         ),
     )
     for name, value, low, high in ranges:
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             raise InvalidRequest(f"{name} is {value}; it must be from {low} to {high}", param=name.split()[-1])
-    if params.HasField("grammar"):
-        check_grammar(params.grammar)
+    if sampling.grammar is not None:
+        check_grammar(sampling.grammar)

@@ -15,7 +15,9 @@ from headrace.gateway.fleet import fleet as fleet_module
 from headrace.gateway.fleet import model_memory
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
-from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
+from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
+from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.scheduler_pb2 import Place
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, WorkerHello, WorkerStatus
 
@@ -65,8 +67,8 @@ async def test_a_life_that_began_under_a_clock_set_back_is_met() -> None:
 
 async def test_an_adapter_is_listed_as_a_model_with_a_parent() -> None:
     fleet = silent_fleet()
-    info = ModelInfo(model="m", max_model_length=64, adapters=[AdapterInfo(name="tuned", fingerprint="f")])
-    fleet.observe(WorkerStatus(worker_id="w", epoch=1, version=1, address="1", model_info=info))
+    facts = ModelFacts("m", max_model_length=64, adapters=(AdapterFacts("tuned", "f"),))
+    fleet.observe(WorkerFacts("w", facts, epoch=1, version=1, address="1"))
     tuned, base = fleet.model("tuned"), fleet.model("m")
     assert (tuned.model, tuned.parent, tuned.fingerprint, tuned.max_model_length) == ("tuned", "m", "f", 64)
     assert (base.parent, base.fingerprint) == ("", "")
@@ -91,11 +93,9 @@ def silent_fleet(link: FakeLink | None = None) -> Fleet:
     return Fleet(GatewaySettings(), open_worker, link)
 
 
-def status(model: str = "m") -> WorkerStatus:
-    adapters = [AdapterInfo(name="tuned")]
-    return WorkerStatus(
-        worker_id="w", epoch=1, version=1, address="1", model_info=ModelInfo(model=model, adapters=adapters)
-    )
+def worker(model: str = "m", worker_id: str = "w", address: str = "1") -> WorkerFacts:
+    facts = ModelFacts(model, adapters=(AdapterFacts("tuned"),))
+    return WorkerFacts(worker_id, facts, epoch=1, version=1, address=address)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def starting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Fleet
 async def test_a_model_is_still_known_while_its_only_worker_restarts(starting: tuple[Fleet, FakeLink]) -> None:
     fleet, link = starting
     link.connect()
-    fleet.observe(status())
+    fleet.observe(worker())
     fleet.depart("w", 1)
     assert fleet.models() == {}
     await asyncio.sleep(0.35)
@@ -128,7 +128,7 @@ async def test_a_gateway_that_starts_waits_for_its_workers(starting: tuple[Fleet
     asking = asyncio.create_task(fleet.find("m"))
     await asyncio.sleep(0.05)
     assert not asking.done()
-    fleet.observe(status())
+    fleet.observe(worker())
     assert (await asyncio.wait_for(asking, 0.1)).model == "m"
     with pytest.raises(ModelNotFound):
         await asyncio.wait_for(fleet.find("other"), 2)
@@ -146,10 +146,10 @@ async def test_without_any_word_of_a_worker_no_model_is_said_not_to_exist(starti
 async def test_while_the_bus_is_away_nothing_is_forgotten(starting: tuple[Fleet, FakeLink]) -> None:
     fleet, link = starting
     link.connect()
-    fleet.observe(status())
+    fleet.observe(worker())
     now = time.monotonic()
     fleet._memory._clock = lambda: now + 10_000
-    fleet._statuses.clear()
+    fleet._workers.clear()
     link.connected = False
     assert (await fleet.find("m")).model == "m"
     with pytest.raises(Unavailable):
@@ -163,16 +163,14 @@ async def test_an_attached_worker_is_listed_however_long_the_bus_is_away(
 ) -> None:
     fleet, _ = starting
     monkeypatch.setattr(fleet_module, "FORGET_SECONDS", 0.05)
-    fleet.observe(status())
-    gone = status("other")
-    gone.worker_id, gone.address = "v", "2"
-    fleet.observe(gone)
+    fleet.observe(worker())
+    fleet.observe(worker("other", "v", "2"))
     await fleet.attachment_for(placement(1), time.monotonic(), 5)
     monkeypatch.setattr(fleet, "is_attached", lambda worker_id: worker_id == "w")
     await asyncio.sleep(0.1)
     assert sorted(fleet.models()) == ["m", "tuned"]
-    fleet.observe(status("third"))
-    assert [each.worker_id for each in fleet.statuses] == ["w"]
+    fleet.observe(worker("third"))
+    assert [each.worker_id for each in fleet.workers] == ["w"]
 
 
 async def test_workers_of_before_are_met_again_without_the_bus(
@@ -189,7 +187,7 @@ async def test_workers_of_before_are_met_again_without_the_bus(
         async def get_status(self, timeout: float) -> WorkerStatus:
             if self._address != "1":
                 raise Unavailable("nobody is there")
-            return status()
+            return WorkerStatus(worker_id="w", epoch=1, version=1, address="1", model_info=ModelInfo(model="m"))
 
         async def close(self) -> None:
             closed.append(self._address)
@@ -207,27 +205,23 @@ async def test_what_a_request_looks_up_does_not_grow_with_the_fleet(
 ) -> None:
     fleet, _ = starting
     looked_at: list[str] = []
-    models_of = fleet_module._models_of
+    models = WorkerFacts.models
 
-    def counted(given: WorkerStatus) -> dict[str, ModelInfo]:
+    def counted(given: WorkerFacts) -> dict[str, ModelFacts]:
         looked_at.append(given.worker_id)
-        return models_of(given)
+        return models(given)
 
     for number in range(50):
-        worker = status()
-        worker.worker_id, worker.address = f"w{number}", str(number + 1)
-        fleet.observe(worker)
+        fleet.observe(worker("m", f"w{number}", str(number + 1)))
     monkeypatch.setattr(fleet_module, "LIST_SECONDS", 60.0)
     assert sorted(fleet.models()) == ["m", "tuned"]
-    monkeypatch.setattr(fleet_module, "_models_of", counted)
+    monkeypatch.setattr(WorkerFacts, "models", counted)
     for _ in range(10):
         await fleet.find("m")
         fleet.text_model("tuned")
         fleet.tokenizer_of("tuned")
     assert looked_at == []
-    other = status("other")
-    other.worker_id, other.address = "new", "99"
-    fleet.observe(other)
+    fleet.observe(worker("other", "new", "99"))
     assert "other" in fleet.models()
     fleet.depart("new", 1)
     assert "other" not in fleet.models()

@@ -12,11 +12,13 @@ from headrace.gateway.openai.completion_response import CompletionFormat
 from headrace.gateway.openai.schema import CompletionBody
 from headrace.gateway.request.job import Envelope, Job, Options
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.tenants import PUBLIC
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo, SamplingParams
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH
 
 pytestmark = pytest.mark.anyio
 
@@ -47,8 +49,8 @@ class FakeExchange:
 
 def job() -> Job:
     envelope = Envelope(RequestId("r"), time.monotonic(), Deadline.after(5), PUBLIC, "", use_cache=False)
-    vocabulary = Vocabulary((b"a", b"b"), frozenset(), False, frozenset(), False)
-    return Job(envelope, ModelInfo(model="m"), vocabulary, [[0]], Options(SamplingParams(), 2))
+    vocabulary = Vocabulary((b"a", b"b"), frozenset(), False, False)
+    return Job(envelope, ModelFacts("m"), vocabulary, [[0]], Options(Sampling(), 2))
 
 
 async def test_a_prompt_is_repeated_even_when_the_first_token_is_half_a_character() -> None:

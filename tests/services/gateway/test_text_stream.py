@@ -5,14 +5,15 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.gateway.delivery.text_stream import Piece, TextStream
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.identity.ids import SequenceId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, SamplingParams, TokenLogprob
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, TokenLogprob
 from headrace.v1.worker_pb2 import TokenDelta
 
-LETTERS = Vocabulary(tuple(bytes([97 + index]) for index in range(26)), frozenset(), False, frozenset(), False)
+LETTERS = Vocabulary(tuple(bytes([97 + index]) for index in range(26)), frozenset(), False, False)
 TEXT = "abcdefgh"
 
 
@@ -21,7 +22,7 @@ def request(*stop_texts: str) -> SequenceRequest:
         request_id=SequenceId("r"),
         model="m",
         prompt_token_ids=[1],
-        sampling_params=SamplingParams(),
+        sampling=Sampling(),
         deadline=Deadline.after(5),
         accepted=0.0,
         tenant="t",

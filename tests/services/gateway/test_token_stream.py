@@ -22,6 +22,7 @@ from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.gateway.fleet.quarantine import Quarantine
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.identity.ids import SequenceId
 from headrace.rpc.deadline import Deadline
@@ -31,7 +32,6 @@ from headrace.v1.generation_pb2 import (
     FINISH_REASON_UNSPECIFIED,
     PRIORITY_CLASS_INTERACTIVE,
     Embedding,
-    SamplingParams,
     TokenLogprob,
 )
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
@@ -95,7 +95,7 @@ def request(seconds: float = 5.0) -> SequenceRequest:
         request_id=SequenceId("r-0"),
         model="m",
         prompt_token_ids=[1, 2],
-        sampling_params=SamplingParams(max_token_count=4),
+        sampling=Sampling(max_token_count=4),
         deadline=Deadline.after(seconds),
         accepted=time.monotonic(),
         tenant="public",

@@ -10,7 +10,9 @@ from google.protobuf.message import DecodeError
 from headrace.clients.cache import CacheClient
 from headrace.errors import HeadraceError
 from headrace.gateway.delivery.token_stream import TokenStream
+from headrace.gateway.delivery.translation import to_response
 from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.translation import to_sampling_params
 from headrace.v1.worker_pb2 import TokenDelta
 
 CACHE_TIMEOUT = 0.25
@@ -31,13 +33,13 @@ class ResponseMemory:
         if (known := await self._recall(sequence, key)) is not None:
             yield known
             return
-        whole = TokenDelta()
+        received: list[TokenDelta] = []
         async with aclosing(stream.deltas()) as deltas:
             async for delta in deltas:
-                whole.MergeFrom(delta)
+                received.append(delta)
                 # Before the last delta is handed on: whoever reads it may stop reading.
                 if delta.finish_reason:
-                    await self._remember(sequence, key, whole)
+                    await self._remember(sequence, key, to_response(received))
                 yield delta
 
     async def _recall(self, sequence: SequenceRequest, key: bytes) -> TokenDelta | None:
@@ -50,14 +52,13 @@ class ResponseMemory:
             return None if value is None else TokenDelta.FromString(value)
         except DecodeError:
             _log.warning(
-                "the cache returned what is no response; computed anew", extra={"sequence": sequence.request_id}
+                "the cache returned what is no response; computed again", extra={"sequence": sequence.request_id}
             )
             return None
 
-    async def _remember(self, sequence: SequenceRequest, key: bytes, whole: TokenDelta) -> None:
-        whole.first_index = 0
+    async def _remember(self, sequence: SequenceRequest, key: bytes, response: bytes) -> None:
         try:
-            await self._cache.store_response(sequence.tenant, key, whole.SerializeToString(), CACHE_TIMEOUT)
+            await self._cache.store_response(sequence.tenant, key, response, CACHE_TIMEOUT)
         except HeadraceError as error:
             _log.info("the cache did not keep a response", extra={"error": error.message})
 
@@ -68,15 +69,14 @@ def is_remembered(sequence: SequenceRequest) -> bool:
 
 
 def _is_deterministic(sequence: SequenceRequest) -> bool:
-    params = sequence.sampling_params
-    return params.HasField("temperature") and params.temperature == 0
+    return sequence.sampling.temperature == 0
 
 
 def cache_key(sequence: SequenceRequest) -> bytes:
     """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
     digest = hashlib.blake2b(sequence.model.encode() + b"\0", digest_size=32)
     digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.fingerprint.encode() + b"\0")
-    params = sequence.sampling_params.SerializeToString(deterministic=True)
+    params = to_sampling_params(sequence.sampling).SerializeToString(deterministic=True)
     digest.update(len(params).to_bytes(4, "little") + params)
     digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))
     return digest.digest()

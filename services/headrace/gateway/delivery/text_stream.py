@@ -82,4 +82,4 @@ class TextStream:
     def _stop_id(self, token_ids: list[int], reason: "FinishReason.ValueType") -> int | None:
         if reason != FinishReason.FINISH_REASON_STOP or not token_ids:
             return None
-        return token_ids[-1] if token_ids[-1] in self._request.sampling_params.stop_token_ids else None
+        return token_ids[-1] if token_ids[-1] in self._request.sampling.stop_token_ids else None

@@ -22,12 +22,13 @@ from headrace.errors import (
 from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.delivery.token_meter import TokenMeter
+from headrace.gateway.delivery.translation import to_generation, to_settlement, to_submission, without_known
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inbox import Inbox
 from headrace.gateway.fleet.quarantine import SUSPECT_LOSSES
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline
-from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
+from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 from headrace.v1.worker_pb2 import TokenDelta
 
 RETRY_PAUSE = 0.02
@@ -152,40 +153,18 @@ class TokenStream:
     def _settle(self) -> None:
         """Says what was used, for the books of fairness, once the request has had a place."""
         if self._excluded:
-            request = self._request
-            model, count = request.parent or request.model, len(self._received)
-            self._places.settle(Settlement(request_id=request.request_id, model=model, output_token_count=count))
+            self._places.settle(to_settlement(self._request, len(self._received)))
 
     def _exclude(self, worker_id: str | None) -> None:
         if worker_id and worker_id not in self._excluded:
             self._excluded.append(worker_id)
 
     async def _ask_for_place(self) -> Place:
-        request = self._request
-        generation = Generation(
-            request_id=request.request_id,
-            attempt=self._attempt,
-            model=request.parent or request.model,
-            adapter=request.model if request.parent else "",
-            prompt_token_ids=request.prompt_token_ids,
-            output_token_ids=self._received,
-            sampling_params=request.sampling_params,
-            gateway_id=self._gateway_id,
-            traceparent=request.traceparent,
-            cache_salt=request.tenant,
-            embeds=request.embeds,
-        )
-        submission = Submission(
-            generation=generation,
-            priority_class=request.priority_class,
-            tenant=request.tenant,
-            tenant_weight=request.tenant_weight,
-            excluded_worker_ids=self._excluded,
-        )
-        if request.first_token_seconds is not None:
-            left = max(0.001, request.accepted + request.first_token_seconds - time.monotonic())
-            submission.first_token_duration.FromNanoseconds(int(left * 1e9))
+        request, wanted = self._request, self._request.first_token_seconds
+        generation = to_generation(request, self._attempt, self._received, self._gateway_id)
+        left = None if wanted is None else max(0.001, request.accepted + wanted - time.monotonic())
         try:
+            submission = to_submission(request, generation, self._excluded, left)
             return await self._places.place(submission, request.deadline)
         except DeadlineExceeded:
             raise self._queue_timeout() from None
@@ -223,13 +202,9 @@ class TokenStream:
         known = len(self._received)
         if delta.first_index > known:
             raise StageFailed(f"tokens {known} to {delta.first_index - 1} never arrived", stage="decode")
-        if delta.first_index < known:
-            overlap = known - delta.first_index
-            del delta.token_ids[:overlap], delta.logprobs[:overlap]
-            delta.first_index = known
-        if known:
-            # They came with the first token; a worker that takes over scores the prompt again.
-            del delta.prompt_logprobs[:]
+        if delta.first_index < known or (known and delta.prompt_logprobs):
+            # A worker that takes over may repeat tokens, and scores the prompt again.
+            delta = without_known(delta, known)
         self._received.extend(delta.token_ids)
         if count := len(delta.token_ids):
             self._fruitless_count = 0

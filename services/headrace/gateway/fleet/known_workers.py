@@ -8,8 +8,9 @@ from pathlib import Path
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError
 from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.translation import to_worker_facts
+from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.lifecycle import AddressBook, Background
-from headrace.v1.worker_pb2 import WorkerStatus
 
 TIMEOUT = 1.0
 """Seconds in which a worker of before has to answer."""
@@ -42,10 +43,10 @@ class KnownWorkers:
 
         await asyncio.gather(*(meet(address) for address in self._book.read()))
 
-    def observe(self, status: WorkerStatus) -> None:
+    def observe(self, worker: WorkerFacts) -> None:
         """A worker said how it is."""
-        self._fleet.observe(status)
-        self._book.note(status.worker_id, status.address)
+        self._fleet.observe(worker)
+        self._book.note(worker.worker_id, worker.address)
 
     def depart(self, service_id: str, epoch: int) -> None:
         """A service, which may have been a worker, said goodbye."""
@@ -55,7 +56,7 @@ class KnownWorkers:
     async def _ask(self, address: str) -> None:
         client = self._open_worker(address)
         try:
-            self._fleet.observe(await client.get_status(TIMEOUT))
+            self._fleet.observe(to_worker_facts(await client.get_status(TIMEOUT)))
         except HeadraceError as error:
             _log.info("a worker of before is gone", extra={"address": address, "error": error.message})
         finally:

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import ModelInfo
 
 REMEMBER_SECONDS = 600.0
 """Seconds for which a model is expected back after its last worker was heard of."""
@@ -38,7 +38,7 @@ class ModelMemory:
     def __init__(self, link: BusLink | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._link = link
         self._clock = clock
-        self._models: OrderedDict[str, tuple[ModelInfo, float]] = OrderedDict()
+        self._models: OrderedDict[str, tuple[ModelFacts, float]] = OrderedDict()
         self._noted = asyncio.Event()
 
     @property
@@ -53,7 +53,7 @@ class ModelMemory:
         since = self._link.connected_at
         return self._link.connected and since is not None and self._clock() - since >= SETTLE_SECONDS
 
-    def note(self, models: Mapping[str, ModelInfo]) -> None:
+    def note(self, models: Mapping[str, ModelFacts]) -> None:
         """Takes in the models that are being served now."""
         now = self._clock()
         for name, info in models.items():
@@ -63,13 +63,13 @@ class ModelMemory:
             self._models.popitem(last=False)
         self._noted.set()
 
-    def recall(self, name: str) -> ModelInfo | None:
+    def recall(self, name: str) -> ModelFacts | None:
         info, last = self._models.get(name, (None, 0.0))
         if self._link is not None and not self._link.connected:
             return info
         return info if self._clock() - last < REMEMBER_SECONDS else None
 
-    async def wait_for(self, name: str) -> ModelInfo | None:
+    async def wait_for(self, name: str) -> ModelFacts | None:
         """The model, as soon as it is known. None once it is known that there is no such model, or when the bus could
         not be asked in time."""
         deadline = Deadline.after(SETTLE_SECONDS)

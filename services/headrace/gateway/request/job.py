@@ -1,23 +1,25 @@
 """A request after validation and encoding: one or more prompts, each continued one or more times."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.errors import InvalidRequest
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.tenants import Tenant
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.identity.ids import RequestId, sequence_id
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
+from headrace.v1.generation_pb2 import PriorityClass
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of a request to generate, the same for every API."""
 
-    sampling_params: SamplingParams
+    sampling: Sampling
     max_token_count: int | None
     """Most tokens of the output. Unset means as many as fit."""
     choice_count: int = 1
@@ -53,7 +55,7 @@ class Job:
     """A request to generate that is ready to run."""
 
     envelope: Envelope
-    model: ModelInfo
+    model: ModelFacts
     vocabulary: Vocabulary
     prompts: list[list[int]]
     options: Options
@@ -70,9 +72,9 @@ class Job:
                     "shorten one of them",
                     param="max_tokens",
                 )
-        size, params = self.model.vocabulary_size, self.options.sampling_params
-        check_token_ids(params.stop_token_ids, size, "stop_token_ids")
-        check_token_ids(list(params.logit_biases), size, "logit_bias")
+        size, sampling = self.model.vocabulary_size, self.options.sampling
+        check_token_ids(sampling.stop_token_ids, size, "stop_token_ids")
+        check_token_ids(list(sampling.logit_biases), size, "logit_bias")
 
     def sequences(self) -> list[SequenceRequest]:
         """Sequences to generate, one per choice; choice i of prompt p has index p * choice_count + i."""
@@ -82,16 +84,17 @@ class Job:
         options, envelope = self.options, self.envelope
         for prompt_index, prompt in enumerate(self.prompts):
             for choice in range(options.choice_count):
-                params = SamplingParams()
-                params.CopyFrom(options.sampling_params)
-                params.seed = _as_int64(params.seed + choice)
                 wanted = options.max_token_count
-                params.max_token_count = self.model.max_model_length - len(prompt) if wanted is None else wanted
+                sampling = replace(
+                    options.sampling,
+                    seed=_as_int64((options.sampling.seed or 0) + choice),
+                    max_token_count=self.model.max_model_length - len(prompt) if wanted is None else wanted,
+                )
                 yield SequenceRequest(
                     request_id=sequence_id(envelope.request_id, prompt_index * options.choice_count + choice),
                     model=self.model.model,
                     prompt_token_ids=prompt,
-                    sampling_params=params,
+                    sampling=sampling,
                     deadline=envelope.deadline,
                     accepted=envelope.accepted,
                     tenant=envelope.tenant.name,
@@ -108,7 +111,7 @@ class Job:
                 )
 
 
-def _check_prompt(prompt: list[int], model: ModelInfo) -> None:
+def _check_prompt(prompt: list[int], model: ModelFacts) -> None:
     if not prompt:
         raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
     if len(prompt) >= model.max_model_length:

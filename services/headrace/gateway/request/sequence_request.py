@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from headrace.gateway.request.sampling import Sampling
 from headrace.identity.ids import SequenceId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
+from headrace.v1.generation_pb2 import PriorityClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class SequenceRequest:
     request_id: SequenceId
     model: str
     prompt_token_ids: list[int]
-    sampling_params: SamplingParams
+    sampling: Sampling
     deadline: Deadline
     accepted: float
     """Time at which the request was accepted, in monotonic seconds."""
@@ -34,6 +35,6 @@ class SequenceRequest:
     embeds: bool = False
     """Whether the embedding of the prompt is wanted, and no tokens."""
     fingerprint: str = ""
-    """Fingerprint of the model: see `ModelInfo`."""
+    """Fingerprint of the model: see ModelFacts."""
     parent: str = ""
     """The model that `model` is with an adapter. Empty: it is a model of its own."""
