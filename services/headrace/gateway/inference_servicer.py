@@ -24,7 +24,8 @@ from headrace.gateway.openai.options import check_stop_texts
 from headrace.gateway.openai.requested_grammar import check_grammar
 from headrace.gateway.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
 from headrace.gateway.request.embedding_job import EmbeddingOptions
-from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.tenants import EVERYONE, Tenant, Tenants

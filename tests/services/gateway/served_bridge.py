@@ -16,7 +16,8 @@ from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.http.server import HttpServer
-from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes

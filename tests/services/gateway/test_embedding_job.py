@@ -11,7 +11,7 @@ from headrace.errors import InternalError, InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
-from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.tenants import Tenant

@@ -10,7 +10,8 @@ from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.openai.completion_response import CompletionFormat
 from headrace.gateway.openai.schema import CompletionBody
-from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling

@@ -11,7 +11,7 @@ from headrace.gateway.delivery.response_memory import ResponseMemory, cache_key
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.request.embedding_job import WHOLE_CONTEXT, EmbeddingOptions
-from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
@@ -102,18 +102,9 @@ async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> No
 
 
 def sequence(model: str, fingerprint: str) -> SequenceRequest:
-    return SequenceRequest(
-        SequenceId("r"),
-        model,
-        [1, 2],
-        Sampling(),
-        Deadline.after(1),
-        0.0,
-        "t",
-        PRIORITY_CLASS_BATCH,
-        "",
-        fingerprint=fingerprint,
-    )
+    envelope = Envelope(RequestId("r"), 0.0, Deadline.after(1), Tenant("t"), "", use_cache=True)
+    facts = ModelFacts(model, fingerprint=fingerprint)
+    return SequenceRequest(SequenceId("r"), envelope, facts, [1, 2], Sampling(), PRIORITY_CLASS_BATCH)
 
 
 def test_remembered_answers_are_of_one_adapter_and_its_weights() -> None:

@@ -5,12 +5,20 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.gateway.delivery.text_stream import Piece, TextStream
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.tenants import PUBLIC
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.identity.ids import SequenceId
+from headrace.identity.ids import RequestId, SequenceId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, TokenLogprob
+from headrace.v1.generation_pb2 import (
+    FINISH_REASON_LENGTH,
+    FINISH_REASON_UNSPECIFIED,
+    PRIORITY_CLASS_UNSPECIFIED,
+    TokenLogprob,
+)
 from headrace.v1.worker_pb2 import TokenDelta
 
 LETTERS = Vocabulary(tuple(bytes([97 + index]) for index in range(26)), frozenset(), False, False)
@@ -18,17 +26,10 @@ TEXT = "abcdefgh"
 
 
 def request(*stop_texts: str) -> SequenceRequest:
+    envelope = Envelope(RequestId("r"), 0.0, Deadline.after(5), PUBLIC, "", use_cache=False)
+    unspecified = PRIORITY_CLASS_UNSPECIFIED
     return SequenceRequest(
-        request_id=SequenceId("r"),
-        model="m",
-        prompt_token_ids=[1],
-        sampling=Sampling(),
-        deadline=Deadline.after(5),
-        accepted=0.0,
-        tenant="t",
-        priority_class=0,  # type: ignore[arg-type]
-        traceparent="",
-        stop_texts=stop_texts,
+        SequenceId("r"), envelope, ModelFacts("m"), [1], Sampling(), unspecified, stop_texts=stop_texts
     )
 
 

@@ -17,7 +17,8 @@ from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.delivery.token_stream import Places, TokenStream
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
-from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.vocabularies import Vocabularies
@@ -171,7 +172,7 @@ class Pipeline:
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
         """The embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
-        with span("embed", {"gen_ai.request.model": sequence.model, **trace_attributes(sequence.request_id)}):
+        with span("embed", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
             async with aclosing(self._deltas(sequence)) as deltas:
                 async for delta in deltas:
                     if delta.HasField("embedding"):
@@ -180,7 +181,7 @@ class Pipeline:
 
     async def _pieces(self, job: Job, index: int, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
         text = TextStream(sequence, job.vocabulary, index)
-        with span("generate", {"gen_ai.request.model": sequence.model, **trace_attributes(sequence.request_id)}):
+        with span("generate", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
             async with aclosing(self._deltas(sequence)) as deltas:
                 async for delta in deltas:
                     piece = text.push(delta)

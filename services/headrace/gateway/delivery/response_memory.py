@@ -44,7 +44,7 @@ class ResponseMemory:
 
     async def _recall(self, sequence: SequenceRequest, key: bytes) -> TokenDelta | None:
         try:
-            value = await self._cache.lookup_response(sequence.tenant, key, CACHE_TIMEOUT)
+            value = await self._cache.lookup_response(sequence.envelope.tenant.name, key, CACHE_TIMEOUT)
         except HeadraceError as error:
             _log.info("the cache did not answer", extra={"error": error.message})
             return None
@@ -58,7 +58,7 @@ class ResponseMemory:
 
     async def _remember(self, sequence: SequenceRequest, key: bytes, response: bytes) -> None:
         try:
-            await self._cache.store_response(sequence.tenant, key, response, CACHE_TIMEOUT)
+            await self._cache.store_response(sequence.envelope.tenant.name, key, response, CACHE_TIMEOUT)
         except HeadraceError as error:
             _log.info("the cache did not keep a response", extra={"error": error.message})
 
@@ -74,8 +74,8 @@ def _is_deterministic(sequence: SequenceRequest) -> bool:
 
 def cache_key(sequence: SequenceRequest) -> bytes:
     """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
-    digest = hashlib.blake2b(sequence.model.encode() + b"\0", digest_size=32)
-    digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.fingerprint.encode() + b"\0")
+    digest = hashlib.blake2b(sequence.model.model.encode() + b"\0", digest_size=32)
+    digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.model.fingerprint.encode() + b"\0")
     params = to_sampling_params(sequence.sampling).SerializeToString(deterministic=True)
     digest.update(len(params).to_bytes(4, "little") + params)
     digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))

@@ -29,8 +29,8 @@ class TokenMeter:
         self._request = request
         self._last: float | None = None
         """Time of the last token, in monotonic seconds. None: there was none."""
-        self._output_tokens = OUTPUT_TOKENS.labels(model=request.model)
-        self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model)
+        self._output_tokens = OUTPUT_TOKENS.labels(model=request.model.model)
+        self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model.model)
 
     def count(self, token_count: int) -> None:
         """Takes note of new tokens, or of an embedding, which has none."""
@@ -38,8 +38,8 @@ class TokenMeter:
         self._output_tokens.inc(token_count)
         if self._last is None:
             request = self._request
-            TIME_TO_FIRST_TOKEN.labels(model=request.model).observe(now - request.accepted)
-            PROMPT_TOKENS.labels(model=request.model).inc(len(request.prompt_token_ids))
+            TIME_TO_FIRST_TOKEN.labels(model=request.model.model).observe(now - request.envelope.accepted)
+            PROMPT_TOKENS.labels(model=request.model.model).inc(len(request.prompt_token_ids))
         else:
             for _ in range(token_count):
                 self._inter_token_latency.observe((now - self._last) / token_count)

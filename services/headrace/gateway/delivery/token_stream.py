@@ -13,7 +13,6 @@ from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,
-    InternalError,
     Overloaded,
     QueueTimeout,
     StageFailed,
@@ -21,11 +20,11 @@ from headrace.errors import (
 )
 from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
+from headrace.gateway.delivery.suspicion import Suspicion
 from headrace.gateway.delivery.token_meter import TokenMeter
-from headrace.gateway.delivery.translation import to_generation, to_settlement, to_submission, without_known
+from headrace.gateway.delivery.translation import to_settlement, to_submission, without_known
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inbox import Inbox
-from headrace.gateway.fleet.quarantine import SUSPECT_LOSSES
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
@@ -58,17 +57,16 @@ class TokenStream:
         self, request: SequenceRequest, gateway_id: str, places: Places, fleet: Fleet, max_attempts: int
     ) -> None:
         self._request = request
+        self._deadline = request.envelope.deadline
         self._gateway_id = gateway_id
         self._places = places
         self._fleet = fleet
         self._max_attempts = max_attempts
         self._attempt = 0
         self._lost_count = 0
-        self._fruitless_count = 0
-        """Workers lost in a row without a new token."""
-        self._in_quarantine = False
         self._received: list[int] = []
         self._excluded: list[str] = []
+        self._suspicion = Suspicion(request.request_id, fleet.quarantine)
         self._meter = TokenMeter(request)
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
@@ -95,41 +93,20 @@ class TokenStream:
     @asynccontextmanager
     async def _next_attempt(self) -> AsyncIterator[Inbox]:
         """Places the request, yields the inbox to read, and cancels what was not read to the end."""
-        await self._enter_quarantine()
+        await self._suspicion.enter_quarantine(self._deadline)
         self._attempt += 1
         inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
         try:
             await self._place_unless_stopping(inbox)
-            with inbox.expiring(self._request.deadline):
+            with inbox.expiring(self._deadline):
                 yield inbox
         except WorkerLost as error:
             if inbox.worker_id is not None:
-                self._note_loss(error)
+                self._suspicion.note_loss(error)
             raise
         finally:
             self._close(inbox)
-            self._leave_quarantine()
-
-    async def _enter_quarantine(self) -> None:
-        """Makes sure that no other suspect runs, if this is one: until its next token."""
-        if self._fruitless_count >= SUSPECT_LOSSES:
-            await self._fleet.quarantine.enter(self._request.deadline)
-            self._in_quarantine = True
-
-    def _leave_quarantine(self) -> None:
-        if self._in_quarantine:
-            self._in_quarantine = False
-            self._fleet.quarantine.leave()
-
-    def _note_loss(self, loss: WorkerLost) -> None:
-        """Counts a worker that was lost while it ran this. Raises InternalError if this is what ends them."""
-        self._fruitless_count += 1
-        if self._fruitless_count > SUSPECT_LOSSES:
-            message = (
-                f"{self._fruitless_count} workers in a row were lost while they computed the same token of request "
-                f"{self._request.request_id}, the last of them alone with it: it is not tried again"
-            )
-            raise InternalError(message, stage=loss.stage) from None
+            self._suspicion.leave_quarantine()
 
     async def _place_unless_stopping(self, inbox: Inbox) -> None:
         try:
@@ -145,7 +122,7 @@ class TokenStream:
         place = await self._ask_for_place()
         # Should it be lost, before or after the first token, the next attempt goes elsewhere if it can.
         self._exclude(place.worker_id)
-        attachment = await self._fleet.attachment_for(place, since, self._request.deadline.remaining)
+        attachment = await self._fleet.attachment_for(place, since, self._deadline.remaining)
         self._fleet.inboxes.assign(inbox, attachment.worker_id)
         if not attachment.alive:
             raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
@@ -160,34 +137,31 @@ class TokenStream:
             self._excluded.append(worker_id)
 
     async def _ask_for_place(self) -> Place:
-        request, wanted = self._request, self._request.first_token_seconds
-        generation = to_generation(request, self._attempt, self._received, self._gateway_id)
-        left = None if wanted is None else max(0.001, request.accepted + wanted - time.monotonic())
+        submission = to_submission(self._request, self._attempt, self._received, self._excluded, self._gateway_id)
         try:
-            submission = to_submission(request, generation, self._excluded, left)
-            return await self._places.place(submission, request.deadline)
+            return await self._places.place(submission, self._deadline)
         except DeadlineExceeded:
             raise self._queue_timeout() from None
 
     async def _prepare_retry(self, error: HeadraceError) -> None:
         """Decides whether to go on after a loss. Waiting for an absent scheduler or worker is not an attempt."""
-        if self._request.deadline.expired:
+        if self._deadline.expired:
             raise self._queue_timeout() from None
         if isinstance(error, StageFailed):
             self._lost_count += 1
-            RESUBMISSIONS.labels(model=self._request.model).inc()
+            RESUBMISSIONS.labels(model=self._request.model.model).inc()
             _log.warning("moving a sequence", extra={"sequence": self._request.request_id, "error": error.message})
         elif error.stage == "schedule" and error.retry_after is not None:
             raise error
         if self._lost_count >= self._max_attempts:
             raise error
-        await asyncio.sleep(min(RETRY_PAUSE, self._request.deadline.remaining))
+        await asyncio.sleep(min(RETRY_PAUSE, self._deadline.remaining))
 
     async def _wait_for_room(self, error: Overloaded) -> None:
         """A sequence that lost its worker is no newcomer: it waits for room instead of ending in the middle."""
-        if self._request.deadline.expired:
+        if self._deadline.expired:
             raise self._queue_timeout() from None
-        await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._request.deadline.remaining))
+        await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._deadline.remaining))
 
     def _queue_timeout(self) -> DeadlineExceeded:
         """Error for a deadline that passed without a place: a request that had begun was running."""
@@ -207,8 +181,7 @@ class TokenStream:
             delta = without_known(delta, known)
         self._received.extend(delta.token_ids)
         if count := len(delta.token_ids):
-            self._fruitless_count = 0
-            self._leave_quarantine()
+            self._suspicion.clear()
         if count or delta.HasField("embedding"):
             self._meter.count(count)
         return delta

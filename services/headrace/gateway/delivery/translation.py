@@ -9,47 +9,41 @@ from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
 from headrace.v1.worker_pb2 import BatchMember, TokenDelta
 
 
-def to_generation(request: SequenceRequest, attempt: int, received: Sequence[int], gateway_id: str) -> Generation:
-    """The generation that a worker is to go on with. `received`: output tokens that are there already."""
-    return Generation(
-        request_id=request.request_id,
-        attempt=attempt,
-        model=request.parent or request.model,
-        adapter=request.model if request.parent else "",
-        prompt_token_ids=request.prompt_token_ids,
-        output_token_ids=received,
-        sampling_params=to_sampling_params(request.sampling),
-        gateway_id=gateway_id,
-        traceparent=request.traceparent,
-        cache_salt=request.tenant,
-        embeds=request.embeds,
-    )
-
-
 def to_submission(
     request: SequenceRequest,
-    generation: Generation,
+    attempt: int,
+    received: Sequence[int],
     excluded_worker_ids: Sequence[str],
-    first_token_seconds: float | None,
+    gateway_id: str,
 ) -> Submission:
-    """The question for a place. `first_token_seconds`: time from now in which the first token is wanted."""
+    """The question for a place. `received`: output tokens that are there already."""
     submission = Submission(
-        generation=generation,
+        generation=Generation(
+            request_id=request.request_id,
+            attempt=attempt,
+            model=request.served_model,
+            adapter=request.model.model if request.model.parent else "",
+            prompt_token_ids=request.prompt_token_ids,
+            output_token_ids=received,
+            sampling_params=to_sampling_params(request.sampling),
+            gateway_id=gateway_id,
+            traceparent=request.envelope.traceparent,
+            cache_salt=request.envelope.tenant.name,
+            embeds=request.embeds,
+        ),
         priority_class=request.priority_class,
-        tenant=request.tenant,
-        tenant_weight=request.tenant_weight,
+        tenant=request.envelope.tenant.name,
+        tenant_weight=request.envelope.tenant.weight,
         excluded_worker_ids=excluded_worker_ids,
     )
-    if first_token_seconds is not None:
-        submission.first_token_duration.FromNanoseconds(int(first_token_seconds * 1e9))
+    if (seconds := request.first_token_seconds()) is not None:
+        submission.first_token_duration.FromNanoseconds(int(seconds * 1e9))
     return submission
 
 
 def to_settlement(request: SequenceRequest, output_token_count: int) -> Settlement:
     """The use that a request has made of its model."""
-    return Settlement(
-        request_id=request.request_id, model=request.parent or request.model, output_token_count=output_token_count
-    )
+    return Settlement(request_id=request.request_id, model=request.served_model, output_token_count=output_token_count)
 
 
 def to_batch_member(submission: Submission, remaining_seconds: float) -> BatchMember:

@@ -10,7 +10,7 @@ from headrace.gateway.http.exchange import HttpExchange
 from headrace.gateway.openai.field_names import named
 from headrace.gateway.openai.schema import ModelBody, ignored_fields
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
-from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
 from headrace.identity.ids import new_request_id

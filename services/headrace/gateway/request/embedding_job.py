@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
@@ -72,19 +72,13 @@ class EmbeddingJob:
         return [
             SequenceRequest(
                 request_id=sequence_id(envelope.request_id, index),
-                model=self.model.model,
+                envelope=envelope,
+                model=self.model,
                 prompt_token_ids=token_ids,
                 sampling=Sampling(),
-                deadline=envelope.deadline,
-                accepted=envelope.accepted,
-                tenant=envelope.tenant.name,
-                tenant_weight=envelope.tenant.weight,
                 priority_class=envelope.class_or(self.options.priority_class),
-                first_token_seconds=envelope.first_token_seconds,
-                traceparent=envelope.traceparent,
                 use_cache=envelope.use_cache and bool(self.model.fingerprint),
                 embeds=True,
-                fingerprint=self.model.fingerprint,
             )
             for index, token_ids in enumerate(self.inputs)
         ]

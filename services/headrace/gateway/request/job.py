@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from headrace.errors import InvalidRequest
+from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.tenants import Tenant
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.identity.ids import RequestId, sequence_id
+from headrace.identity.ids import sequence_id
 from headrace.rpc.checked_ids import check_token_ids
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PriorityClass
 
 
@@ -27,27 +26,6 @@ class Options:
     includes_stop_text: bool = False
     skips_special_tokens: bool = True
     priority_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_UNSPECIFIED
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """Everything that a request carries besides its content."""
-
-    request_id: RequestId
-    accepted: float
-    """Time at which the request was accepted, in monotonic seconds."""
-    deadline: Deadline
-    tenant: Tenant
-    traceparent: str
-    use_cache: bool
-    priority_class: "PriorityClass.ValueType | None" = None
-    """The class that was named beside the content, which goes before the one inside. None: none was."""
-    first_token_seconds: float | None = None
-    """Time in which the first token is wanted. None: what the class promises."""
-
-    def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
-        """The class that counts, where the content itself names `inner`: none that the tenant may not have."""
-        return self.tenant.allowed(inner if self.priority_class is None else self.priority_class)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,34 +59,29 @@ class Job:
         return list(self._sequences())
 
     def _sequences(self) -> Iterator[SequenceRequest]:
-        options, envelope = self.options, self.envelope
+        options = self.options
         for prompt_index, prompt in enumerate(self.prompts):
             for choice in range(options.choice_count):
-                wanted = options.max_token_count
-                sampling = replace(
-                    options.sampling,
-                    seed=_as_int64((options.sampling.seed or 0) + choice),
-                    max_token_count=self.model.max_model_length - len(prompt) if wanted is None else wanted,
-                )
                 yield SequenceRequest(
-                    request_id=sequence_id(envelope.request_id, prompt_index * options.choice_count + choice),
-                    model=self.model.model,
+                    request_id=sequence_id(self.envelope.request_id, prompt_index * options.choice_count + choice),
+                    envelope=self.envelope,
+                    model=self.model,
                     prompt_token_ids=prompt,
-                    sampling=sampling,
-                    deadline=envelope.deadline,
-                    accepted=envelope.accepted,
-                    tenant=envelope.tenant.name,
-                    tenant_weight=envelope.tenant.weight,
-                    priority_class=envelope.class_or(options.priority_class),
-                    first_token_seconds=envelope.first_token_seconds,
-                    traceparent=envelope.traceparent,
+                    sampling=self._sampling(prompt, choice),
+                    priority_class=self.envelope.class_or(options.priority_class),
                     stop_texts=options.stop_texts,
                     includes_stop_text=options.includes_stop_text,
                     skips_special_tokens=options.skips_special_tokens,
-                    use_cache=envelope.use_cache,
-                    fingerprint=self.model.fingerprint,
-                    parent=self.model.parent,
+                    use_cache=self.envelope.use_cache,
                 )
+
+    def _sampling(self, prompt: list[int], choice: int) -> Sampling:
+        wanted, sampling = self.options.max_token_count, self.options.sampling
+        return replace(
+            sampling,
+            seed=_as_int64((sampling.seed or 0) + choice),
+            max_token_count=self.model.max_model_length - len(prompt) if wanted is None else wanted,
+        )
 
 
 def _check_prompt(prompt: list[int], model: ModelFacts) -> None:
