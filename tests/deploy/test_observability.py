@@ -20,10 +20,14 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.request.ledger import Ledger
-from headrace.rpc.channel import open_channel
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-METRIC_MODULES = ["headrace.bus.bus", "headrace.gateway.request.ledger", "headrace.scheduler.scheduler"]
+METRIC_MODULES = [
+    "headrace.bus.bus",
+    "headrace.gateway.request.ledger",
+    "headrace.gateway.delivery.token_stream",
+    "headrace.scheduler.scheduler",
+]
 FOLDER = "deploy/observability"
 SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
 NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring)\s*\([^)]*\)')
@@ -66,7 +70,8 @@ def exported() -> set[str]:
 
     async def collect() -> list[Metric]:
         platform = CollectorRegistry(auto_describe=False)
-        platform.register(PlatformMetrics(Fleet(GatewaySettings(), open_channel), Ledger(1)))
+        nobody: Any = None
+        platform.register(PlatformMetrics(Fleet(GatewaySettings(), nobody), Ledger(1)))
         return [*REGISTRY.collect(), *platform.collect()]
 
     return {

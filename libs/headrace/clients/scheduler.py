@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 class SchedulerClient(Protocol):
     """Places requests."""
 
-    async def submit(self, submission: pb.Submission) -> pb.Place:
-        """Waits for a place. Cancelling the task leaves the queue. Raises HeadraceError, and SchedulerGone when the
-        scheduler is lost meanwhile."""
+    async def submit(self, submission: pb.Submission, remaining_seconds: float) -> pb.Place:
+        """Waits for a place. `remaining_seconds`: time that the request has left. Cancelling the task leaves the queue.
+        Raises HeadraceError, and SchedulerGone when the scheduler is lost meanwhile."""
 
     def settle(self, settlement: pb.Settlement) -> None:
         """Tells what a request has used. Nothing happens when the scheduler is away."""
@@ -95,7 +95,7 @@ class SchedulerStream:
         """The queues as it told last, by model."""
         return {} if self._sign is None else {queue.model: queue for queue in self._sign.queues}
 
-    async def submit(self, submission: pb.Submission) -> pb.Place:
+    async def submit(self, submission: pb.Submission, remaining_seconds: float) -> pb.Place:
         """See SchedulerClient."""
         if not self.alive:
             raise SchedulerGone(stage=STAGE)
@@ -103,7 +103,9 @@ class SchedulerStream:
         key = (generation.request_id, generation.attempt)
         place: asyncio.Future[pb.Place] = asyncio.get_running_loop().create_future()
         self._places[key] = place
-        self._commands.put(pb.ScheduleCommand(submission=submission))
+        command = pb.ScheduleCommand(submission=submission)
+        command.submission.remaining_duration.FromNanoseconds(int(remaining_seconds * 1e9))
+        self._commands.put(command)
         try:
             return await place
         except asyncio.CancelledError:

@@ -31,11 +31,15 @@ class WorkerClient(Protocol):
     def attach(self, commands: AsyncIterator[worker_pb2.AttachRequest]) -> AsyncIterator[worker_pb2.AttachResponse]:
         """Opens the frame stream. It lives until one side ends it; the caller watches it for silence."""
 
+    async def close(self) -> None:
+        """Ends every call, and the connection."""
+
 
 class GrpcWorkerClient:
     """WorkerClient over gRPC."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
         self._stub: worker_pb2_grpc.WorkerServiceAsyncStub = worker_pb2_grpc.WorkerServiceStub(channel)
 
     async def dispatch(
@@ -66,3 +70,6 @@ class GrpcWorkerClient:
         with translated("decode"):
             async for response in self._stub.Attach(commands):
                 yield response
+
+    async def close(self) -> None:
+        await self._channel.close()

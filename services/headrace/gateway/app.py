@@ -10,14 +10,16 @@ from functools import partial
 
 from prometheus_client import REGISTRY
 
-from headrace.bus import subjects
 from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.hedged_tokenizer import HedgedTokenizer
 from headrace.clients.scheduler import SchedulerStream
 from headrace.clients.several_caches import SeveralCaches
 from headrace.clients.tokenizer import GrpcTokenizerClient
+from headrace.clients.worker import GrpcWorkerClient
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.schedulers import Schedulers
+from headrace.gateway.delivery.self_placement import SelfPlacement
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.text import TextRoutes
@@ -25,8 +27,7 @@ from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
-from headrace.gateway.fleet.schedulers import Schedulers
-from headrace.gateway.fleet.self_placement import SelfPlacement
+from headrace.gateway.hears import GatewaySubscriber
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.request.ledger import Ledger
@@ -35,11 +36,13 @@ from headrace.gateway.routes import Routes
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
+from headrace.rpc.health import is_serving
 from headrace.v1 import inference_pb2_grpc
-from headrace.v1.events_pb2 import SchedulerHeartbeatSent
 
 FAREWELL_SECONDS = 1.0
 """Seconds before a stop must be over at which requests that still run end with an error: no connection just breaks."""
+ANSWER_SECONDS = 1.0
+"""Seconds in which a service has to say how it is."""
 
 
 @contextlib.asynccontextmanager
@@ -47,7 +50,9 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
     """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
     bus = open_bus(settings)
     open_internal = partial(open_channel, credential=settings.credential)
-    fleet = Fleet(settings, open_internal, bus)
+    subscriber = GatewaySubscriber(bus)
+    open_worker = partial(_open_worker, settings.credential)
+    fleet = Fleet(settings, open_worker, subscriber)
     ledger = Ledger(settings.max_open_requests)
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
@@ -60,7 +65,8 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         kept = SeveralCaches({one: GrpcCacheClient(channel) for one, channel in caches.items()})
         pipeline = Pipeline(settings, tokenizer, schedulers, kept, fleet)
         asked = {"tokenizer": tokenizers, "scheduler": channels, "cache": list(caches.values())}
-        health = PlatformHealth(asked, fleet, bus)
+        questions = {name: [partial(is_serving, one, ANSWER_SECONDS) for one in found] for name, found in asked.items()}
+        health = PlatformHealth(questions, fleet, subscriber)
         tenants = read_tenants(settings.tenants_file)
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
@@ -70,9 +76,8 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         servicer = InferenceServicer(settings, pipeline, ledger, tenants)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)
-        workers = KnownWorkers(fleet, open_internal, settings.workers_file)
-        await workers.listen(bus)
-        await bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, metrics.on_scheduler_heartbeat)
+        workers = KnownWorkers(fleet, open_worker, settings.workers_file)
+        await subscriber.listen(workers, metrics)
         background = Background()
         background.watch(bus.start())
         stack.push_async_callback(bus.close)
@@ -102,6 +107,10 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
             drain=drain,
             background=background,
         )
+
+
+def _open_worker(credential: str, address: str) -> GrpcWorkerClient:
+    return GrpcWorkerClient(open_channel(address, credential))
 
 
 def _print_addresses(http: str, grpc: str) -> None:

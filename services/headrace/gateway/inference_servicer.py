@@ -1,11 +1,13 @@
 """InferenceService, the public gRPC API: converts, calls, converts."""
 
 import asyncio
+import contextlib
 import secrets
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,20 +24,24 @@ from headrace.gateway.openai.options import check_stop_texts
 from headrace.gateway.openai.requested_grammar import check_grammar
 from headrace.gateway.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
 from headrace.gateway.request.embedding_job import EmbeddingOptions
-from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.tenants import EVERYONE, Tenant, Tenants
+from headrace.gateway.request.translation import to_model_info, to_sampling
 from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import current_traceparent
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1 import inference_pb2_grpc
-from headrace.v1.generation_pb2 import Embedding, SamplingParams
+from headrace.v1.generation_pb2 import Embedding
+from headrace.v1.tokenizer_pb2 import ChatMessage
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Event = pb.GenerationChunk | pb.GenerationSummary
-Prepare = Callable[[Envelope], Awaitable[Job]]
+Response = type[pb.StreamGenerateResponse] | type[pb.StreamChatResponse]
 DEFAULT_TOKEN_COUNT = 16
 
 
@@ -51,31 +57,32 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self._ledger = ledger
 
     async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:  # noqa: N802
-        result = await self._whole(request.model, self._prepare_prompt(request), context)
-        return pb.GenerateResponse(result=result)
+        prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
+        async with self._admitted(request.model, context) as envelope:
+            job = await self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
+            return pb.GenerateResponse(result=await self._whole(job))
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
-        return pb.ChatResponse(result=await self._whole(request.model, self._prepare_chat(request), context))
+        messages, options = _messages(request), _options(request.options, None)
+        async with self._admitted(request.model, context) as envelope:
+            job = await self._pipeline.prepare_chat(request.model, messages, options, envelope)
+            return pb.ChatResponse(result=await self._whole(job))
 
     async def StreamGenerate(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamGenerateRequest, context: Context
     ) -> None:
-        def response(event: Event) -> pb.StreamGenerateResponse:
-            if isinstance(event, pb.GenerationChunk):
-                return pb.StreamGenerateResponse(chunk=event)
-            return pb.StreamGenerateResponse(summary=event)
-
-        await self._write(self._events(request.model, self._prepare_prompt(request), context), response, context)
+        prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
+        async with self._admitted(request.model, context) as envelope:
+            job = await self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
+            await self._write(job, pb.StreamGenerateResponse, context, envelope.deadline)
 
     async def StreamChat(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamChatRequest, context: Context
     ) -> None:
-        def response(event: Event) -> pb.StreamChatResponse:
-            if isinstance(event, pb.GenerationChunk):
-                return pb.StreamChatResponse(chunk=event)
-            return pb.StreamChatResponse(summary=event)
-
-        await self._write(self._events(request.model, self._prepare_chat(request), context), response, context)
+        messages, options = _messages(request), _options(request.options, None)
+        async with self._admitted(request.model, context) as envelope:
+            job = await self._pipeline.prepare_chat(request.model, messages, options, envelope)
+            await self._write(job, pb.StreamChatResponse, context, envelope.deadline)
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:  # noqa: N802
         inputs = _inputs(request, self._settings.max_inputs)
@@ -84,10 +91,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
             priority_class=request.priority_class,
         )
-        await self._pipeline.fleet.find(request.model)
-        request_id = uuid.uuid4().hex
-        with bound_request_id(request_id), self._ledger.open_request(request_id, request.model):
-            envelope = self._envelope(request_id, context, caches=True)
+        async with self._admitted(request.model, context, caches=True) as envelope:
             job = await self._pipeline.prepare_embeddings(request.model, inputs, options, envelope)
             calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
             found = await joined(calls, SEQUENCES_AT_ONCE)
@@ -101,48 +105,27 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
         self._tenant(context)
         models = self._pipeline.fleet.models()
-        return pb.ListModelsResponse(models=[models[name] for name in sorted(models)])
+        return pb.ListModelsResponse(models=[to_model_info(models[name]) for name in sorted(models)])
 
-    def _prepare_prompt(self, request: pb.GenerateRequest | pb.StreamGenerateRequest) -> Prepare:
-        kind = request.WhichOneof("prompt")
-        if kind is None:
-            raise InvalidRequest("the prompt is missing: set text or token_ids", param="prompt")
-        prompt: Prompt = request.text if kind == "text" else list(request.token_ids.values)
-        options = _options(request.options, DEFAULT_TOKEN_COUNT)
-        return lambda envelope: self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
-
-    def _prepare_chat(self, request: pb.ChatRequest | pb.StreamChatRequest) -> Prepare:
-        if not request.messages:
-            raise InvalidRequest("messages must not be empty", param="messages")
-        for index, message in enumerate(request.messages):
-            if message.role not in ROLES:
-                raise InvalidRequest(
-                    f"message {index} has the role {message.role!r}; it must be one of {', '.join(ROLES)}",
-                    param="messages",
-                )
-        options = _options(request.options, None)
-        return lambda envelope: self._pipeline.prepare_chat(request.model, request.messages, options, envelope)
-
-    async def _write(
-        self, events: AsyncGenerator[Event, None], response: Callable[[Event], Any], context: Context
-    ) -> None:
-        """Writes a stream. Raises DeadlineExceeded, in the request's own frame, when the client does not read it."""
-        deadline = Deadline.after(self._seconds(context) + PARTING_SECONDS)
-        async with aclosing(events):
+    async def _write(self, job: Job, response: Response, context: Context, deadline: Deadline) -> None:
+        """Writes a stream. Raises DeadlineExceeded when the client does not read it."""
+        end = Deadline.after(deadline.remaining + PARTING_SECONDS)
+        async with aclosing(self._events(job)) as events:
             async for event in events:
+                message = response(chunk=event) if isinstance(event, pb.GenerationChunk) else response(summary=event)
                 try:
-                    async with asyncio.timeout(deadline.remaining):
-                        await context.write(response(event))
+                    async with asyncio.timeout(end.remaining):
+                        await context.write(message)
                 except TimeoutError:
-                    await events.athrow(
-                        DeadlineExceeded("the deadline passed while the response was written", stage="deliver")
-                    )
+                    raise DeadlineExceeded(
+                        "the deadline passed while the response was written", stage="deliver"
+                    ) from None
 
-    async def _whole(self, model: str, prepare: Prepare, context: Context) -> pb.GenerationResult:
+    async def _whole(self, job: Job) -> pb.GenerationResult:
         texts: list[str] = []
         token_ids: list[int] = []
         summary = pb.GenerationSummary()
-        async with aclosing(self._events(model, prepare, context)) as events:
+        async with aclosing(self._events(job)) as events:
             async for event in events:
                 if isinstance(event, pb.GenerationChunk):
                     texts.append(event.text)
@@ -153,28 +136,31 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             text="".join(texts), token_ids=token_ids, finish_reason=summary.finish_reason, usage=summary.usage
         )
 
-    async def _events(self, model: str, prepare: Prepare, context: Context) -> AsyncGenerator[Event, None]:
+    async def _events(self, job: Job) -> AsyncGenerator[Event, None]:
         """Chunks, then one summary."""
+        output_count, cached_count = 0, 0
+        piece = Piece()
+        async with aclosing(self._pipeline.generate(job)) as pieces:
+            async for piece in pieces:
+                output_count += len(piece.token_ids)
+                cached_count = max(cached_count, piece.cached_token_count)
+                yield pb.GenerationChunk(text=piece.text, token_ids=piece.token_ids)
+        usage = pb.TokenUsage(
+            prompt_token_count=len(job.prompts[0]),
+            output_token_count=output_count,
+            cached_token_count=cached_count,
+        )
+        yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
+
+    @contextlib.asynccontextmanager
+    async def _admitted(self, model: str, context: Context, *, caches: bool = False) -> AsyncIterator[Envelope]:
+        """Opens the block of a request. Raises HeadraceError."""
         await self._pipeline.fleet.find(model)
         request_id = uuid.uuid4().hex
         with bound_request_id(request_id), self._ledger.open_request(request_id, model):
-            job = await prepare(self._envelope(request_id, context))
-            sequence = job.sequences()[0]
-            output_count, cached_count = 0, 0
-            piece = Piece()
-            async with aclosing(self._pipeline.pieces(job, sequence)) as pieces:
-                async for piece in pieces:
-                    output_count += len(piece.token_ids)
-                    cached_count = max(cached_count, piece.cached_token_count)
-                    yield pb.GenerationChunk(text=piece.text, token_ids=piece.token_ids)
-            usage = pb.TokenUsage(
-                prompt_token_count=len(sequence.prompt_token_ids),
-                output_token_count=output_count,
-                cached_token_count=cached_count,
-            )
-            yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
+            yield self._envelope(request_id, context, caches=caches)
 
-    def _envelope(self, request_id: str, context: Context, *, caches: bool = False) -> Envelope:
+    def _envelope(self, request_id: str, context: Context, *, caches: bool) -> Envelope:
         return Envelope(
             request_id=new_request_id(request_id),
             accepted=time.monotonic(),
@@ -196,6 +182,25 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         return limit if remaining is None else min(limit, remaining)
 
 
+def _prompt(request: pb.GenerateRequest | pb.StreamGenerateRequest) -> Prompt:
+    kind = request.WhichOneof("prompt")
+    if kind is None:
+        raise InvalidRequest("the prompt is missing: set text or token_ids", param="prompt")
+    return request.text if kind == "text" else list(request.token_ids.values)
+
+
+def _messages(request: pb.ChatRequest | pb.StreamChatRequest) -> Sequence[ChatMessage]:
+    if not request.messages:
+        raise InvalidRequest("messages must not be empty", param="messages")
+    for index, message in enumerate(request.messages):
+        if message.role not in ROLES:
+            raise InvalidRequest(
+                f"message {index} has the role {message.role!r}; it must be one of {', '.join(ROLES)}",
+                param="messages",
+            )
+    return request.messages
+
+
 def _inputs(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
     if not 1 <= len(request.inputs) <= limit:
         raise InvalidRequest(f"there are {len(request.inputs)} inputs; there must be 1 to {limit}", param="inputs")
@@ -208,42 +213,39 @@ def _inputs(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
 
 
 def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Options:
-    params = SamplingParams()
-    params.CopyFrom(given.sampling_params)
-    if not params.HasField("seed"):
-        params.seed = secrets.randbits(62)
-    _check(params)
+    sampling = to_sampling(given.sampling_params)
+    _check(sampling)
     check_stop_texts(tuple(given.stop_texts))
     return Options(
-        sampling_params=params,
-        max_token_count=params.max_token_count or default_token_count,
+        sampling=sampling if sampling.seed is not None else replace(sampling, seed=secrets.randbits(62)),
+        max_token_count=sampling.max_token_count or default_token_count,
         stop_texts=tuple(given.stop_texts),
         priority_class=given.priority_class,
     )
 
 
-def _check(params: SamplingParams) -> None:
+def _check(sampling: Sampling) -> None:
     """The ranges that the REST bridge checks with its schema."""
-    ranges = (
-        ("max_token_count", params.max_token_count, 0, MAX_INT32),
-        ("temperature", params.temperature, 0, 2),
-        ("top_p", params.top_p if params.HasField("top_p") else 1, 1e-9, 1),
-        ("top_k", params.top_k if params.HasField("top_k") else 1, 1, MAX_INT32),
-        ("min_p", params.min_p, 0, 1),
-        ("repetition_penalty", params.repetition_penalty if params.HasField("repetition_penalty") else 1, 1e-9, 10),
-        ("presence_penalty", params.presence_penalty, -2, 2),
-        ("frequency_penalty", params.frequency_penalty, -2, 2),
-        ("logprob_count", params.logprob_count, 0, 20),
-        ("prompt_logprob_count", params.prompt_logprob_count, 0, 20),
-        ("min_token_count", params.min_token_count, 0, params.max_token_count or MAX_INT32),
-        ("the number of stop_token_ids", len(params.stop_token_ids), 0, MAX_STOP_TOKEN_IDS),
+    ranges: tuple[tuple[str, float | None, float, float], ...] = (
+        ("max_token_count", sampling.max_token_count, 0, MAX_INT32),
+        ("temperature", sampling.temperature, 0, 2),
+        ("top_p", sampling.top_p, 1e-9, 1),
+        ("top_k", sampling.top_k, 1, MAX_INT32),
+        ("min_p", sampling.min_p, 0, 1),
+        ("repetition_penalty", sampling.repetition_penalty, 1e-9, 10),
+        ("presence_penalty", sampling.presence_penalty, -2, 2),
+        ("frequency_penalty", sampling.frequency_penalty, -2, 2),
+        ("logprob_count", sampling.logprob_count, 0, 20),
+        ("prompt_logprob_count", sampling.prompt_logprob_count, 0, 20),
+        ("min_token_count", sampling.min_token_count, 0, sampling.max_token_count or MAX_INT32),
+        ("the number of stop_token_ids", len(sampling.stop_token_ids), 0, MAX_STOP_TOKEN_IDS),
         *(
             (f"the bias of token id {key} in logit_biases", value, -100, 100)
-            for key, value in params.logit_biases.items()
+            for key, value in sampling.logit_biases.items()
         ),
     )
     for name, value, low, high in ranges:
-        if not low <= value <= high:
+        if value is not None and not low <= value <= high:
             raise InvalidRequest(f"{name} is {value}; it must be from {low} to {high}", param=name.split()[-1])
-    if params.HasField("grammar"):
-        check_grammar(params.grammar)
+    if sampling.grammar is not None:
+        check_grammar(sampling.grammar)

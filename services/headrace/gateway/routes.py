@@ -21,8 +21,8 @@ from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.ledger import note_refusal
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.tenants import EVERYONE, Tenants
-from headrace.v1.generation_pb2 import ModelInfo
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 _MODEL_PREFIX = "/v1/models/"
@@ -105,7 +105,7 @@ class Routes:
         exchange.headers |= error_headers(error)
         await exchange.refuse(row_of(error).http_status, error_body(error))
 
-    def _describe(self, model: ModelInfo) -> dict[str, object]:
+    def _describe(self, model: ModelFacts) -> dict[str, object]:
         described = {
             "id": model.model,
             "object": "model",

@@ -16,15 +16,17 @@ from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.http.server import HttpServer
-from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, ModelInfo
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED
 
 PATIENCE = 15.0
-MODEL = ModelInfo(model="m", max_model_length=64, vocabulary_size=100)
+MODEL = ModelFacts("m", max_model_length=64, vocabulary_size=100)
 
 
 class FakePipeline:
@@ -34,7 +36,7 @@ class FakePipeline:
         self.fleet = SimpleNamespace(find=self._model)
         self._count, self._length = piece_count, piece_length
 
-    async def _model(self, name: str) -> ModelInfo:
+    async def _model(self, name: str) -> ModelFacts:
         if name != "m":
             raise ModelNotFound(f"model {name!r} does not exist", param="model")
         return MODEL
@@ -42,11 +44,11 @@ class FakePipeline:
     async def prepare_completion(
         self, model: str, prompts: list[Any], special: bool | None, options: Options, envelope: Envelope
     ) -> Job:
-        job = Job(envelope, MODEL, Vocabulary((), frozenset(), False, frozenset(), False), [[1]], options)
+        job = Job(envelope, MODEL, Vocabulary((), frozenset(), False, False), [[1]], options)
         job.check()
         return job
 
-    async def pieces(self, job: Job, sequence: Any) -> AsyncGenerator[Piece, None]:
+    async def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
         for number in range(self._count):
             await asyncio.sleep(0)
             last = number == self._count - 1

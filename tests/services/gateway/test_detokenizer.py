@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
 
-BYTES = Vocabulary((*(bytes([value]) for value in range(256)), b"<end>"), frozenset({256}), False, frozenset(), True)
+BYTES = Vocabulary((*(bytes([value]) for value in range(256)), b"<end>"), frozenset({256}), False, True)
 
 
 @pytest.mark.slow
@@ -31,7 +31,7 @@ def test_special_tokens_are_hidden_unless_asked_for() -> None:
 
 
 def test_a_leading_space_of_the_encoding_is_dropped_once() -> None:
-    vocabulary = Vocabulary((b" a", b" b"), frozenset(), True, frozenset(), False)
+    vocabulary = Vocabulary((b" a", b" b"), frozenset(), True, False)
     detokenizer = Detokenizer(vocabulary, True)
     assert [detokenizer.push([0]), detokenizer.push([1])] == ["a", " b"]
 

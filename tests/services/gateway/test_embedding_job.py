@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,22 +11,23 @@ from headrace.errors import InternalError, InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
-from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.tenants import Tenant
 from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_STOP, ModelInfo
+from headrace.v1.generation_pb2 import FINISH_REASON_STOP
 from headrace.v1.worker_pb2 import TokenDelta
 
-MODEL = ModelInfo(model="m", max_model_length=8, vocabulary_size=100, embedding_size=4, fingerprint="f")
+MODEL = ModelFacts("m", max_model_length=8, vocabulary_size=100, embedding_size=4, fingerprint="f")
 
 
 def envelope(tenant: str = "public", *, use_cache: bool = True) -> Envelope:
     return Envelope(RequestId("r"), time.monotonic(), Deadline.after(5), Tenant(tenant), "", use_cache)
 
 
-def job(*inputs: list[int], model: ModelInfo = MODEL, **options: Any) -> EmbeddingJob:
+def job(*inputs: list[int], model: ModelFacts = MODEL, **options: Any) -> EmbeddingJob:
     return EmbeddingJob(envelope(), model, list(inputs), EmbeddingOptions(**options))
 
 
@@ -38,7 +40,7 @@ def test_each_input_is_a_sequence_of_its_own() -> None:
 
 
 def test_a_model_without_a_fingerprint_is_not_remembered() -> None:
-    nameless = ModelInfo(model="m", max_model_length=8, vocabulary_size=100, embedding_size=4)
+    nameless = ModelFacts("m", max_model_length=8, vocabulary_size=100, embedding_size=4)
     assert not job([1], model=nameless).sequences()[0].use_cache
     assert job([1]).sequences()[0].use_cache
 
@@ -104,9 +106,7 @@ def remembered(cache: FakeCache, values: Sequence[float]) -> None:
 
 
 def sequence(**changes: Any) -> SequenceRequest:
-    model = ModelInfo()
-    model.CopyFrom(MODEL)
-    model.fingerprint = changes.get("fingerprint", "f")
+    model = replace(MODEL, fingerprint=changes.get("fingerprint", "f"))
     made = EmbeddingJob(
         envelope(changes.get("tenant", "public"), use_cache=changes.get("use_cache", True)),
         model,

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,50 +12,38 @@ from headrace.errors import ModelNotFound, Unavailable
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet import fleet as fleet_module
-from headrace.gateway.fleet import known_workers, model_memory
+from headrace.gateway.fleet import model_memory
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
-from headrace.v1.events_pb2 import ServiceDeregistered
-from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
+from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
+from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.scheduler_pb2 import Place
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, WorkerHello, WorkerStatus
 
 pytestmark = pytest.mark.anyio
 
 
-class FakeChannel:
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-    async def close(self) -> None:
-        return
-
-    async def __aenter__(self) -> "FakeChannel":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return
-
-
 class SilentWorker:
     """Says hello with the epoch that its address names, and then nothing: a half-open connection."""
 
-    def __init__(self, channel: FakeChannel) -> None:
-        self._epoch = int(channel.address)
+    def __init__(self, address: str) -> None:
+        self._epoch = int(address)
 
     async def attach(self, commands: AsyncIterator[AttachRequest]) -> AsyncIterator[AttachResponse]:
         yield AttachResponse(hello=WorkerHello(worker_id="w", epoch=self._epoch))
         await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        return
 
 
 def placement(epoch: int) -> Place:
     return Place(worker_id="w", worker_address=str(epoch), worker_epoch=epoch)
 
 
-async def test_a_stream_to_an_earlier_life_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet_module, "GrpcWorkerClient", SilentWorker)
-    open_channel: Any = FakeChannel
-    fleet = Fleet(GatewaySettings(), open_channel)
+async def test_a_stream_to_an_earlier_life_gives_way() -> None:
+    fleet = silent_fleet()
     asked = time.monotonic()
     first = await fleet.attachment_for(placement(1), asked, 5)
     second = await fleet.attachment_for(placement(2), time.monotonic(), 5)
@@ -69,22 +57,18 @@ async def test_a_stream_to_an_earlier_life_gives_way(monkeypatch: pytest.MonkeyP
     await fleet.close()
 
 
-async def test_a_life_that_began_under_a_clock_set_back_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet_module, "GrpcWorkerClient", SilentWorker)
-    open_channel: Any = FakeChannel
-    fleet = Fleet(GatewaySettings(), open_channel)
+async def test_a_life_that_began_under_a_clock_set_back_is_met() -> None:
+    fleet = silent_fleet()
     first = await fleet.attachment_for(placement(2), time.monotonic(), 5)
     second = await fleet.attachment_for(placement(1), time.monotonic(), 5)
     assert (second.epoch, second.alive, first.alive) == (1, True, False)
     await fleet.close()
 
 
-async def test_an_adapter_is_listed_as_a_model_with_a_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet_module, "GrpcWorkerClient", SilentWorker)
-    open_channel: Any = FakeChannel
-    fleet = Fleet(GatewaySettings(), open_channel)
-    info = ModelInfo(model="m", max_model_length=64, adapters=[AdapterInfo(name="tuned", fingerprint="f")])
-    fleet.observe(WorkerStatus(worker_id="w", epoch=1, version=1, address="1", model_info=info))
+async def test_an_adapter_is_listed_as_a_model_with_a_parent() -> None:
+    fleet = silent_fleet()
+    facts = ModelFacts("m", max_model_length=64, adapters=(AdapterFacts("tuned", "f"),))
+    fleet.observe(WorkerFacts("w", facts, epoch=1, version=1, address="1"))
     tuned, base = fleet.model("tuned"), fleet.model("m")
     assert (tuned.model, tuned.parent, tuned.fingerprint, tuned.max_model_length) == ("tuned", "m", "f", 64)
     assert (base.parent, base.fingerprint) == ("", "")
@@ -92,46 +76,43 @@ async def test_an_adapter_is_listed_as_a_model_with_a_parent(monkeypatch: pytest
     await fleet.close()
 
 
-class FakeBus:
+class FakeLink:
     """Connects when told to."""
 
     def __init__(self) -> None:
         self.connected = False
-        self._callbacks: list[Callable[[], None]] = []
-
-    def on_connect(self, callback: Callable[[], None]) -> None:
-        self._callbacks.append(callback)
+        self.connected_at: float | None = None
 
     def connect(self) -> None:
         self.connected = True
-        for callback in self._callbacks:
-            callback()
+        self.connected_at = time.monotonic()
 
 
-def status(model: str = "m") -> WorkerStatus:
-    adapters = [AdapterInfo(name="tuned")]
-    return WorkerStatus(
-        worker_id="w", epoch=1, version=1, address="1", model_info=ModelInfo(model=model, adapters=adapters)
-    )
+def silent_fleet(link: FakeLink | None = None) -> Fleet:
+    open_worker: Any = SilentWorker
+    return Fleet(GatewaySettings(), open_worker, link)
+
+
+def worker(model: str = "m", worker_id: str = "w", address: str = "1") -> WorkerFacts:
+    facts = ModelFacts(model, adapters=(AdapterFacts("tuned"),))
+    return WorkerFacts(worker_id, facts, epoch=1, version=1, address=address)
 
 
 @pytest.fixture
-async def starting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Fleet, FakeBus]]:
+async def starting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Fleet, FakeLink]]:
     """The fleet of a gateway that has just started, and its bus."""
-    monkeypatch.setattr(fleet_module, "GrpcWorkerClient", SilentWorker)
     monkeypatch.setattr(model_memory, "SETTLE_SECONDS", 0.3)
-    open_channel: Any = FakeChannel
-    bus: Any = FakeBus()
-    fleet = Fleet(GatewaySettings(), open_channel, bus)
-    yield fleet, bus
+    link = FakeLink()
+    fleet = silent_fleet(link)
+    yield fleet, link
     await fleet.close()
 
 
-async def test_a_model_is_still_known_while_its_only_worker_restarts(starting: tuple[Fleet, FakeBus]) -> None:
-    fleet, bus = starting
-    bus.connect()
-    fleet.observe(status())
-    fleet.on_deregistered(ServiceDeregistered(service_id="w", epoch=1))
+async def test_a_model_is_still_known_while_its_only_worker_restarts(starting: tuple[Fleet, FakeLink]) -> None:
+    fleet, link = starting
+    link.connect()
+    fleet.observe(worker())
+    fleet.depart("w", 1)
     assert fleet.models() == {}
     await asyncio.sleep(0.35)
     assert (await fleet.find("m")).model == "m"
@@ -141,108 +122,106 @@ async def test_a_model_is_still_known_while_its_only_worker_restarts(starting: t
         await fleet.find("other")
 
 
-async def test_a_gateway_that_starts_waits_for_its_workers(starting: tuple[Fleet, FakeBus]) -> None:
-    fleet, bus = starting
-    bus.connect()
+async def test_a_gateway_that_starts_waits_for_its_workers(starting: tuple[Fleet, FakeLink]) -> None:
+    fleet, link = starting
+    link.connect()
     asking = asyncio.create_task(fleet.find("m"))
     await asyncio.sleep(0.05)
     assert not asking.done()
-    fleet.observe(status())
+    fleet.observe(worker())
     assert (await asyncio.wait_for(asking, 0.1)).model == "m"
     with pytest.raises(ModelNotFound):
         await asyncio.wait_for(fleet.find("other"), 2)
 
 
-async def test_without_any_word_of_a_worker_no_model_is_said_not_to_exist(starting: tuple[Fleet, FakeBus]) -> None:
-    fleet, bus = starting
-    for connect in (lambda: None, bus.connect):
+async def test_without_any_word_of_a_worker_no_model_is_said_not_to_exist(starting: tuple[Fleet, FakeLink]) -> None:
+    fleet, link = starting
+    for connect in (lambda: None, link.connect):
         connect()
         with pytest.raises(Unavailable) as refused:
             await asyncio.wait_for(fleet.find("m"), 2)
         assert refused.value.retry_after == 1
 
 
-async def test_while_the_bus_is_away_nothing_is_forgotten(starting: tuple[Fleet, FakeBus]) -> None:
-    fleet, bus = starting
-    bus.connect()
-    fleet.observe(status())
+async def test_while_the_bus_is_away_nothing_is_forgotten(starting: tuple[Fleet, FakeLink]) -> None:
+    fleet, link = starting
+    link.connect()
+    fleet.observe(worker())
     now = time.monotonic()
     fleet._memory._clock = lambda: now + 10_000
-    fleet._statuses.clear()
-    bus.connected = False
+    fleet._workers.clear()
+    link.connected = False
     assert (await fleet.find("m")).model == "m"
     with pytest.raises(Unavailable):
         await asyncio.wait_for(fleet.find("other"), 2)
-    bus.connect()
+    link.connect()
     assert fleet._memory.recall("m") is None
 
 
 async def test_an_attached_worker_is_listed_however_long_the_bus_is_away(
-    starting: tuple[Fleet, FakeBus], monkeypatch: pytest.MonkeyPatch
+    starting: tuple[Fleet, FakeLink], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet, _ = starting
     monkeypatch.setattr(fleet_module, "FORGET_SECONDS", 0.05)
-    fleet.observe(status())
-    gone = status("other")
-    gone.worker_id, gone.address = "v", "2"
-    fleet.observe(gone)
+    fleet.observe(worker())
+    fleet.observe(worker("other", "v", "2"))
     await fleet.attachment_for(placement(1), time.monotonic(), 5)
     monkeypatch.setattr(fleet, "is_attached", lambda worker_id: worker_id == "w")
     await asyncio.sleep(0.1)
     assert sorted(fleet.models()) == ["m", "tuned"]
-    fleet.observe(status("third"))
-    assert [each.worker_id for each in fleet.statuses] == ["w"]
+    fleet.observe(worker("third"))
+    assert [each.worker_id for each in fleet.workers] == ["w"]
 
 
 async def test_workers_of_before_are_met_again_without_the_bus(
-    starting: tuple[Fleet, FakeBus], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    starting: tuple[Fleet, FakeLink], tmp_path: Path
 ) -> None:
     fleet, _ = starting
 
     class Answering:
         """Answers at one of two addresses."""
 
-        def __init__(self, channel: FakeChannel) -> None:
-            self._address = channel.address
+        def __init__(self, address: str) -> None:
+            self._address = address
 
         async def get_status(self, timeout: float) -> WorkerStatus:
             if self._address != "1":
                 raise Unavailable("nobody is there")
-            return status()
+            return WorkerStatus(worker_id="w", epoch=1, version=1, address="1", model_info=ModelInfo(model="m"))
 
-    monkeypatch.setattr(known_workers, "GrpcWorkerClient", Answering)
-    open_channel: Any = FakeChannel
+        async def close(self) -> None:
+            closed.append(self._address)
+
+    closed: list[str] = []
+    open_worker: Any = Answering
     (tmp_path / "workers.json").write_text('{"v": "2", "w": "1"}')
-    await KnownWorkers(fleet, open_channel, tmp_path / "workers.json").meet_again()
+    await KnownWorkers(fleet, open_worker, tmp_path / "workers.json").meet_again()
     assert (await fleet.find("m")).model == "m"
+    assert sorted(closed) == ["1", "2"]
 
 
 async def test_what_a_request_looks_up_does_not_grow_with_the_fleet(
-    starting: tuple[Fleet, FakeBus], monkeypatch: pytest.MonkeyPatch
+    starting: tuple[Fleet, FakeLink], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet, _ = starting
     looked_at: list[str] = []
-    models_of = fleet_module._models_of
+    models = WorkerFacts.models
 
-    def counted(given: WorkerStatus) -> dict[str, ModelInfo]:
+    def counted(given: WorkerFacts) -> dict[str, ModelFacts]:
         looked_at.append(given.worker_id)
-        return models_of(given)
+        return models(given)
 
     for number in range(50):
-        worker = status()
-        worker.worker_id, worker.address = f"w{number}", str(number + 1)
-        fleet.observe(worker)
+        fleet.observe(worker("m", f"w{number}", str(number + 1)))
     monkeypatch.setattr(fleet_module, "LIST_SECONDS", 60.0)
     assert sorted(fleet.models()) == ["m", "tuned"]
-    monkeypatch.setattr(fleet_module, "_models_of", counted)
+    monkeypatch.setattr(WorkerFacts, "models", counted)
     for _ in range(10):
         await fleet.find("m")
         fleet.text_model("tuned")
         fleet.tokenizer_of("tuned")
     assert looked_at == []
-    other = status("other")
-    other.worker_id, other.address = "new", "99"
-    fleet.observe(other)
+    fleet.observe(worker("other", "new", "99"))
     assert "other" in fleet.models()
-    fleet.on_deregistered(ServiceDeregistered(service_id="new", epoch=1))
+    fleet.depart("new", 1)
     assert "other" not in fleet.models()

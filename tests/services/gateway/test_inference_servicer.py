@@ -1,13 +1,9 @@
 """Requests that the gRPC API refuses before anything runs."""
 
-from typing import Any
-
 import pytest
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.config import GatewaySettings
-from headrace.gateway.inference_servicer import InferenceServicer, _options
-from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.inference_servicer import _messages, _options
 from headrace.v1.generation_pb2 import SamplingParams
 from headrace.v1.inference_pb2 import ChatRequest, GenerationOptions
 from headrace.v1.tokenizer_pb2 import ChatMessage
@@ -40,10 +36,6 @@ def test_sampling_parameters_are_checked_as_over_http(params: SamplingParams, pa
 
 @pytest.mark.parametrize("role", ["", "narrator", "x" * 100_000])
 def test_unknown_roles_are_refused_in_few_words(role: str) -> None:
-    pipeline: Any = None
-    servicer = InferenceServicer(GatewaySettings(), pipeline, Ledger(1))
     with pytest.raises(InvalidRequest, match="message 1 has the role") as refused:
-        servicer._prepare_chat(
-            ChatRequest(model="m", messages=[ChatMessage(role="user", content="a"), ChatMessage(role=role)])
-        )
+        _messages(ChatRequest(model="m", messages=[ChatMessage(role="user", content="a"), ChatMessage(role=role)]))
     assert len(refused.value.message) < 1000

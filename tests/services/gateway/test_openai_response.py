@@ -10,13 +10,16 @@ from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.openai.completion_response import CompletionFormat
 from headrace.gateway.openai.schema import CompletionBody
-from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.tenants import PUBLIC
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, ModelInfo, SamplingParams
+from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +30,7 @@ class FakePipeline:
     def __init__(self, pieces: list[Piece]) -> None:
         self._pieces = pieces
 
-    async def pieces(self, job: Job, sequence: object) -> Any:
+    async def generate(self, job: Job) -> Any:
         for piece in self._pieces:
             yield piece
 
@@ -47,8 +50,8 @@ class FakeExchange:
 
 def job() -> Job:
     envelope = Envelope(RequestId("r"), time.monotonic(), Deadline.after(5), PUBLIC, "", use_cache=False)
-    vocabulary = Vocabulary((b"a", b"b"), frozenset(), False, frozenset(), False)
-    return Job(envelope, ModelInfo(model="m"), vocabulary, [[0]], Options(SamplingParams(), 2))
+    vocabulary = Vocabulary((b"a", b"b"), frozenset(), False, False)
+    return Job(envelope, ModelFacts("m"), vocabulary, [[0]], Options(Sampling(), 2))
 
 
 async def test_a_prompt_is_repeated_even_when_the_first_token_is_half_a_character() -> None:
@@ -57,7 +60,8 @@ async def test_a_prompt_is_repeated_even_when_the_first_token_is_half_a_characte
     exchange: Any = FakeExchange()
     body = CompletionBody(model="m", prompt="a", echo=True, stream=True)
     made = job()
-    await routes._write_chunks(exchange, body, made, CompletionFormat(made, "cmpl-r", False, ["a"]))
+    style = CompletionFormat(made, "cmpl-r", False, ["a"])
+    await routes._write(exchange, body, made, style, routes._pipeline.generate(made))
     text = [event.decode() for event in exchange.events if b'"text"' in event]
     assert '"text":"a"' in text[0]
     assert '"text":"b"' in text[1]

@@ -6,16 +6,19 @@ import pytest
 
 from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.pipeline import Pipeline, _cache_key
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.delivery.response_memory import ResponseMemory, cache_key
 from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.request.embedding_job import WHOLE_CONTEXT, EmbeddingOptions
-from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.tenants import Tenant
 from headrace.identity.ids import RequestId, SequenceId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH, AdapterInfo, ModelInfo, SamplingParams
-from headrace.v1.worker_pb2 import WorkerStatus
+from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH
 
 pytestmark = pytest.mark.anyio
 
@@ -46,8 +49,8 @@ class FakeTokenizer:
 def make(absences: int, tokenizer: Any = None) -> Pipeline:
     nobody: Any = None
     fleet = Fleet(GatewaySettings(), nobody)
-    info = ModelInfo(model="m", adapters=[AdapterInfo(name="tuned", fingerprint="f")])
-    fleet._statuses["w"], fleet._heard["w"] = WorkerStatus(worker_id="w", model_info=info), float("inf")
+    facts = ModelFacts("m", adapters=(AdapterFacts("tuned", "f"),))
+    fleet._workers["w"], fleet._heard["w"] = WorkerFacts("w", facts), float("inf")
     asked: Any = tokenizer or FakeTokenizer(absences)
     return Pipeline(GatewaySettings(), asked, nobody, nobody, fleet)
 
@@ -88,8 +91,8 @@ class Encoder:
 async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> None:
     encoder = Encoder()
     pipeline = make(0, encoder)
-    info = ModelInfo(model="e", max_model_length=64, vocabulary_size=10, embedding_size=4)
-    pipeline.fleet._statuses["w"] = WorkerStatus(worker_id="w", model_info=info)
+    facts = ModelFacts("e", max_model_length=64, vocabulary_size=10, embedding_size=4)
+    pipeline.fleet._workers["w"] = WorkerFacts("w", facts)
     envelope = Envelope(RequestId("r"), 0.0, Deadline.after(5), Tenant("t"), "", False)
     with pytest.raises(InvalidRequest) as refused:
         await pipeline.prepare_embeddings("e", ["a", "a" * 65], EmbeddingOptions(), envelope)
@@ -99,24 +102,15 @@ async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> No
 
 
 def sequence(model: str, fingerprint: str) -> SequenceRequest:
-    return SequenceRequest(
-        SequenceId("r"),
-        model,
-        [1, 2],
-        SamplingParams(),
-        Deadline.after(1),
-        0.0,
-        "t",
-        PRIORITY_CLASS_BATCH,
-        "",
-        fingerprint=fingerprint,
-    )
+    envelope = Envelope(RequestId("r"), 0.0, Deadline.after(1), Tenant("t"), "", use_cache=True)
+    facts = ModelFacts(model, fingerprint=fingerprint)
+    return SequenceRequest(SequenceId("r"), envelope, facts, [1, 2], Sampling(), PRIORITY_CLASS_BATCH)
 
 
 def test_remembered_answers_are_of_one_adapter_and_its_weights() -> None:
     requests = [sequence("m", ""), sequence("tuned", "f"), sequence("tuned", "other"), sequence("tuned2", "f")]
-    assert len({_cache_key(each) for each in requests}) == len(requests)
-    assert _cache_key(sequence("tuned", "f")) == _cache_key(sequence("tuned", "f"))
+    assert len({cache_key(each) for each in requests}) == len(requests)
+    assert cache_key(sequence("tuned", "f")) == cache_key(sequence("tuned", "f"))
 
 
 async def test_a_cache_that_returns_nonsense_remembers_nothing() -> None:
@@ -124,6 +118,5 @@ async def test_a_cache_that_returns_nonsense_remembers_nothing() -> None:
         async def lookup_response(self, tenant: str, key: bytes, timeout: float) -> bytes | None:
             return b"\xff\xff nonsense"
 
-    pipeline = make(0)
-    pipeline._cache = Corrupt()  # type: ignore[assignment]
-    assert await pipeline._recall(sequence("m", "f"), b"key") is None
+    memory = ResponseMemory(Corrupt())  # type: ignore[arg-type]
+    assert await memory._recall(sequence("m", "f"), b"key") is None

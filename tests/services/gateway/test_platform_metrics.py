@@ -1,23 +1,24 @@
 """Reports of workers are on /metrics, one line for each."""
 
+from typing import Any
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
+from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.request.ledger import Ledger
-from headrace.rpc.channel import open_channel
-from headrace.v1.generation_pb2 import ModelInfo
-from headrace.v1.worker_pb2 import WorkerStatus
+from headrace.gateway.request.model_facts import ModelFacts
 
 pytestmark = pytest.mark.anyio
 
 
-def status(worker_id: str, scale: int) -> WorkerStatus:
-    return WorkerStatus(
+def worker(worker_id: str, scale: int) -> WorkerFacts:
+    return WorkerFacts(
         worker_id=worker_id,
-        model_info=ModelInfo(model="m"),
+        model=ModelFacts("m"),
         weight_byte_count=100 * scale,
         kv_byte_count=200 * scale,
         resident_byte_count=300 * scale,
@@ -27,8 +28,9 @@ def status(worker_id: str, scale: int) -> WorkerStatus:
 
 
 async def test_memory_and_speculation_of_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = Fleet(GatewaySettings(), open_channel)
-    monkeypatch.setattr(Fleet, "statuses", [status("worker-0", 1), status("worker-1", 2), status("lost", 3)])
+    nobody: Any = None
+    fleet = Fleet(GatewaySettings(), nobody)
+    monkeypatch.setattr(Fleet, "workers", [worker("worker-0", 1), worker("worker-1", 2), worker("lost", 3)])
     monkeypatch.setattr(fleet, "is_attached", lambda worker_id: worker_id != "lost")
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PlatformMetrics(fleet, Ledger(1)))

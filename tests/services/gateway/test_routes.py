@@ -13,16 +13,16 @@ from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes
-from headrace.v1.generation_pb2 import ModelInfo
 
 pytestmark = pytest.mark.anyio
 
 
-async def find_model(name: str) -> ModelInfo:
+async def find_model(name: str) -> ModelFacts:
     if name != "org/name":
         raise ModelNotFound(param="model")
-    return ModelInfo(model=name, max_model_length=64)
+    return ModelFacts(name, max_model_length=64)
 
 
 async def send(method: str, path: str, **options: Any) -> httpx2.Response:

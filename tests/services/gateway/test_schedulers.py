@@ -10,13 +10,14 @@ from google.rpc.status_pb2 import Status
 from headrace.errors import Overloaded, QueueTimeout, Unavailable
 from headrace.errors.status import to_status
 from headrace.errors.tree import SchedulerGone
-from headrace.gateway.fleet import self_placement as self_placement_module
-from headrace.gateway.fleet.schedulers import ABSENCE_SECONDS, Schedulers
-from headrace.gateway.fleet.self_placement import SelfPlacement
+from headrace.gateway.delivery import self_placement as self_placement_module
+from headrace.gateway.delivery.schedulers import ABSENCE_SECONDS, Schedulers
+from headrace.gateway.delivery.self_placement import SelfPlacement
+from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.scheduler_pb2 import Generation, ModelQueue, Place, Settlement, Submission
-from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -32,8 +33,8 @@ class PlayedStream:
         self.settled: list[Settlement] = []
         self.never = False
 
-    async def submit(self, submission: Submission) -> Place:
-        assert submission.remaining_duration.ToTimedelta().total_seconds() > 0
+    async def submit(self, submission: Submission, remaining_seconds: float) -> Place:
+        assert remaining_seconds > 0
         if self.never:
             await asyncio.Event().wait()
         return Place(worker_id=self.scheduler_id)
@@ -50,8 +51,8 @@ class PlayedWorkers:
         self._silent = silent
         self.asked: list[str] = []
 
-    def reachable(self, generation: Generation) -> Sequence[WorkerStatus]:
-        return [WorkerStatus(worker_id=name, epoch=3, model_info=ModelInfo(model="m")) for name in self._room]
+    def reachable(self, generation: Generation) -> Sequence[WorkerFacts]:
+        return [WorkerFacts(name, ModelFacts("m"), epoch=3) for name in self._room]
 
     async def dispatch(self, worker_id: str, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
         self.asked.append(worker_id)

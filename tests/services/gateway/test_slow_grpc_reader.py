@@ -31,9 +31,9 @@ class Pipeline:
         return
 
     async def prepare_completion(self, *_: Any) -> Any:
-        return SimpleNamespace(sequences=lambda: [SimpleNamespace(prompt_token_ids=[1])])
+        return SimpleNamespace(prompts=[[1]])
 
-    async def pieces(self, job: Any, sequence: Any) -> AsyncGenerator[Piece, None]:
+    async def generate(self, job: Any) -> AsyncGenerator[Piece, None]:
         while True:
             await asyncio.sleep(0)
             yield Piece("x" * 100_000, [1])

@@ -1,39 +1,39 @@
 """Text and tokens of an answer do not depend on how many tokens come at once."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import pytest
 
-from headrace.gateway.delivery.text_stream import text_pieces
+from headrace.gateway.delivery.text_stream import Piece, TextStream
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.tenants import PUBLIC
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.identity.ids import SequenceId
+from headrace.identity.ids import RequestId, SequenceId
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED, SamplingParams, TokenLogprob
+from headrace.v1.generation_pb2 import (
+    FINISH_REASON_LENGTH,
+    FINISH_REASON_UNSPECIFIED,
+    PRIORITY_CLASS_UNSPECIFIED,
+    TokenLogprob,
+)
 from headrace.v1.worker_pb2 import TokenDelta
 
-pytestmark = pytest.mark.anyio
-
-LETTERS = Vocabulary(tuple(bytes([97 + index]) for index in range(26)), frozenset(), False, frozenset(), False)
+LETTERS = Vocabulary(tuple(bytes([97 + index]) for index in range(26)), frozenset(), False, False)
 TEXT = "abcdefgh"
 
 
 def request(*stop_texts: str) -> SequenceRequest:
+    envelope = Envelope(RequestId("r"), 0.0, Deadline.after(5), PUBLIC, "", use_cache=False)
+    unspecified = PRIORITY_CLASS_UNSPECIFIED
     return SequenceRequest(
-        request_id=SequenceId("r"),
-        model="m",
-        prompt_token_ids=[1],
-        sampling_params=SamplingParams(),
-        deadline=Deadline.after(5),
-        accepted=0.0,
-        tenant="t",
-        priority_class=0,  # type: ignore[arg-type]
-        traceparent="",
-        stop_texts=stop_texts,
+        SequenceId("r"), envelope, ModelFacts("m"), [1], Sampling(), unspecified, stop_texts=stop_texts
     )
 
 
-async def deltas(size: int) -> AsyncIterator[TokenDelta]:
+def deltas(size: int) -> Iterator[TokenDelta]:
     """The text as tokens, `size` of them at a time."""
     token_ids = [ord(letter) - 97 for letter in TEXT]
     for start in range(0, len(token_ids), size):
@@ -43,11 +43,22 @@ async def deltas(size: int) -> AsyncIterator[TokenDelta]:
         yield TokenDelta(token_ids=chunk, logprobs=[TokenLogprob() for _ in chunk], finish_reason=reason)
 
 
+def pieces_of(size: int, *stop_texts: str) -> list[Piece]:
+    """Pieces up to the one that ends the sequence."""
+    stream = TextStream(request(*stop_texts), LETTERS)
+    pieces: list[Piece] = []
+    for delta in deltas(size):
+        pieces.append(stream.push(delta))
+        if pieces[-1].finish_reason:
+            break
+    return pieces
+
+
 @pytest.mark.parametrize("stop_texts", [("de",), ("d",), ("h",), ("cdef", "d"), ("x",), ()])
-async def test_any_number_of_tokens_at_once_gives_the_same_answer(stop_texts: tuple[str, ...]) -> None:
+def test_any_number_of_tokens_at_once_gives_the_same_answer(stop_texts: tuple[str, ...]) -> None:
     answers = set()
     for size in range(1, len(TEXT) + 1):
-        pieces = [piece async for piece in text_pieces(deltas(size), request(*stop_texts), LETTERS)]
+        pieces = pieces_of(size, *stop_texts)
         token_ids = tuple(token_id for piece in pieces for token_id in piece.token_ids)
         assert sum(len(piece.logprobs) for piece in pieces) == len(token_ids)
         text = "".join(piece.text for piece in pieces)
@@ -55,6 +66,6 @@ async def test_any_number_of_tokens_at_once_gives_the_same_answer(stop_texts: tu
     assert len(answers) == 1
 
 
-async def test_the_token_that_completes_a_stop_text_is_the_last() -> None:
-    pieces = [piece async for piece in text_pieces(deltas(8), request("de"), LETTERS)]
+def test_the_token_that_completes_a_stop_text_is_the_last() -> None:
+    pieces = pieces_of(8, "de")
     assert (pieces[0].text, pieces[0].token_ids) == ("abc", [0, 1, 2, 3, 4])

@@ -22,8 +22,12 @@ from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.gateway.fleet.quarantine import Quarantine
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.identity.ids import SequenceId
+from headrace.gateway.request.tenants import PUBLIC
+from headrace.identity.ids import RequestId, SequenceId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,
@@ -31,7 +35,6 @@ from headrace.v1.generation_pb2 import (
     FINISH_REASON_UNSPECIFIED,
     PRIORITY_CLASS_INTERACTIVE,
     Embedding,
-    SamplingParams,
     TokenLogprob,
 )
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
@@ -91,17 +94,9 @@ class FakeScheduler:
 
 
 def request(seconds: float = 5.0) -> SequenceRequest:
-    return SequenceRequest(
-        request_id=SequenceId("r-0"),
-        model="m",
-        prompt_token_ids=[1, 2],
-        sampling_params=SamplingParams(max_token_count=4),
-        deadline=Deadline.after(seconds),
-        accepted=time.monotonic(),
-        tenant="public",
-        priority_class=PRIORITY_CLASS_INTERACTIVE,
-        traceparent="",
-    )
+    envelope = Envelope(RequestId("r"), time.monotonic(), Deadline.after(seconds), PUBLIC, "", use_cache=False)
+    sampling = Sampling(max_token_count=4)
+    return SequenceRequest(SequenceId("r-0"), envelope, ModelFacts("m"), [1, 2], sampling, PRIORITY_CLASS_INTERACTIVE)
 
 
 async def read(*scripts: Any, seconds: float = 5.0, attempts: int = 3) -> tuple[list[int], FakeScheduler, FakeFleet]:

@@ -1,25 +1,24 @@
 """The way of a request through the platform: encode, check, ask the cache, generate, turn into text."""
 
 import asyncio
-import hashlib
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
 
-from google.protobuf.message import DecodeError
-
 from headrace.clients.cache import CacheClient
 from headrace.clients.tokenizer import TokenizerClient
-from headrace.errors import DeadlineExceeded, HeadraceError, InternalError, InvalidRequest, Unavailable, Unsupported
+from headrace.errors import DeadlineExceeded, InternalError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.joined import joined
-from headrace.gateway.delivery.text_stream import Piece, text_pieces
+from headrace.gateway.delivery.merged import merged
+from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
+from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.delivery.token_stream import Places, TokenStream
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
-from headrace.gateway.request.job import Envelope, Job, Options
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.vocabularies import Vocabularies
@@ -30,8 +29,6 @@ from headrace.v1.generation_pb2 import Embedding
 from headrace.v1.tokenizer_pb2 import ChatMessage
 from headrace.v1.worker_pb2 import TokenDelta
 
-CACHE_TIMEOUT = 0.25
-"""Seconds that the response cache may take. Without an answer the request runs as if there were none."""
 TOKENIZER_RETRY_PAUSE = 0.1
 SEQUENCES_AT_ONCE = 128
 """Most sequences of one request for embeddings that are placed at once: the rest waits here and not in the queue of the
@@ -39,7 +36,6 @@ model, where others wait too."""
 
 Prompt = str | list[int]
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 
 
 class Pipeline:
@@ -58,7 +54,7 @@ class Pipeline:
         self._settings = settings
         self._tokenizer = tokenizer
         self._places = places
-        self._cache = cache
+        self._responses = ResponseMemory(cache)
 
     async def prepare_completion(
         self,
@@ -170,62 +166,32 @@ class Pipeline:
             lambda: self._tokenizer.decode(tokenizer, token_ids, False, deadline.remaining), deadline
         )
 
-    async def pieces(self, job: Job, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
-        """The text of one sequence. Closing it cancels the sequence."""
-        with span("generate", {"gen_ai.request.model": sequence.model, **trace_attributes(sequence.request_id)}):
-            async with (
-                aclosing(self._deltas(sequence)) as deltas,
-                aclosing(text_pieces(deltas, sequence, job.vocabulary)) as pieces,
-            ):
-                async for piece in pieces:
-                    yield piece
+    def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
+        """The text of all sequences, as it comes. Raises HeadraceError. Closing it cancels them."""
+        return merged([self._pieces(job, index, sequence) for index, sequence in enumerate(job.sequences())])
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
         """The embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
-        with span("embed", {"gen_ai.request.model": sequence.model, **trace_attributes(sequence.request_id)}):
+        with span("embed", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
             async with aclosing(self._deltas(sequence)) as deltas:
                 async for delta in deltas:
                     if delta.HasField("embedding"):
                         return delta.embedding
         raise InternalError(f"sequence {sequence.request_id} ended without its embedding", stage="prefill")
 
-    async def _deltas(self, sequence: SequenceRequest) -> AsyncGenerator[TokenDelta, None]:
-        remembers = sequence.use_cache and (sequence.embeds or _is_deterministic(sequence))
-        key = _cache_key(sequence) if remembers else b""
-        if remembers and (known := await self._recall(sequence, key)) is not None:
-            yield known
-            return
+    async def _pieces(self, job: Job, index: int, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
+        text = TextStream(sequence, job.vocabulary, index)
+        with span("generate", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
+            async with aclosing(self._deltas(sequence)) as deltas:
+                async for delta in deltas:
+                    piece = text.push(delta)
+                    yield piece
+                    if piece.finish_reason:
+                        return
+
+    def _deltas(self, sequence: SequenceRequest) -> AsyncGenerator[TokenDelta, None]:
         stream = TokenStream(sequence, self._settings.service_id, self._places, self.fleet, self._settings.max_attempts)
-        whole = TokenDelta()
-        async with aclosing(stream.deltas()) as deltas:
-            async for delta in deltas:
-                if remembers:
-                    whole.MergeFrom(delta)
-                    # Before the last delta is handed on: whoever reads it may stop reading.
-                    if delta.finish_reason:
-                        await self._remember(sequence, key, whole)
-                yield delta
-
-    async def _recall(self, sequence: SequenceRequest, key: bytes) -> TokenDelta | None:
-        try:
-            value = await self._cache.lookup_response(sequence.tenant, key, CACHE_TIMEOUT)
-        except HeadraceError as error:
-            _log.info("the cache did not answer", extra={"error": error.message})
-            return None
-        try:
-            return None if value is None else TokenDelta.FromString(value)
-        except DecodeError:
-            _log.warning(
-                "the cache returned what is no response; computed anew", extra={"sequence": sequence.request_id}
-            )
-            return None
-
-    async def _remember(self, sequence: SequenceRequest, key: bytes, whole: TokenDelta) -> None:
-        whole.first_index = 0
-        try:
-            await self._cache.store_response(sequence.tenant, key, whole.SerializeToString(), CACHE_TIMEOUT)
-        except HeadraceError as error:
-            _log.info("the cache did not keep a response", extra={"error": error.message})
+        return self._responses.deltas(sequence, stream) if is_remembered(sequence) else stream.deltas()
 
 
 async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
@@ -237,18 +203,3 @@ async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline)
             if deadline.remaining <= TOKENIZER_RETRY_PAUSE:
                 raise DeadlineExceeded("the deadline passed while the tokenizer was away", stage="tokenize") from None
             await asyncio.sleep(TOKENIZER_RETRY_PAUSE)
-
-
-def _is_deterministic(sequence: SequenceRequest) -> bool:
-    params = sequence.sampling_params
-    return params.HasField("temperature") and params.temperature == 0
-
-
-def _cache_key(sequence: SequenceRequest) -> bytes:
-    """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
-    digest = hashlib.blake2b(sequence.model.encode() + b"\0", digest_size=32)
-    digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.fingerprint.encode() + b"\0")
-    params = sequence.sampling_params.SerializeToString(deterministic=True)
-    digest.update(len(params).to_bytes(4, "little") + params)
-    digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))
-    return digest.digest()

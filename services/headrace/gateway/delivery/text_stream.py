@@ -1,7 +1,7 @@
 """The text of one sequence: token deltas in, pieces of text out."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
@@ -15,68 +15,71 @@ class Piece:
     """New text and tokens of one sequence."""
 
     text: str = ""
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    token_ids: Sequence[int] = ()
+    logprobs: Sequence[TokenLogprob] = ()
+    prompt_logprobs: Sequence[TokenLogprob] = ()
     """Log-probabilities of the prompt's tokens, with the first piece, where asked for."""
     cached_token_count: int = 0
     finish_reason: "FinishReason.ValueType" = FinishReason.FINISH_REASON_UNSPECIFIED
     """Reason for the end, set on the last piece."""
     stop_reason: str | int | None = None
     """The stop text, or the stop id other than the model's own, that ended it."""
+    choice_index: int = 0
+    """Index of the sequence among those of its request."""
 
 
-async def text_pieces(
-    deltas: AsyncIterator[TokenDelta], request: SequenceRequest, vocabulary: Vocabulary
-) -> AsyncGenerator[Piece, None]:
-    """Detokenises, looks for stop texts, and stops reading at the first, with the token that completes it: however many
-    tokens come at once, text and tokens are the same."""
-    detokenizer = Detokenizer(vocabulary, request.skips_special_tokens)
-    stops = StopTexts(request.stop_texts, request.includes_stop_text)
-    async for delta in deltas:
-        visible = _visible_ids(delta, request)
+class TextStream:
+    """Detokenises, looks for stop texts, and ends at the first, with the token that completes it: however many tokens
+    come at once, text and tokens are the same."""
+
+    def __init__(self, request: SequenceRequest, vocabulary: Vocabulary, choice_index: int = 0) -> None:
+        self._request = request
+        self._choice_index = choice_index
+        self._detokenizer = Detokenizer(vocabulary, request.skips_special_tokens)
+        self._stops = StopTexts(request.stop_texts, request.includes_stop_text)
+
+    def push(self, delta: TokenDelta) -> Piece:
+        """Returns the text that a delta adds. Nothing may follow a piece with a finish reason."""
+        token_ids, reason = list(delta.token_ids), delta.finish_reason
+        text, token_count, found = self._read(token_ids, self._visible(token_ids, reason))
         piece = Piece(
-            prompt_logprobs=list(delta.prompt_logprobs),
+            text=text,
+            token_ids=token_ids[:token_count],
+            logprobs=delta.logprobs[:token_count],
+            prompt_logprobs=delta.prompt_logprobs,
             cached_token_count=delta.cached_token_count,
-            finish_reason=delta.finish_reason,
+            finish_reason=reason,
+            choice_index=self._choice_index,
         )
-        found: StopFound | None = None
-        for part in _parts(len(delta.token_ids), request):
-            piece.token_ids += delta.token_ids[part]
-            shown, found = stops.push(detokenizer.push(visible[part]))
-            piece.text += shown
-            if found is not None:
-                break
-        piece.logprobs = list(delta.logprobs[: len(piece.token_ids)])
-        if found is None and delta.finish_reason:
-            rest, found = stops.push(detokenizer.flush())
-            piece.text += rest + ("" if found else stops.flush())
-            piece.stop_reason = _stop_id(delta, request)
+        if found is None and reason:
+            rest, found = self._stops.push(self._detokenizer.flush())
+            piece.text += rest + ("" if found else self._stops.flush())
+            piece.stop_reason = self._stop_id(token_ids, reason)
         if found is not None:
             piece.finish_reason = FinishReason.FINISH_REASON_STOP
             piece.stop_reason = found.stop_text
-        yield piece
-        if piece.finish_reason:
-            return
+        return piece
 
+    def _read(self, token_ids: list[int], visible: list[int]) -> tuple[str, int, StopFound | None]:
+        """Text that may be shown, the tokens that it took, and the stop that ends it. Tokens are looked at one by one
+        where any of them may complete a stop text."""
+        if not self._request.stop_texts:
+            return self._detokenizer.push(visible), len(token_ids), None
+        text = ""
+        for index in range(len(token_ids)):
+            shown, found = self._stops.push(self._detokenizer.push(visible[index : index + 1]))
+            text += shown
+            if found is not None:
+                return text, index + 1, found
+        return text, len(token_ids), None
 
-def _parts(token_count: int, request: SequenceRequest) -> list[slice]:
-    """The tokens that are looked at together: each alone where any of them may complete a stop text."""
-    if not request.stop_texts:
-        return [slice(0, token_count)]
-    return [slice(index, index + 1) for index in range(token_count)]
+    def _visible(self, token_ids: list[int], reason: "FinishReason.ValueType") -> list[int]:
+        """The ids that become text. The id that ended the sequence is a mark, not text."""
+        if reason == FinishReason.FINISH_REASON_STOP and not self._request.includes_stop_text:
+            return token_ids[:-1]
+        return token_ids
 
-
-def _visible_ids(delta: TokenDelta, request: SequenceRequest) -> list[int]:
-    """The ids that become text. The id that ended the sequence is a mark, not text."""
-    token_ids = list(delta.token_ids)
-    if delta.finish_reason == FinishReason.FINISH_REASON_STOP and token_ids and not request.includes_stop_text:
-        return token_ids[:-1]
-    return token_ids
-
-
-def _stop_id(delta: TokenDelta, request: SequenceRequest) -> int | None:
-    if delta.finish_reason != FinishReason.FINISH_REASON_STOP or not delta.token_ids:
-        return None
-    last = delta.token_ids[-1]
-    return last if last in request.sampling_params.stop_token_ids else None
+    def _stop_id(self, token_ids: list[int], reason: "FinishReason.ValueType") -> int | None:
+        if reason != FinishReason.FINISH_REASON_STOP or not token_ids:
+            return None
+        return token_ids[-1] if token_ids[-1] in self._request.sampling.stop_token_ids else None

@@ -3,15 +3,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Protocol
+
+from prometheus_client import Counter
 
 from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,
-    InternalError,
     Overloaded,
     QueueTimeout,
     StageFailed,
@@ -19,25 +20,22 @@ from headrace.errors import (
 )
 from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
+from headrace.gateway.delivery.suspicion import Suspicion
+from headrace.gateway.delivery.token_meter import TokenMeter
+from headrace.gateway.delivery.translation import to_settlement, to_submission, without_known
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inbox import Inbox
-from headrace.gateway.fleet.quarantine import SUSPECT_LOSSES
-from headrace.gateway.request.ledger import (
-    INTER_TOKEN_LATENCY,
-    OUTPUT_TOKENS,
-    PROMPT_TOKENS,
-    RESUBMISSIONS,
-    TIME_TO_FIRST_TOKEN,
-)
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.rpc.deadline import Deadline
-from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
+from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 from headrace.v1.worker_pb2 import TokenDelta
 
 RETRY_PAUSE = 0.02
 """Seconds between two tries to get a place."""
 MAX_ROOM_PAUSE = 1.0
 """Longest pause before a sequence that lost its worker asks for room again."""
+
+RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a lost worker", ["model"])
 
 _log = logging.getLogger(__name__)
 
@@ -59,30 +57,26 @@ class TokenStream:
         self, request: SequenceRequest, gateway_id: str, places: Places, fleet: Fleet, max_attempts: int
     ) -> None:
         self._request = request
+        self._deadline = request.envelope.deadline
         self._gateway_id = gateway_id
         self._places = places
         self._fleet = fleet
         self._max_attempts = max_attempts
         self._attempt = 0
         self._lost_count = 0
-        self._fruitless_count = 0
-        """Workers lost in a row without a new token."""
-        self._in_quarantine = False
         self._received: list[int] = []
         self._excluded: list[str] = []
-        self._last_token_time: float | None = None
-        self._output_tokens = OUTPUT_TOKENS.labels(model=request.model)
-        self._resubmissions = RESUBMISSIONS.labels(model=request.model)
-        self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model)
+        self._suspicion = Suspicion(request.request_id, fleet.quarantine)
+        self._meter = TokenMeter(request)
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
         """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
         try:
             while True:
                 try:
-                    async with aclosing(self._attempt_deltas()) as deltas:
-                        async for delta in deltas:
-                            yield delta
+                    async with self._next_attempt() as inbox:
+                        while (delta := await inbox.take()) is not None:
+                            yield self._accept(delta)
                     return
                 except GatewayStopping:
                     raise
@@ -96,46 +90,23 @@ class TokenStream:
         finally:
             self._settle()
 
-    async def _attempt_deltas(self) -> AsyncGenerator[TokenDelta, None]:
-        """Deltas of the next attempt."""
-        await self._enter_quarantine()
+    @asynccontextmanager
+    async def _next_attempt(self) -> AsyncIterator[Inbox]:
+        """Places the request, yields the inbox to read, and cancels what was not read to the end."""
+        await self._suspicion.enter_quarantine(self._deadline)
         self._attempt += 1
         inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
         try:
             await self._place_unless_stopping(inbox)
-            async for delta in inbox.read(self._request.deadline):
-                accepted = self._accept(delta)
-                if not self._fruitless_count:
-                    self._leave_quarantine()
-                yield accepted
+            with inbox.expiring(self._deadline):
+                yield inbox
         except WorkerLost as error:
             if inbox.worker_id is not None:
-                self._note_loss(error)
+                self._suspicion.note_loss(error)
             raise
         finally:
             self._close(inbox)
-            self._leave_quarantine()
-
-    async def _enter_quarantine(self) -> None:
-        """Makes sure that no other suspect runs, if this is one: until its next token."""
-        if self._fruitless_count >= SUSPECT_LOSSES:
-            await self._fleet.quarantine.enter(self._request.deadline)
-            self._in_quarantine = True
-
-    def _leave_quarantine(self) -> None:
-        if self._in_quarantine:
-            self._in_quarantine = False
-            self._fleet.quarantine.leave()
-
-    def _note_loss(self, loss: WorkerLost) -> None:
-        """Counts a worker that was lost while it ran this. Raises InternalError if this is what ends them."""
-        self._fruitless_count += 1
-        if self._fruitless_count > SUSPECT_LOSSES:
-            message = (
-                f"{self._fruitless_count} workers in a row were lost while they computed the same token of request "
-                f"{self._request.request_id}, the last of them alone with it: it is not tried again"
-            )
-            raise InternalError(message, stage=loss.stage) from None
+            self._suspicion.leave_quarantine()
 
     async def _place_unless_stopping(self, inbox: Inbox) -> None:
         try:
@@ -151,7 +122,7 @@ class TokenStream:
         place = await self._ask_for_place()
         # Should it be lost, before or after the first token, the next attempt goes elsewhere if it can.
         self._exclude(place.worker_id)
-        attachment = await self._fleet.attachment_for(place, since, self._request.deadline.remaining)
+        attachment = await self._fleet.attachment_for(place, since, self._deadline.remaining)
         self._fleet.inboxes.assign(inbox, attachment.worker_id)
         if not attachment.alive:
             raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
@@ -159,63 +130,38 @@ class TokenStream:
     def _settle(self) -> None:
         """Says what was used, for the books of fairness, once the request has had a place."""
         if self._excluded:
-            request = self._request
-            model, count = request.parent or request.model, len(self._received)
-            self._places.settle(Settlement(request_id=request.request_id, model=model, output_token_count=count))
+            self._places.settle(to_settlement(self._request, len(self._received)))
 
     def _exclude(self, worker_id: str | None) -> None:
         if worker_id and worker_id not in self._excluded:
             self._excluded.append(worker_id)
 
     async def _ask_for_place(self) -> Place:
-        request = self._request
-        generation = Generation(
-            request_id=request.request_id,
-            attempt=self._attempt,
-            model=request.parent or request.model,
-            adapter=request.model if request.parent else "",
-            prompt_token_ids=request.prompt_token_ids,
-            output_token_ids=self._received,
-            sampling_params=request.sampling_params,
-            gateway_id=self._gateway_id,
-            traceparent=request.traceparent,
-            cache_salt=request.tenant,
-            embeds=request.embeds,
-        )
-        submission = Submission(
-            generation=generation,
-            priority_class=request.priority_class,
-            tenant=request.tenant,
-            tenant_weight=request.tenant_weight,
-            excluded_worker_ids=self._excluded,
-        )
-        if request.first_token_seconds is not None:
-            left = max(0.001, request.accepted + request.first_token_seconds - time.monotonic())
-            submission.first_token_duration.FromNanoseconds(int(left * 1e9))
+        submission = to_submission(self._request, self._attempt, self._received, self._excluded, self._gateway_id)
         try:
-            return await self._places.place(submission, request.deadline)
+            return await self._places.place(submission, self._deadline)
         except DeadlineExceeded:
             raise self._queue_timeout() from None
 
     async def _prepare_retry(self, error: HeadraceError) -> None:
         """Decides whether to go on after a loss. Waiting for an absent scheduler or worker is not an attempt."""
-        if self._request.deadline.expired:
+        if self._deadline.expired:
             raise self._queue_timeout() from None
         if isinstance(error, StageFailed):
             self._lost_count += 1
-            self._resubmissions.inc()
+            RESUBMISSIONS.labels(model=self._request.model.model).inc()
             _log.warning("moving a sequence", extra={"sequence": self._request.request_id, "error": error.message})
         elif error.stage == "schedule" and error.retry_after is not None:
             raise error
         if self._lost_count >= self._max_attempts:
             raise error
-        await asyncio.sleep(min(RETRY_PAUSE, self._request.deadline.remaining))
+        await asyncio.sleep(min(RETRY_PAUSE, self._deadline.remaining))
 
     async def _wait_for_room(self, error: Overloaded) -> None:
         """A sequence that lost its worker is no newcomer: it waits for room instead of ending in the middle."""
-        if self._request.deadline.expired:
+        if self._deadline.expired:
             raise self._queue_timeout() from None
-        await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._request.deadline.remaining))
+        await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._deadline.remaining))
 
     def _queue_timeout(self) -> DeadlineExceeded:
         """Error for a deadline that passed without a place: a request that had begun was running."""
@@ -230,31 +176,15 @@ class TokenStream:
         known = len(self._received)
         if delta.first_index > known:
             raise StageFailed(f"tokens {known} to {delta.first_index - 1} never arrived", stage="decode")
-        if delta.first_index < known:
-            overlap = known - delta.first_index
-            del delta.token_ids[:overlap], delta.logprobs[:overlap]
-            delta.first_index = known
-        if known:
-            # They came with the first token; a worker that takes over scores the prompt again.
-            del delta.prompt_logprobs[:]
+        if delta.first_index < known or (known and delta.prompt_logprobs):
+            # A worker that takes over may repeat tokens, and scores the prompt again.
+            delta = without_known(delta, known)
         self._received.extend(delta.token_ids)
-        if delta.token_ids:
-            self._fruitless_count = 0
-        if delta.token_ids or delta.HasField("embedding"):
-            self._measure(len(delta.token_ids))
+        if count := len(delta.token_ids):
+            self._suspicion.clear()
+        if count or delta.HasField("embedding"):
+            self._meter.count(count)
         return delta
-
-    def _measure(self, token_count: int) -> None:
-        """Takes note of new tokens, or of an embedding, which has none."""
-        now = time.monotonic()
-        self._output_tokens.inc(token_count)
-        if self._last_token_time is None:
-            TIME_TO_FIRST_TOKEN.labels(model=self._request.model).observe(now - self._request.accepted)
-            PROMPT_TOKENS.labels(model=self._request.model).inc(len(self._request.prompt_token_ids))
-        else:
-            for _ in range(token_count):
-                self._inter_token_latency.observe((now - self._last_token_time) / token_count)
-        self._last_token_time = now
 
     def _close(self, inbox: Inbox) -> None:
         self._fleet.inboxes.close(inbox)

@@ -1,7 +1,8 @@
 """Admission of every request over HTTP, before its work begins and whatever it asks for."""
 
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
@@ -9,7 +10,7 @@ from headrace.gateway.http.exchange import HttpExchange
 from headrace.gateway.openai.field_names import named
 from headrace.gateway.openai.schema import ModelBody, ignored_fields
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
-from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
 from headrace.identity.ids import new_request_id
@@ -26,18 +27,12 @@ class Admission:
         self._pipeline = pipeline
         self._ledger = ledger
 
-    async def run(
-        self,
-        exchange: HttpExchange,
-        body: ModelBody,
-        verb: str,
-        work: Callable[[Envelope], Awaitable[None]],
-        *,
-        caches: bool = False,
-    ) -> None:
-        """Runs `work`, which is called `verb` in traces. `caches`: whether that is so unless the client says not.
-
-        Raises HeadraceError.
+    @contextlib.asynccontextmanager
+    async def open(
+        self, exchange: HttpExchange, body: ModelBody, verb: str, *, caches: bool = False
+    ) -> AsyncIterator[Envelope]:
+        """Opens the block of a request, which is called `verb` in traces. `caches`: whether it may be answered from the
+        cache unless the client says not. Raises HeadraceError, and ends the block with one when the client leaves.
         """
         if unknown := ignored_fields(body, self._settings.strict):
             exchange.headers["x-headrace-ignored-fields"] = named(unknown)
@@ -52,7 +47,8 @@ class Admission:
             self._ledger.open_request(request_id, body.model),
         ):
             envelope = self._envelope(exchange, request_id, caches)
-            await exchange.unless_client_leaves(work(envelope), envelope.deadline)
+            async with exchange.unless_client_leaves(envelope.deadline):
+                yield envelope
 
     def _envelope(self, exchange: HttpExchange, request_id: str, caches: bool) -> Envelope:
         return Envelope(

@@ -14,7 +14,6 @@ from headrace.gateway.openai.embedding_format import embedding_list, encoded, ke
 from headrace.gateway.openai.options import inputs_of
 from headrace.gateway.openai.schema import EmbeddingBody, parse
 from headrace.gateway.request.embedding_job import EmbeddingOptions
-from headrace.gateway.request.job import Envelope
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.sequence_request import SequenceRequest
 
@@ -29,22 +28,20 @@ class EmbeddingRoutes:
 
     async def embeddings(self, exchange: HttpExchange) -> None:
         body = parse(EmbeddingBody, await exchange.read_body())
-        count = len(inputs_of(body))
-        if count > self._settings.max_inputs:
+        inputs = inputs_of(body)
+        if len(inputs) > self._settings.max_inputs:
             raise InvalidRequest(
-                f"there are {count} inputs; at most {self._settings.max_inputs} are allowed", param="input"
+                f"there are {len(inputs)} inputs; at most {self._settings.max_inputs} are allowed", param="input"
             )
-        await self._admission.run(exchange, body, "embed", partial(self._respond, exchange, body), caches=True)
-
-    async def _respond(self, exchange: HttpExchange, body: EmbeddingBody, envelope: Envelope) -> None:
         options = EmbeddingOptions(
             dimension_count=body.dimensions,
             max_token_count=body.truncate_prompt_tokens,
             add_special_tokens=body.add_special_tokens,
         )
-        job = await self._pipeline.prepare_embeddings(body.model, inputs_of(body), options, envelope)
-        calls = [partial(self._embed, sequence, body) for sequence in job.sequences()]
-        await exchange.send_json(200, embedding_list(job, await joined(calls, SEQUENCES_AT_ONCE)))
+        async with self._admission.open(exchange, body, "embed", caches=True) as envelope:
+            job = await self._pipeline.prepare_embeddings(body.model, inputs, options, envelope)
+            calls = [partial(self._embed, sequence, body) for sequence in job.sequences()]
+            await exchange.send_json(200, embedding_list(job, await joined(calls, SEQUENCES_AT_ONCE)))
 
     async def _embed(self, sequence: SequenceRequest, body: EmbeddingBody) -> msgspec.Raw:
         embedding = await self._pipeline.embedding(sequence)

@@ -1,15 +1,13 @@
 """The routes /tokenize and /detokenize."""
 
-from functools import partial
-
 from headrace.errors import InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.exchange import HttpExchange
 from headrace.gateway.openai.schema import DetokenizeBody, TokenizeBody, parse
-from headrace.gateway.request.job import Envelope
 from headrace.gateway.request.ledger import Ledger
+from headrace.rpc.deadline import Deadline
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
 
@@ -24,31 +22,27 @@ class TextRoutes:
         body = parse(TokenizeBody, await exchange.read_body())
         if (body.prompt is None) == (body.messages is None):
             raise InvalidRequest("give either prompt or messages", param="prompt")
-        await self._admission.run(exchange, body, "tokenize", partial(self._respond_with_tokens, exchange, body))
+        async with self._admission.open(exchange, body, "tokenize") as envelope:
+            limit = (await self._pipeline.fleet.find(body.model)).max_model_length
+            tokens = await self._encode(body, envelope.deadline, limit)
+            await exchange.send_json(200, {"tokens": tokens, "count": len(tokens), "max_model_length": limit})
 
     async def detokenize(self, exchange: HttpExchange) -> None:
         body = parse(DetokenizeBody, await exchange.read_body())
-        await self._admission.run(exchange, body, "detokenize", partial(self._respond_with_text, exchange, body))
+        async with self._admission.open(exchange, body, "detokenize") as envelope:
+            limit = (await self._pipeline.fleet.find(body.model)).max_model_length
+            if len(body.tokens) > limit:
+                raise InvalidRequest(
+                    f"there are {len(body.tokens)} token ids and this model's context is {limit}: send them in parts",
+                    param="tokens",
+                )
+            text = await self._pipeline.decode(body.model, body.tokens, envelope.deadline)
+            await exchange.send_json(200, {"prompt": text})
 
-    async def _respond_with_tokens(self, exchange: HttpExchange, body: TokenizeBody, envelope: Envelope) -> None:
-        limit = (await self._pipeline.fleet.find(body.model)).max_model_length
-        if body.messages is not None:
-            messages = [ChatMessage(role=entry.role, content=entry.text) for entry in body.messages]
-            tokens = await self._pipeline.encode_chat(
-                body.model, messages, body.add_generation_prompt, envelope.deadline, limit
+    async def _encode(self, body: TokenizeBody, deadline: Deadline, limit: int) -> list[int]:
+        if body.messages is None:
+            return await self._pipeline.encode_text(
+                body.model, body.prompt or "", body.add_special_tokens, deadline, context_token_count=limit
             )
-        else:
-            tokens = await self._pipeline.encode_text(
-                body.model, body.prompt or "", body.add_special_tokens, envelope.deadline, context_token_count=limit
-            )
-        await exchange.send_json(200, {"tokens": tokens, "count": len(tokens), "max_model_length": limit})
-
-    async def _respond_with_text(self, exchange: HttpExchange, body: DetokenizeBody, envelope: Envelope) -> None:
-        limit = (await self._pipeline.fleet.find(body.model)).max_model_length
-        if len(body.tokens) > limit:
-            raise InvalidRequest(
-                f"there are {len(body.tokens)} token ids and this model's context is {limit}: send them in parts",
-                param="tokens",
-            )
-        text = await self._pipeline.decode(body.model, body.tokens, envelope.deadline)
-        await exchange.send_json(200, {"prompt": text})
+        messages = [ChatMessage(role=entry.role, content=entry.text) for entry in body.messages]
+        return await self._pipeline.encode_chat(body.model, messages, body.add_generation_prompt, deadline, limit)

@@ -9,17 +9,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError, Unavailable
 from headrace.errors.tree import WorkerLost
+from headrace.gateway.fleet.commands import Cancellation, Command, Inquiry
 from headrace.gateway.fleet.inbox import Inbox
 from headrace.gateway.fleet.inboxes import Inboxes
+from headrace.gateway.fleet.translation import to_attach_request, to_hello
 from headrace.v1.worker_pb2 import (
     AttachRequest,
     BatchMember,
     DispatchResponse,
     Frame,
-    GatewayHello,
-    RequestCancellation,
-    RequestInquiry,
-    RequestReference,
 )
 
 WATCH_INTERVAL = 0.2
@@ -54,7 +52,7 @@ class Attachment:
         self._inboxes = inboxes
         self._silence_seconds = silence_seconds
         self._stall_seconds = stall_seconds
-        self._commands: asyncio.Queue[AttachRequest] = asyncio.Queue()
+        self._commands: asyncio.Queue[Command] = asyncio.Queue()
         self._greeted = asyncio.Event()
         self._greeted_at = 0.0
         self._over = False
@@ -82,8 +80,7 @@ class Attachment:
 
     def cancel(self, request_id: str, attempt: int) -> None:
         """Tells the worker to drop a request."""
-        cancellation = RequestCancellation(request_id=request_id, attempt=attempt)
-        self._commands.put_nowait(AttachRequest(cancellation=cancellation))
+        self._commands.put_nowait(Cancellation(request_id, attempt))
 
     async def run(self, on_end: Callable[["Attachment"], None]) -> None:
         """Reads until the end, whatever it is; then fails every inbox of this worker."""
@@ -125,9 +122,9 @@ class Attachment:
                 self.cancel(delta.request_id, delta.attempt)
 
     async def _outgoing(self) -> AsyncIterator[AttachRequest]:
-        yield AttachRequest(hello=GatewayHello(gateway_id=self._gateway_id))
+        yield to_hello(self._gateway_id)
         while True:
-            yield await self._commands.get()
+            yield to_attach_request(await self._commands.get())
 
     async def _watch(self, give_up: Callable[[], object]) -> None:
         while True:
@@ -152,8 +149,7 @@ class Attachment:
             return
         for inbox in quiet:
             inbox.heard = time.monotonic()
-        references = [RequestReference(request_id=inbox.request_id, attempt=inbox.attempt) for inbox in quiet]
-        self._commands.put_nowait(AttachRequest(inquiry=RequestInquiry(requests=references)))
+        self._commands.put_nowait(Inquiry(tuple((inbox.request_id, inbox.attempt) for inbox in quiet)))
 
     def _forgive(self, late_seconds: float) -> None:
         """Moves on what was heard last by the time for which the watcher was kept from looking."""

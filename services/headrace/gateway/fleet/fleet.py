@@ -5,21 +5,18 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-import grpc
-
-from headrace.bus.bus import Bus
-from headrace.clients.worker import GrpcWorkerClient
+from headrace.clients.worker import WorkerClient
 from headrace.errors import ModelNotFound, Unavailable, Unsupported
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.attachment import Attachment
 from headrace.gateway.fleet.inboxes import Inboxes
-from headrace.gateway.fleet.model_memory import ModelMemory
+from headrace.gateway.fleet.model_memory import BusLink, ModelMemory
 from headrace.gateway.fleet.quarantine import Quarantine
-from headrace.v1.events_pb2 import ServiceDeregistered
-from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
+from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.v1.scheduler_pb2 import Generation, Place
-from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 ATTACH_TIMEOUT = 1.5
 EPOCH_SECONDS = 2.0
@@ -36,29 +33,31 @@ class Fleet:
     """Learns of workers from heartbeats and from placements, and attaches to each."""
 
     def __init__(
-        self, settings: GatewaySettings, open_channel: Callable[[str], grpc.aio.Channel], bus: Bus | None = None
+        self, settings: GatewaySettings, open_worker: Callable[[str], WorkerClient], link: BusLink | None = None
     ) -> None:
+        """`open_worker`: makes the client of the worker at an address, `host:port`."""
         self.inboxes = Inboxes()
         self.quarantine = Quarantine()
-        self._memory = ModelMemory(bus)
+        self._memory = ModelMemory(link)
         self._settings = settings
-        self._open_channel = open_channel
-        self._statuses: dict[str, WorkerStatus] = {}
+        self._open_worker = open_worker
+        self._workers: dict[str, WorkerFacts] = {}
         self._heard: dict[str, float] = {}
         self._swept = -math.inf
-        self._listed: dict[str, ModelInfo] | None = None
+        self._listed: dict[str, ModelFacts] | None = None
         """Models by name as they were put together last. None: something has changed since."""
         self._listed_at = -math.inf
         self._attachments: dict[str, Attachment] = {}
         self._tasks: dict[Attachment, asyncio.Task[None]] = {}
 
     @property
-    def statuses(self) -> list[WorkerStatus]:
+    def workers(self) -> list[WorkerFacts]:
+        """Workers that were heard of not long ago, or are attached."""
         now = time.monotonic()
         return [
-            status
-            for worker, status in list(self._statuses.items())
-            if now - self._heard.get(worker, 0) < FORGET_SECONDS or self.is_attached(worker)
+            worker
+            for name, worker in list(self._workers.items())
+            if now - self._heard.get(name, 0) < FORGET_SECONDS or self.is_attached(name)
         ]
 
     @property
@@ -69,18 +68,18 @@ class Fleet:
         attachment = self._attachments.get(worker_id)
         return attachment is not None and attachment.alive
 
-    def models(self) -> dict[str, ModelInfo]:
+    def models(self) -> dict[str, ModelFacts]:
         """Models that can be asked for, by name, alone and with an adapter. Not to be changed.
 
         The list is made anew only when a worker came, changed or went: every request asks several times.
         """
         now = time.monotonic()
         if self._listed is None or now - self._listed_at > LIST_SECONDS:
-            found: dict[str, ModelInfo] = {}
-            statuses = self.statuses
-            for status in statuses:
-                found |= _models_of(status)
-            self._listed = found | {status.model_info.model: status.model_info for status in statuses}
+            found: dict[str, ModelFacts] = {}
+            workers = self.workers
+            for worker in workers:
+                found |= worker.models()
+            self._listed = found | {worker.model.model: worker.model for worker in workers}
             self._listed_at = now
         return self._listed
 
@@ -89,7 +88,7 @@ class Fleet:
         info = self.models().get(name) or self._memory.recall(name)
         return name if info is None else info.parent or name
 
-    def model(self, name: str) -> ModelInfo:
+    def model(self, name: str) -> ModelFacts:
         """A model that is served, or was a moment ago: the scheduler waits for its next worker.
 
         Raises ModelNotFound with the names that exist.
@@ -101,7 +100,7 @@ class Fleet:
             raise ModelNotFound(f"model {name!r} does not exist; there are: {known}", param="model")
         return info
 
-    async def find(self, name: str) -> ModelInfo:
+    async def find(self, name: str) -> ModelFacts:
         """Returns what `model` does, after a gateway that has just started had time to hear of its workers.
 
         Raises ModelNotFound, or Unavailable while nobody can tell whether there is such a model.
@@ -113,14 +112,14 @@ class Fleet:
             raise Unavailable(message, param="model", stage="accept", retry_after=1)
         return self.model(name)
 
-    def text_model(self, name: str) -> ModelInfo:
+    def text_model(self, name: str) -> ModelFacts:
         """Raises ModelNotFound, or Unsupported for one that makes embeddings."""
         model = self.model(name)
         if model.embedding_size:
             raise Unsupported(f"model {name!r} makes embeddings and no text; use /v1/embeddings", param="model")
         return model
 
-    def embedding_model(self, name: str) -> ModelInfo:
+    def embedding_model(self, name: str) -> ModelFacts:
         """Raises ModelNotFound, or Unsupported for one that makes text."""
         model = self.model(name)
         if not model.embedding_size:
@@ -129,30 +128,30 @@ class Fleet:
             raise Unsupported(f"model {name!r} makes text and no embeddings; {known}", param="model")
         return model
 
-    def observe(self, status: WorkerStatus) -> None:
+    def observe(self, worker: WorkerFacts) -> None:
         """A worker said how it is."""
-        known = self._statuses.get(status.worker_id)
-        if known is None and status.draining:
+        known = self._workers.get(worker.worker_id)
+        if known is None and worker.draining:
             return  # It has said goodbye; what it still runs is not to be listed again.
-        if known is not None and self._is_outdated(status, known):
+        if known is not None and self._is_outdated(worker, known):
             return
-        if known is None or known.model_info != status.model_info:
+        if known is None or known.model != worker.model:
             self._listed = None
-        self._statuses[status.worker_id] = status
-        self._heard[status.worker_id] = time.monotonic()
-        self._memory.note(_models_of(status))
+        self._workers[worker.worker_id] = worker
+        self._heard[worker.worker_id] = time.monotonic()
+        self._memory.note(worker.models())
         self._forget_silent()
-        attachment = self._attachments.get(status.worker_id)
-        if attachment is None and not status.draining:
-            self._attach(status.worker_id, status.address)
+        attachment = self._attachments.get(worker.worker_id)
+        if attachment is None and not worker.draining:
+            self._attach(worker.worker_id, worker.address)
 
-    def _is_outdated(self, status: WorkerStatus, known: WorkerStatus) -> bool:
-        """Whether a newer status is known. Epochs come from clocks, which may have been set back: a smaller one counts
+    def _is_outdated(self, worker: WorkerFacts, known: WorkerFacts) -> bool:
+        """Whether newer facts are known. Epochs come from clocks, which may have been set back: a smaller one counts
         as soon as nothing is heard any more from the larger."""
-        if status.epoch == known.epoch:
-            return status.version <= known.version
+        if worker.epoch == known.epoch:
+            return worker.version <= known.version
         silent_seconds = time.monotonic() - self._heard.get(known.worker_id, 0.0)
-        return status.epoch < known.epoch and silent_seconds < EPOCH_SECONDS
+        return worker.epoch < known.epoch and silent_seconds < EPOCH_SECONDS
 
     def _forget_silent(self) -> None:
         """Drops what was not heard of for long: worker ids may be new ones after every start."""
@@ -163,13 +162,14 @@ class Fleet:
         silent = [worker_id for worker_id, heard in self._heard.items() if heard < limit]
         for worker_id in [worker_id for worker_id in silent if not self.is_attached(worker_id)]:
             del self._heard[worker_id]
-            self._statuses.pop(worker_id, None)
+            self._workers.pop(worker_id, None)
             self._listed = None
 
-    def on_deregistered(self, event: ServiceDeregistered) -> None:
-        status = self._statuses.get(event.service_id)
-        if status is not None and status.epoch <= event.epoch:
-            del self._statuses[event.service_id]
+    def depart(self, worker_id: str, epoch: int) -> None:
+        """A worker said goodbye, in the life of this epoch."""
+        known = self._workers.get(worker_id)
+        if known is not None and known.epoch <= epoch:
+            del self._workers[worker_id]
             self._listed = None
 
     async def attachment_for(self, place: Place, since: float, timeout: float) -> Attachment:
@@ -190,15 +190,15 @@ class Fleet:
             raise WorkerLost(f"worker {place.worker_id} was lost", stage="dispatch")
         return attachment
 
-    def reachable(self, generation: Generation) -> list[WorkerStatus]:
-        """Statuses of the attached workers that serve the model of a request, with its adapter."""
+    def reachable(self, generation: Generation) -> list[WorkerFacts]:
+        """The attached workers that serve the model of a request, with its adapter."""
         return [
-            status
-            for status in self.statuses
-            if status.model_info.model == generation.model
-            and not status.draining
-            and self.is_attached(status.worker_id)
-            and (not generation.adapter or generation.adapter in {a.name for a in status.model_info.adapters})
+            worker
+            for worker in self.workers
+            if worker.model.model == generation.model
+            and not worker.draining
+            and self.is_attached(worker.worker_id)
+            and (not generation.adapter or generation.adapter in {adapter.name for adapter in worker.model.adapters})
         ]
 
     async def dispatch(self, worker_id: str, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
@@ -219,42 +219,27 @@ class Fleet:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _attach(self, worker_id: str, address: str) -> Attachment:
-        channel = self._open_channel(address)
+        client = self._open_worker(address)
         attachment = Attachment(
             worker_id,
-            GrpcWorkerClient(channel),
+            client,
             self._settings.service_id,
             self.inboxes,
             self._settings.worker_silence_seconds,
             self._settings.worker_stall_seconds,
         )
         self._attachments[worker_id] = attachment
-        self._tasks[attachment] = asyncio.create_task(self._run(attachment, channel), name=f"attach-{worker_id}")
+        self._tasks[attachment] = asyncio.create_task(self._run(attachment, client), name=f"attach-{worker_id}")
         return attachment
 
-    async def _run(self, attachment: Attachment, channel: grpc.aio.Channel) -> None:
+    async def _run(self, attachment: Attachment, client: WorkerClient) -> None:
         try:
             await attachment.run(self._on_end)
         finally:
-            await channel.close()
+            await client.close()
 
     def _on_end(self, attachment: Attachment) -> None:
         """The next heartbeat or placement attaches again."""
         self._tasks.pop(attachment, None)
         if self._attachments.get(attachment.worker_id) is attachment:
             del self._attachments[attachment.worker_id]
-
-
-def _models_of(status: WorkerStatus) -> dict[str, ModelInfo]:
-    """Models that one worker serves, by name. A model goes before an adapter of its name."""
-    info = status.model_info
-    return {adapter.name: _adapted(info, adapter) for adapter in info.adapters} | {info.model: info}
-
-
-def _adapted(model: ModelInfo, adapter: AdapterInfo) -> ModelInfo:
-    """Describes a model with an adapter."""
-    described = ModelInfo()
-    described.CopyFrom(model)
-    del described.adapters[:]
-    described.model, described.parent, described.fingerprint = adapter.name, model.model, adapter.fingerprint
-    return described

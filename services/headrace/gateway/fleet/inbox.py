@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from headrace.errors import DeadlineExceeded, HeadraceError
 from headrace.errors.tree import GatewayStopping
@@ -47,20 +48,25 @@ class Inbox:
         if self.placing is not None:
             self.placing.reschedule(0)
 
-    async def read(self, deadline: Deadline) -> AsyncGenerator[TokenDelta, None]:
-        """The deltas up to the last. Raises WorkerLost, or DeadlineExceeded."""
+    async def take(self) -> TokenDelta | None:
+        """Waits for the next delta and returns it; None after the last. Raises WorkerLost, or DeadlineExceeded."""
+        while not self.ended:
+            if self._deltas:
+                delta = self._deltas.popleft()
+                self.ended = bool(delta.finish_reason) or delta.HasField("error")
+                return delta
+            if self._failure is not None:
+                raise self._failure
+            await self._arrived.wait()
+            self._arrived.clear()
+        return None
+
+    @contextmanager
+    def expiring(self, deadline: Deadline) -> Iterator[None]:
+        """Ends the reading with DeadlineExceeded if the block lasts longer than it may."""
         expiry = asyncio.get_running_loop().call_later(deadline.remaining, self._expire)
         try:
-            while not self.ended:
-                if not self._deltas:
-                    await self._arrived.wait()
-                    self._arrived.clear()
-                while self._deltas:
-                    delta = self._deltas.popleft()
-                    self.ended = bool(delta.finish_reason) or delta.HasField("error")
-                    yield delta
-                if self._failure is not None and not self.ended:
-                    raise self._failure
+            yield
         finally:
             expiry.cancel()
 

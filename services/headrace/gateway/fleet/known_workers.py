@@ -5,15 +5,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-import grpc
-
-from headrace.bus import subjects
-from headrace.bus.bus import Bus
-from headrace.clients.worker import GrpcWorkerClient
+from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError
 from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.translation import to_worker_facts
+from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.lifecycle import AddressBook, Background
-from headrace.v1.events_pb2 import ServiceDeregistered, WorkerHeartbeatSent
 
 TIMEOUT = 1.0
 """Seconds in which a worker of before has to answer."""
@@ -25,15 +22,11 @@ _log = logging.getLogger(__name__)
 class KnownWorkers:
     """Tells the fleet of workers, and keeps their addresses: a gateway that starts finds them without NATS."""
 
-    def __init__(self, fleet: Fleet, open_channel: Callable[[str], grpc.aio.Channel], path: Path | None) -> None:
+    def __init__(self, fleet: Fleet, open_worker: Callable[[str], WorkerClient], path: Path | None) -> None:
+        """`open_worker`: makes the client of the worker at an address, `host:port`."""
         self._fleet = fleet
-        self._open_channel = open_channel
+        self._open_worker = open_worker
         self._book = AddressBook(path)
-
-    async def listen(self, bus: Bus) -> None:
-        """Subscribes to what workers tell of themselves."""
-        await bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, self._on_heartbeat)
-        await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
 
     def start(self, background: Background) -> None:
         """Begins to meet the workers of before, and to keep addresses."""
@@ -45,18 +38,26 @@ class KnownWorkers:
         room = asyncio.Semaphore(AT_ONCE)
 
         async def meet(address: str) -> None:
-            try:
-                async with room, self._open_channel(address) as channel:
-                    self._fleet.observe(await GrpcWorkerClient(channel).get_status(TIMEOUT))
-            except HeadraceError as error:
-                _log.info("a worker of before is gone", extra={"address": address, "error": error.message})
+            async with room:
+                await self._ask(address)
 
         await asyncio.gather(*(meet(address) for address in self._book.read()))
 
-    def _on_heartbeat(self, event: WorkerHeartbeatSent) -> None:
-        self._fleet.observe(event.status)
-        self._book.note(event.status.worker_id, event.status.address)
+    def observe(self, worker: WorkerFacts) -> None:
+        """A worker said how it is."""
+        self._fleet.observe(worker)
+        self._book.note(worker.worker_id, worker.address)
 
-    def _on_deregistered(self, event: ServiceDeregistered) -> None:
-        self._fleet.on_deregistered(event)
-        self._book.forget(event.service_id)
+    def depart(self, service_id: str, epoch: int) -> None:
+        """A service, which may have been a worker, said goodbye."""
+        self._fleet.depart(service_id, epoch)
+        self._book.forget(service_id)
+
+    async def _ask(self, address: str) -> None:
+        client = self._open_worker(address)
+        try:
+            self._fleet.observe(to_worker_facts(await client.get_status(TIMEOUT)))
+        except HeadraceError as error:
+            _log.info("a worker of before is gone", extra={"address": address, "error": error.message})
+        finally:
+            await client.close()

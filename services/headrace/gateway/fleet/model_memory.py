@@ -5,10 +5,10 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
-from headrace.bus.bus import Bus
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import ModelInfo
 
 REMEMBER_SECONDS = 600.0
 """Seconds for which a model is expected back after its last worker was heard of."""
@@ -17,20 +17,29 @@ SETTLE_SECONDS = 2.0
 MAX_MODELS = 1000
 
 
+class BusLink(Protocol):
+    """The connection over which a gateway hears of workers: see GatewaySubscriber."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether a worker that is there would be heard of."""
+
+    @property
+    def connected_at(self) -> float | None:
+        """Time since which that is so, or was last, in monotonic seconds. None: it never was."""
+
+
 class ModelMemory:
     """Outlives the workers: one that restarts, or a bus that is away, does not make a model unknown.
 
-    Without a bus nobody can be heard of, so that everything is taken to be known.
+    Without a link nobody can be heard of, so that everything is taken to be known.
     """
 
-    def __init__(self, bus: Bus | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._bus = bus
+    def __init__(self, link: BusLink | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._link = link
         self._clock = clock
-        self._models: OrderedDict[str, tuple[ModelInfo, float]] = OrderedDict()
-        self._connected_at: float | None = None
+        self._models: OrderedDict[str, tuple[ModelFacts, float]] = OrderedDict()
         self._noted = asyncio.Event()
-        if bus is not None:
-            bus.on_connect(self._note_connect)
 
     @property
     def names(self) -> list[str]:
@@ -39,12 +48,12 @@ class ModelMemory:
     @property
     def settled(self) -> bool:
         """Whether a model that is not known does not exist."""
-        if self._bus is None:
+        if self._link is None:
             return True
-        since = self._connected_at
-        return self._bus.connected and since is not None and self._clock() - since >= SETTLE_SECONDS
+        since = self._link.connected_at
+        return self._link.connected and since is not None and self._clock() - since >= SETTLE_SECONDS
 
-    def note(self, models: Mapping[str, ModelInfo]) -> None:
+    def note(self, models: Mapping[str, ModelFacts]) -> None:
         """Takes in the models that are being served now."""
         now = self._clock()
         for name, info in models.items():
@@ -54,13 +63,13 @@ class ModelMemory:
             self._models.popitem(last=False)
         self._noted.set()
 
-    def recall(self, name: str) -> ModelInfo | None:
+    def recall(self, name: str) -> ModelFacts | None:
         info, last = self._models.get(name, (None, 0.0))
-        if self._bus is not None and not self._bus.connected:
+        if self._link is not None and not self._link.connected:
             return info
         return info if self._clock() - last < REMEMBER_SECONDS else None
 
-    async def wait_for(self, name: str) -> ModelInfo | None:
+    async def wait_for(self, name: str) -> ModelFacts | None:
         """The model, as soon as it is known. None once it is known that there is no such model, or when the bus could
         not be asked in time."""
         deadline = Deadline.after(SETTLE_SECONDS)
@@ -69,6 +78,3 @@ class ModelMemory:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._noted.wait(), deadline.remaining)
         return info
-
-    def _note_connect(self) -> None:
-        self._connected_at = self._clock()

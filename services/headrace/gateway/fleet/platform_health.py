@@ -1,26 +1,25 @@
 """Health of the platform: it can answer with every service and at least one worker."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-import grpc
-
-from headrace.bus.bus import Bus
 from headrace.gateway.fleet.fleet import Fleet
-from headrace.rpc.health import is_serving
+from headrace.gateway.fleet.model_memory import BusLink
 
 INTERVAL = 0.5
-TIMEOUT = 1.0
+Question = Callable[[], Awaitable[bool]]
+"""Asks one process whether it serves. Answers within a deadline of its own, and does not fail."""
 
 
 class PlatformHealth:
     """Asks tokenizers, schedulers and caches how they are, again and again. One of a kind is enough."""
 
-    def __init__(self, channels: Mapping[str, Sequence[grpc.aio.Channel]], fleet: Fleet, bus: Bus) -> None:
-        self._channels = channels
+    def __init__(self, questions: Mapping[str, Sequence[Question]], fleet: Fleet, link: BusLink) -> None:
+        """`questions`: one for each process, by service."""
+        self._questions = questions
         self._fleet = fleet
-        self._bus = bus
-        self._serving = dict.fromkeys(channels, False)
+        self._link = link
+        self._serving = dict.fromkeys(questions, False)
         self.stopping = False
 
     @property
@@ -32,7 +31,7 @@ class PlatformHealth:
         services = {name: "ready" if serving else "not ready" for name, serving in self._serving.items()}
         return {
             "status": "ready" if self.ready else "stopping" if self.stopping else "not ready",
-            "services": services | {"nats": "ready" if self._bus.connected else "not connected"},
+            "services": services | {"nats": "ready" if self._link.connected else "not connected"},
             "workers_ready": self._fleet.attached_count,
             "models": sorted(self._fleet.models()),
         }
@@ -40,14 +39,14 @@ class PlatformHealth:
     async def watch(self) -> None:
         """Asks every service how it is, again and again, until cancelled."""
         while True:
-            answers = await asyncio.gather(*(_is_one_serving(channels) for channels in self._channels.values()))
-            self._serving = dict(zip(self._channels, answers, strict=True))
+            answers = await asyncio.gather(*map(_is_one_serving, self._questions.values()))
+            self._serving = dict(zip(self._questions, answers, strict=True))
             await asyncio.sleep(INTERVAL)
 
 
-async def _is_one_serving(channels: Sequence[grpc.aio.Channel]) -> bool:
+async def _is_one_serving(questions: Sequence[Question]) -> bool:
     """Whether one of several processes serves. Does not wait for the others once one has said so."""
-    asked = [asyncio.create_task(is_serving(channel, TIMEOUT)) for channel in channels]
+    asked = [asyncio.ensure_future(question()) for question in questions]
     try:
         for answer in asyncio.as_completed(asked):
             if await answer:

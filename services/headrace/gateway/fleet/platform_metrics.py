@@ -3,14 +3,13 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.ledger import Ledger
-from headrace.v1.events_pb2 import SchedulerHeartbeatSent
 
 STALE_SECONDS = 3.0
 PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str], ...] = (
@@ -21,7 +20,7 @@ PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str,
     (CounterMetricFamily, "headrace_draft_tokens", "Tokens that were drafted", "draft_token_count"),
     (CounterMetricFamily, "headrace_accepted_tokens", "Drafts that were right", "accepted_token_count"),
 )
-"""Kind, name and meaning of each metric with a value for each worker, and the field of the status that has it."""
+"""Kind, name and meaning of each metric with a value for each worker, and the field of WorkerFacts that has it."""
 
 
 class PlatformMetrics(Collector):
@@ -31,11 +30,12 @@ class PlatformMetrics(Collector):
         self._fleet = fleet
         self._ledger = ledger
         self._loop = asyncio.get_running_loop()
-        self._queues: dict[str, int] = {}
+        self._queues: Mapping[str, int] = {}
         self._queues_heard = 0.0
 
-    def on_scheduler_heartbeat(self, event: SchedulerHeartbeatSent) -> None:
-        self._queues = {queue.model: queue.waiting_count for queue in event.queues}
+    def observe_queues(self, waiting_counts: Mapping[str, int]) -> None:
+        """A scheduler said how many sequences wait, by model."""
+        self._queues = waiting_counts
         self._queues_heard = time.monotonic()
 
     def collect(self) -> Iterator[Metric]:
@@ -48,15 +48,15 @@ class PlatformMetrics(Collector):
             "headrace_worker_sessions": ("Sequences that workers hold state for", defaultdict[str, float](float)),
             "headrace_workers": ("Workers attached", defaultdict[str, float](float)),
         }
-        for status in self._fleet.statuses:
-            if not self._fleet.is_attached(status.worker_id):
+        for worker in self._fleet.workers:
+            if not self._fleet.is_attached(worker.worker_id):
                 continue
-            model = status.model_info.model
-            gauges["headrace_requests_running"][1][model] += status.running_count
-            gauges["headrace_requests_waiting"][1][model] += status.waiting_count
-            gauges["headrace_kv_blocks_used"][1][model] += status.used_block_count
-            gauges["headrace_kv_blocks_total"][1][model] += status.block_count
-            gauges["headrace_worker_sessions"][1][model] += status.open_request_count
+            model = worker.model.model
+            gauges["headrace_requests_running"][1][model] += worker.running_count
+            gauges["headrace_requests_waiting"][1][model] += worker.waiting_count
+            gauges["headrace_kv_blocks_used"][1][model] += worker.used_block_count
+            gauges["headrace_kv_blocks_total"][1][model] += worker.block_count
+            gauges["headrace_worker_sessions"][1][model] += worker.open_request_count
             gauges["headrace_workers"][1][model] += 1
         # Workers, blocks and running batches are a model's, whatever adapters its requests choose.
         models = [name for name, model in self._fleet.models().items() if not model.parent]
@@ -70,11 +70,11 @@ class PlatformMetrics(Collector):
         yield GaugeMetricFamily("headrace_event_loop_tasks", "Tasks of the gateway", value=task_count)
 
     def _by_worker(self) -> Iterator[Metric]:
-        statuses = [status for status in self._fleet.statuses if self._fleet.is_attached(status.worker_id)]
+        workers = [worker for worker in self._fleet.workers if self._fleet.is_attached(worker.worker_id)]
         for kind, name, text, field in PER_WORKER:
             family = kind(name, text, labels=["model", "worker"])
-            for status in statuses:
-                family.add_metric([status.model_info.model, status.worker_id], getattr(status, field))
+            for worker in workers:
+                family.add_metric([worker.model.model, worker.worker_id], getattr(worker, field))
             yield family
 
     def _waiting(self) -> defaultdict[str, float]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -108,27 +108,27 @@ class HttpExchange:
         part: bytes = message.get("body", b"")
         return part
 
-    async def unless_client_leaves(self, work: Awaitable[None], deadline: Deadline) -> None:
-        """Awaits `work`; cancels it and raises RequestCancelled when the client disconnects, and DeadlineExceeded when
-        it goes on for longer than it may: the client does not read what is written, or a stage overlooks its deadline.
+    @contextlib.asynccontextmanager
+    async def unless_client_leaves(self, deadline: Deadline) -> AsyncIterator[None]:
+        """Cancels the block and raises RequestCancelled when the client disconnects, and DeadlineExceeded when it goes
+        on for longer than it may: the client does not read what is written, or a stage overlooks its deadline.
         """
-        task = asyncio.ensure_future(work)
-        watcher = asyncio.create_task(self._wait_for_disconnect())
+        limit = asyncio.timeout(deadline.remaining + PARTING_SECONDS)
+        watcher = asyncio.create_task(self._expire_when_client_leaves(limit))
         try:
-            await asyncio.wait(
-                {task, watcher}, timeout=deadline.remaining + PARTING_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-            if task.done():
-                return task.result()
+            async with limit:
+                yield
+        except Exception:
+            if not limit.expired():
+                raise
             if watcher.done():
-                raise RequestCancelled("the client left")
+                raise RequestCancelled("the client left") from None
             self._abort_if_started()
-            raise DeadlineExceeded("the deadline passed while the response was written", stage="deliver")
+            raise DeadlineExceeded("the deadline passed while the response was written", stage="deliver") from None
         finally:
-            for pending in (task, watcher):
-                pending.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await pending
+            watcher.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await watcher
 
     def _abort_if_started(self) -> None:
         """Cuts the connection, with what was written and nobody read. Nothing else can be told to the client."""
@@ -188,9 +188,11 @@ class HttpExchange:
         message: Message = {"type": "http.response.start", "status": status, "headers": encoded}
         await self._send(message)
 
-    async def _wait_for_disconnect(self) -> None:
+    async def _expire_when_client_leaves(self, limit: asyncio.Timeout) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        with contextlib.suppress(RuntimeError):  # raised where the block has ended meanwhile
+            limit.reschedule(0)
 
 
 Handler = Callable[[HttpExchange], Awaitable[None]]

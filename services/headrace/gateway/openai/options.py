@@ -8,7 +8,7 @@ from headrace.gateway.openai.requested_grammar import requested_grammar
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, EmbeddingBody
 from headrace.gateway.request.job import Options
 from headrace.gateway.request.request_class import SERVICE_TIERS
-from headrace.v1.generation_pb2 import SamplingParams
+from headrace.gateway.request.sampling import Sampling
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
 MAX_STOP_TEXTS = 16
@@ -21,23 +21,17 @@ def completion_options(body: CompletionBody) -> Options:
     wanted = DEFAULT_COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
     if wanted == 0 and not body.echo:
         raise InvalidRequest("max_tokens must be at least 1 unless echo is set", param="max_tokens")
-    params = _sampling_params(body)
-    if body.logprobs is not None:
-        params.logprob_count = body.logprobs
-        if body.echo:
-            params.prompt_logprob_count = body.logprobs
-    return _options(body, params, wanted)
+    scored = body.logprobs if body.echo else None
+    return _options(body, _sampling(body, logprob_count=body.logprobs, prompt_logprob_count=scored), wanted)
 
 
 def chat_options(body: ChatBody) -> Options:
     """Raises InvalidRequest."""
     if body.top_logprobs is not None and not body.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
-    params = _sampling_params(body)
-    if body.logprobs:
-        params.logprob_count = body.top_logprobs or 0
+    sampling = _sampling(body, logprob_count=(body.top_logprobs or 0) if body.logprobs else None)
     wanted = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
-    return _options(body, params, wanted)
+    return _options(body, sampling, wanted)
 
 
 def prompts_of(body: CompletionBody) -> list[Prompt]:
@@ -69,14 +63,14 @@ def messages_of(body: ChatBody) -> list[ChatMessage]:
     return [ChatMessage(role=entry.role, content=entry.text, name=entry.name or "") for entry in body.messages]
 
 
-def _options(body: Body, params: SamplingParams, wanted: int | None) -> Options:
+def _options(body: Body, sampling: Sampling, wanted: int | None) -> Options:
     if body.min_tokens and wanted is not None and body.min_tokens > wanted:
         raise InvalidRequest(f"min_tokens ({body.min_tokens}) is above max_tokens ({wanted})", param="min_tokens")
     if body.stream_options is not None and not body.stream:
         raise InvalidRequest("stream_options needs stream: true", param="stream_options")
     check_stop_texts(body.stop_texts)
     return Options(
-        sampling_params=params,
+        sampling=sampling,
         max_token_count=wanted,
         choice_count=body.n or 1,
         stop_texts=body.stop_texts,
@@ -86,8 +80,10 @@ def _options(body: Body, params: SamplingParams, wanted: int | None) -> Options:
     )
 
 
-def _sampling_params(body: Body) -> SamplingParams:
-    params = SamplingParams(
+def _sampling(body: Body, logprob_count: int | None, prompt_logprob_count: int | None = None) -> Sampling:
+    # A seed of our own, so that a sequence whose worker is lost goes on as it would have.
+    seed = body.seed if body.seed is not None else secrets.randbits(62)
+    return Sampling(
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=body.top_k if body.top_k and body.top_k > 0 else None,
@@ -96,17 +92,14 @@ def _sampling_params(body: Body) -> SamplingParams:
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,
         logit_biases=_logit_biases(body.logit_bias or {}),
-        # A seed of our own, so that a sequence whose worker is lost goes on as it would have.
-        seed=body.seed if body.seed is not None else secrets.randbits(62),
-        stop_token_ids=body.stop_token_ids or [],
+        seed=0 if body.temperature == 0 else seed,
+        stop_token_ids=tuple(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
         min_token_count=body.min_tokens or 0,
+        logprob_count=logprob_count,
+        prompt_logprob_count=prompt_logprob_count,
+        grammar=requested_grammar(body),
     )
-    if body.temperature == 0:
-        params.seed = 0
-    if (grammar := requested_grammar(body)) is not None:
-        params.grammar.CopyFrom(grammar)
-    return params
 
 
 def _logit_biases(given: dict[str, float]) -> dict[int, float]:

@@ -7,6 +7,7 @@ import msgspec
 from headrace.errors import InvalidRequest
 from headrace.gateway.openai.output_format import JsonObjectFormat, JsonSchemaFormat
 from headrace.gateway.openai.schema import Body
+from headrace.gateway.request.sampling import Grammar
 from headrace.v1.generation_pb2 import (
     GRAMMAR_KIND_CHOICE,
     GRAMMAR_KIND_JSON_OBJECT,
@@ -14,7 +15,6 @@ from headrace.v1.generation_pb2 import (
     GRAMMAR_KIND_LARK,
     GRAMMAR_KIND_REGEX,
     GRAMMAR_KIND_UNSPECIFIED,
-    Grammar,
     GrammarKind,
 )
 

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.request.job import Envelope
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.identity.ids import sequence_id
 from headrace.rpc.checked_ids import check_token_ids
-from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
+from headrace.v1.generation_pb2 import PriorityClass
 
 WHOLE_CONTEXT = -1
 """Limit of tokens that stands for as many as the model can read, as in vLLM."""
@@ -24,7 +26,7 @@ class EmbeddingOptions:
     add_special_tokens: bool | None = None
     priority_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_UNSPECIFIED
 
-    def check(self, model: ModelInfo) -> None:
+    def check(self, model: ModelFacts) -> None:
         """Raises InvalidRequest for what the model cannot give."""
         count, limit = self.dimension_count, self.max_token_count
         if count is not None and not 1 <= count <= model.embedding_size:
@@ -40,7 +42,7 @@ class EmbeddingOptions:
                 param="truncate_prompt_tokens",
             )
 
-    def limit(self, model: ModelInfo) -> int | None:
+    def limit(self, model: ModelFacts) -> int | None:
         """Tokens after which inputs are cut."""
         return model.max_model_length if self.max_token_count == WHOLE_CONTEXT else self.max_token_count
 
@@ -50,7 +52,7 @@ class EmbeddingJob:
     """A request for embeddings that is ready to run."""
 
     envelope: Envelope
-    model: ModelInfo
+    model: ModelFacts
     inputs: list[list[int]]
     options: EmbeddingOptions
 
@@ -70,25 +72,19 @@ class EmbeddingJob:
         return [
             SequenceRequest(
                 request_id=sequence_id(envelope.request_id, index),
-                model=self.model.model,
+                envelope=envelope,
+                model=self.model,
                 prompt_token_ids=token_ids,
-                sampling_params=SamplingParams(),
-                deadline=envelope.deadline,
-                accepted=envelope.accepted,
-                tenant=envelope.tenant.name,
-                tenant_weight=envelope.tenant.weight,
+                sampling=Sampling(),
                 priority_class=envelope.class_or(self.options.priority_class),
-                first_token_seconds=envelope.first_token_seconds,
-                traceparent=envelope.traceparent,
                 use_cache=envelope.use_cache and bool(self.model.fingerprint),
                 embeds=True,
-                fingerprint=self.model.fingerprint,
             )
             for index, token_ids in enumerate(self.inputs)
         ]
 
 
-def _check_input(token_ids: list[int], where: str, model: ModelInfo) -> None:
+def _check_input(token_ids: list[int], where: str, model: ModelFacts) -> None:
     if not token_ids:
         raise InvalidRequest(f"{where} is empty: it must have at least one token", param="input")
     if len(token_ids) > model.max_model_length:

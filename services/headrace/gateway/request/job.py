@@ -1,23 +1,24 @@
 """A request after validation and encoding: one or more prompts, each continued one or more times."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.errors import InvalidRequest
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.tenants import Tenant
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.identity.ids import RequestId, sequence_id
+from headrace.identity.ids import sequence_id
 from headrace.rpc.checked_ids import check_token_ids
-from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import ModelInfo, PriorityClass, SamplingParams
+from headrace.v1.generation_pb2 import PriorityClass
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of a request to generate, the same for every API."""
 
-    sampling_params: SamplingParams
+    sampling: Sampling
     max_token_count: int | None
     """Most tokens of the output. Unset means as many as fit."""
     choice_count: int = 1
@@ -28,32 +29,11 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
-    """Everything that a request carries besides its content."""
-
-    request_id: RequestId
-    accepted: float
-    """Time at which the request was accepted, in monotonic seconds."""
-    deadline: Deadline
-    tenant: Tenant
-    traceparent: str
-    use_cache: bool
-    priority_class: "PriorityClass.ValueType | None" = None
-    """The class that was named beside the content, which goes before the one inside. None: none was."""
-    first_token_seconds: float | None = None
-    """Time in which the first token is wanted. None: what the class promises."""
-
-    def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
-        """The class that counts, where the content itself names `inner`: none that the tenant may not have."""
-        return self.tenant.allowed(inner if self.priority_class is None else self.priority_class)
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """A request to generate that is ready to run."""
 
     envelope: Envelope
-    model: ModelInfo
+    model: ModelFacts
     vocabulary: Vocabulary
     prompts: list[list[int]]
     options: Options
@@ -70,45 +50,41 @@ class Job:
                     "shorten one of them",
                     param="max_tokens",
                 )
-        size, params = self.model.vocabulary_size, self.options.sampling_params
-        check_token_ids(params.stop_token_ids, size, "stop_token_ids")
-        check_token_ids(list(params.logit_biases), size, "logit_bias")
+        size, sampling = self.model.vocabulary_size, self.options.sampling
+        check_token_ids(sampling.stop_token_ids, size, "stop_token_ids")
+        check_token_ids(list(sampling.logit_biases), size, "logit_bias")
 
     def sequences(self) -> list[SequenceRequest]:
         """Sequences to generate, one per choice; choice i of prompt p has index p * choice_count + i."""
         return list(self._sequences())
 
     def _sequences(self) -> Iterator[SequenceRequest]:
-        options, envelope = self.options, self.envelope
+        options = self.options
         for prompt_index, prompt in enumerate(self.prompts):
             for choice in range(options.choice_count):
-                params = SamplingParams()
-                params.CopyFrom(options.sampling_params)
-                params.seed = _as_int64(params.seed + choice)
-                wanted = options.max_token_count
-                params.max_token_count = self.model.max_model_length - len(prompt) if wanted is None else wanted
                 yield SequenceRequest(
-                    request_id=sequence_id(envelope.request_id, prompt_index * options.choice_count + choice),
-                    model=self.model.model,
+                    request_id=sequence_id(self.envelope.request_id, prompt_index * options.choice_count + choice),
+                    envelope=self.envelope,
+                    model=self.model,
                     prompt_token_ids=prompt,
-                    sampling_params=params,
-                    deadline=envelope.deadline,
-                    accepted=envelope.accepted,
-                    tenant=envelope.tenant.name,
-                    tenant_weight=envelope.tenant.weight,
-                    priority_class=envelope.class_or(options.priority_class),
-                    first_token_seconds=envelope.first_token_seconds,
-                    traceparent=envelope.traceparent,
+                    sampling=self._sampling(prompt, choice),
+                    priority_class=self.envelope.class_or(options.priority_class),
                     stop_texts=options.stop_texts,
                     includes_stop_text=options.includes_stop_text,
                     skips_special_tokens=options.skips_special_tokens,
-                    use_cache=envelope.use_cache,
-                    fingerprint=self.model.fingerprint,
-                    parent=self.model.parent,
+                    use_cache=self.envelope.use_cache,
                 )
 
+    def _sampling(self, prompt: list[int], choice: int) -> Sampling:
+        wanted, sampling = self.options.max_token_count, self.options.sampling
+        return replace(
+            sampling,
+            seed=_as_int64((sampling.seed or 0) + choice),
+            max_token_count=self.model.max_model_length - len(prompt) if wanted is None else wanted,
+        )
 
-def _check_prompt(prompt: list[int], model: ModelInfo) -> None:
+
+def _check_prompt(prompt: list[int], model: ModelFacts) -> None:
     if not prompt:
         raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
     if len(prompt) >= model.max_model_length:

@@ -14,24 +14,11 @@ from headrace.errors.table import row_of
 from headrace.rpc.deadline import Deadline
 
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-TOKEN_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2.5, 10)
 
-TIME_TO_FIRST_TOKEN = Histogram(
-    "headrace_time_to_first_token_seconds", "From accept to the first token", ["model"], buckets=LATENCY_BUCKETS
-)
-INTER_TOKEN_LATENCY = Histogram(
-    "headrace_inter_token_latency_seconds",
-    "Between consecutive tokens of one sequence",
-    ["model"],
-    buckets=TOKEN_BUCKETS,
-)
 REQUEST_DURATION = Histogram(
     "headrace_request_duration_seconds", "From accept to the outcome", ["model"], buckets=LATENCY_BUCKETS
 )
 REQUESTS = Counter("headrace_requests", "Requests by outcome", ["model", "outcome"])
-PROMPT_TOKENS = Counter("headrace_prompt_tokens", "Prompt tokens of sequences that got a first token", ["model"])
-OUTPUT_TOKENS = Counter("headrace_output_tokens", "Tokens delivered", ["model"])
-RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a lost worker", ["model"])
 
 POLL_SECONDS = 0.02
 

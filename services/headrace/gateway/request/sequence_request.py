@@ -1,10 +1,15 @@
 """One sequence to generate or to embed, as the gateway sees it: checked, encoded, ready to be placed."""
 
+import time
 from dataclasses import dataclass
 
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.request.sampling import Sampling
 from headrace.identity.ids import SequenceId
-from headrace.rpc.deadline import Deadline
-from headrace.v1.generation_pb2 import PriorityClass, SamplingParams
+from headrace.v1.generation_pb2 import PriorityClass
+
+MIN_FIRST_TOKEN_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,19 +17,11 @@ class SequenceRequest:
     """Request to generate one sequence, and how to deliver it."""
 
     request_id: SequenceId
-    model: str
+    envelope: Envelope
+    model: ModelFacts
     prompt_token_ids: list[int]
-    sampling_params: SamplingParams
-    deadline: Deadline
-    accepted: float
-    """Time at which the request was accepted, in monotonic seconds."""
-    tenant: str
+    sampling: Sampling
     priority_class: "PriorityClass.ValueType"
-    traceparent: str
-    tenant_weight: float = 1.0
-    """Share of the tenant against others."""
-    first_token_seconds: float | None = None
-    """Time from accept in which the first token is wanted. None: what the class promises."""
     stop_texts: tuple[str, ...] = ()
     includes_stop_text: bool = False
     """Whether a stop text that was found stays in the result."""
@@ -33,7 +30,15 @@ class SequenceRequest:
     """Whether a remembered response may answer, and the answer be remembered."""
     embeds: bool = False
     """Whether the embedding of the prompt is wanted, and no tokens."""
-    fingerprint: str = ""
-    """Fingerprint of the model: see `ModelInfo`."""
-    parent: str = ""
-    """The model that `model` is with an adapter. Empty: it is a model of its own."""
+
+    @property
+    def served_model(self) -> str:
+        """The model that workers serve: without its adapter, if `model` has one."""
+        return self.model.parent or self.model.model
+
+    def first_token_seconds(self) -> float | None:
+        """Time from now in which the first token is wanted. None: what the class promises."""
+        wanted = self.envelope.first_token_seconds
+        if wanted is None:
+            return None
+        return max(MIN_FIRST_TOKEN_SECONDS, self.envelope.accepted + wanted - time.monotonic())

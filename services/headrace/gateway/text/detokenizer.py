@@ -4,8 +4,6 @@ import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
-
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
@@ -15,18 +13,7 @@ class Vocabulary:
     """The bytes of each token, by id."""
     special_token_ids: frozenset[int]
     strips_leading_space: bool
-    eos_token_ids: frozenset[int]
     has_chat_template: bool
-
-    @classmethod
-    def from_message(cls, message: GetVocabularyResponse) -> "Vocabulary":
-        return cls(
-            tuple(message.pieces),
-            frozenset(message.special_token_ids),
-            message.strips_leading_space,
-            frozenset(message.eos_token_ids),
-            message.has_chat_template,
-        )
 
     def piece(self, token_id: int) -> bytes:
         """The bytes of a token. Ids beyond the tokenizer, which padded models have, stand for nothing."""

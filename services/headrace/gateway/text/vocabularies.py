@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from headrace.clients.tokenizer import STAGE, TokenizerClient
 from headrace.errors import DeadlineExceeded, HeadraceError, Unavailable
 from headrace.gateway.text.detokenizer import Vocabulary
+from headrace.gateway.text.translation import to_vocabulary
 
 _log = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class Vocabularies:
             # It was dropped for others while the tokenizer answered that it is known here.
             message = await self._tokenizer.get_vocabulary(model, timeout, [])
         if message.fingerprint not in self._known:
-            self._known[message.fingerprint] = Vocabulary.from_message(message)
+            self._known[message.fingerprint] = to_vocabulary(message)
         self._known.move_to_end(message.fingerprint)
         while len(self._known) > MAX_VOCABULARIES:
             self._known.popitem(last=False)

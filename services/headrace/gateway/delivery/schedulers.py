@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from headrace.clients.scheduler import SchedulerStream
 from headrace.errors import QueueTimeout
-from headrace.gateway.fleet.self_placement import SelfPlacement
+from headrace.gateway.delivery.self_placement import SelfPlacement
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 
@@ -50,8 +50,7 @@ class Schedulers:
             if self._absent_seconds() > ABSENCE_SECONDS:
                 return await self._alone.place(submission, deadline)
             await asyncio.sleep(LOOK_SECONDS)
-        submission.remaining_duration.FromNanoseconds(int(deadline.remaining * 1e9))
-        return await stream.submit(submission)
+        return await stream.submit(submission, deadline.remaining)
 
     def _leader(self, model: str) -> SchedulerStream | None:
         """The scheduler that says it leads the model; else the one that all gateways would choose."""

@@ -10,9 +10,11 @@ from prometheus_client import Counter
 from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status
+from headrace.gateway.delivery.translation import to_batch_member, to_place
+from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation, Place, Submission
-from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 DISPATCH_SECONDS = 1.0
 PAUSE_SECONDS = 0.05
@@ -26,8 +28,8 @@ SELF_PLACEMENTS = Counter("headrace_self_placements", "Sequences placed by the g
 class ReachableWorkers(Protocol):
     """The workers that a gateway is attached to."""
 
-    def reachable(self, generation: Generation) -> Sequence[WorkerStatus]:
-        """Statuses of the workers that could run a request."""
+    def reachable(self, generation: Generation) -> Sequence[WorkerFacts]:
+        """The workers that could run a request."""
 
     async def dispatch(self, worker_id: str, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
         """Hands a batch over. Raises HeadraceError."""
@@ -49,34 +51,32 @@ class SelfPlacement:
         avoided = set(submission.excluded_worker_ids)
         while True:
             known = self._workers.reachable(generation)
-            for status in _two_of([worker for worker in known if worker.worker_id not in avoided] or known):
-                if (place := await self._try(status, submission, deadline)) is not None:
+            for worker in _two_of([each for each in known if each.worker_id not in avoided] or known):
+                if (place := await self._try(worker, submission, deadline)) is not None:
                     SELF_PLACEMENTS.labels(model=generation.model).inc()
                     return place
-                avoided.add(status.worker_id)
+                avoided.add(worker.worker_id)
             if patience.expired:
                 message = f"no scheduler answers, and no worker of {generation.model} has room"
                 raise Overloaded(message, stage="schedule", retry_after=1)
             avoided = set(submission.excluded_worker_ids)
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _try(self, status: WorkerStatus, submission: Submission, deadline: Deadline) -> Place | None:
+    async def _try(self, worker: WorkerFacts, submission: Submission, deadline: Deadline) -> Place | None:
         """The place, or None if this worker has no room."""
-        member = BatchMember(generation=submission.generation, priority_class=submission.priority_class)
-        member.remaining_duration.FromNanoseconds(int(deadline.remaining * 1e9))
+        member = to_batch_member(submission, deadline.remaining)
         try:
-            response = await self._workers.dispatch(status.worker_id, [member], DISPATCH_SECONDS)
+            response = await self._workers.dispatch(worker.worker_id, [member], DISPATCH_SECONDS)
             refusal = from_status(response.outcomes[0]) if response.outcomes[0].code else None
         except (HeadraceError, IndexError) as error:
             # It may have the request or not: another attempt must tell the one from the other.
-            raise _not_taken(status.worker_id) from error
+            raise _not_taken(worker.worker_id) from error
         if isinstance(refusal, Overloaded):
             return None
         if refusal is not None:
-            refusal.details.setdefault(WORKER_DETAIL, status.worker_id)
+            refusal.details.setdefault(WORKER_DETAIL, worker.worker_id)
             raise refusal
-        epoch = response.status.epoch or status.epoch
-        return Place(worker_id=status.worker_id, worker_address=status.address, worker_epoch=epoch)
+        return to_place(worker, response.status.epoch or worker.epoch)
 
 
 def _not_taken(worker_id: str) -> Unavailable:
@@ -84,7 +84,7 @@ def _not_taken(worker_id: str) -> Unavailable:
     return Unavailable(message, stage="dispatch", details={WORKER_DETAIL: worker_id})
 
 
-def _two_of(statuses: Sequence[WorkerStatus]) -> list[WorkerStatus]:
+def _two_of(workers: Sequence[WorkerFacts]) -> list[WorkerFacts]:
     """Two workers at random, the one with more room first."""
-    chosen = random.sample(statuses, min(2, len(statuses)))
-    return sorted(chosen, key=lambda status: status.open_request_count - status.credit_count)
+    chosen = random.sample(workers, min(2, len(workers)))
+    return sorted(chosen, key=lambda worker: worker.open_request_count - worker.credit_count)

@@ -1,0 +1,82 @@
+"""Answers that are remembered: sequences whose every repetition has the same tokens are computed once."""
+
+import hashlib
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from google.protobuf.message import DecodeError
+
+from headrace.clients.cache import CacheClient
+from headrace.errors import HeadraceError
+from headrace.gateway.delivery.token_stream import TokenStream
+from headrace.gateway.delivery.translation import to_response
+from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.translation import to_sampling_params
+from headrace.v1.worker_pb2 import TokenDelta
+
+CACHE_TIMEOUT = 0.25
+"""Seconds that the response cache may take. Without an answer the request runs as if there were none."""
+
+_log = logging.getLogger(__name__)
+
+
+class ResponseMemory:
+    """Asks the cache before a sequence runs, and tells it what came of it."""
+
+    def __init__(self, cache: CacheClient) -> None:
+        self._cache = cache
+
+    async def deltas(self, sequence: SequenceRequest, stream: TokenStream) -> AsyncGenerator[TokenDelta, None]:
+        """The deltas of a stream, or the one that was remembered, in which case nothing is computed."""
+        key = cache_key(sequence)
+        if (known := await self._recall(sequence, key)) is not None:
+            yield known
+            return
+        received: list[TokenDelta] = []
+        async with aclosing(stream.deltas()) as deltas:
+            async for delta in deltas:
+                received.append(delta)
+                # Before the last delta is handed on: whoever reads it may stop reading.
+                if delta.finish_reason:
+                    await self._remember(sequence, key, to_response(received))
+                yield delta
+
+    async def _recall(self, sequence: SequenceRequest, key: bytes) -> TokenDelta | None:
+        try:
+            value = await self._cache.lookup_response(sequence.envelope.tenant.name, key, CACHE_TIMEOUT)
+        except HeadraceError as error:
+            _log.info("the cache did not answer", extra={"error": error.message})
+            return None
+        try:
+            return None if value is None else TokenDelta.FromString(value)
+        except DecodeError:
+            _log.warning(
+                "the cache returned what is no response; computed again", extra={"sequence": sequence.request_id}
+            )
+            return None
+
+    async def _remember(self, sequence: SequenceRequest, key: bytes, response: bytes) -> None:
+        try:
+            await self._cache.store_response(sequence.envelope.tenant.name, key, response, CACHE_TIMEOUT)
+        except HeadraceError as error:
+            _log.info("the cache did not keep a response", extra={"error": error.message})
+
+
+def is_remembered(sequence: SequenceRequest) -> bool:
+    """Whether the sequence may be remembered, and every repetition of it gives the same."""
+    return sequence.use_cache and (sequence.embeds or _is_deterministic(sequence))
+
+
+def _is_deterministic(sequence: SequenceRequest) -> bool:
+    return sequence.sampling.temperature == 0
+
+
+def cache_key(sequence: SequenceRequest) -> bytes:
+    """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
+    digest = hashlib.blake2b(sequence.model.model.encode() + b"\0", digest_size=32)
+    digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.model.fingerprint.encode() + b"\0")
+    params = to_sampling_params(sequence.sampling).SerializeToString(deterministic=True)
+    digest.update(len(params).to_bytes(4, "little") + params)
+    digest.update(b"".join(token.to_bytes(4, "little") for token in sequence.prompt_token_ids))
+    return digest.digest()

@@ -1,0 +1,46 @@
+"""Metrics of the tokens of one sequence."""
+
+import time
+
+from prometheus_client import Counter, Histogram
+
+from headrace.gateway.request.ledger import LATENCY_BUCKETS
+from headrace.gateway.request.sequence_request import SequenceRequest
+
+TOKEN_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2.5, 10)
+
+TIME_TO_FIRST_TOKEN = Histogram(
+    "headrace_time_to_first_token_seconds", "From accept to the first token", ["model"], buckets=LATENCY_BUCKETS
+)
+INTER_TOKEN_LATENCY = Histogram(
+    "headrace_inter_token_latency_seconds",
+    "Between consecutive tokens of one sequence",
+    ["model"],
+    buckets=TOKEN_BUCKETS,
+)
+PROMPT_TOKENS = Counter("headrace_prompt_tokens", "Prompt tokens of sequences that got a first token", ["model"])
+OUTPUT_TOKENS = Counter("headrace_output_tokens", "Tokens delivered", ["model"])
+
+
+class TokenMeter:
+    """Counts tokens and times the gaps between them."""
+
+    def __init__(self, request: SequenceRequest) -> None:
+        self._request = request
+        self._last: float | None = None
+        """Time of the last token, in monotonic seconds. None: there was none."""
+        self._output_tokens = OUTPUT_TOKENS.labels(model=request.model.model)
+        self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model.model)
+
+    def count(self, token_count: int) -> None:
+        """Takes note of new tokens, or of an embedding, which has none."""
+        now = time.monotonic()
+        self._output_tokens.inc(token_count)
+        if self._last is None:
+            request = self._request
+            TIME_TO_FIRST_TOKEN.labels(model=request.model.model).observe(now - request.envelope.accepted)
+            PROMPT_TOKENS.labels(model=request.model.model).inc(len(request.prompt_token_ids))
+        else:
+            for _ in range(token_count):
+                self._inter_token_latency.observe((now - self._last) / token_count)
+        self._last = now

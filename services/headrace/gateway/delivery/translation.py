@@ -1,0 +1,78 @@
+"""Requests to messages, and messages to shorter or longer ones."""
+
+from collections.abc import Sequence
+
+from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.translation import to_sampling_params
+from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
+from headrace.v1.worker_pb2 import BatchMember, TokenDelta
+
+
+def to_submission(
+    request: SequenceRequest,
+    attempt: int,
+    received: Sequence[int],
+    excluded_worker_ids: Sequence[str],
+    gateway_id: str,
+) -> Submission:
+    """The question for a place. `received`: output tokens that are there already."""
+    submission = Submission(
+        generation=Generation(
+            request_id=request.request_id,
+            attempt=attempt,
+            model=request.served_model,
+            adapter=request.model.model if request.model.parent else "",
+            prompt_token_ids=request.prompt_token_ids,
+            output_token_ids=received,
+            sampling_params=to_sampling_params(request.sampling),
+            gateway_id=gateway_id,
+            traceparent=request.envelope.traceparent,
+            cache_salt=request.envelope.tenant.name,
+            embeds=request.embeds,
+        ),
+        priority_class=request.priority_class,
+        tenant=request.envelope.tenant.name,
+        tenant_weight=request.envelope.tenant.weight,
+        excluded_worker_ids=excluded_worker_ids,
+    )
+    if (seconds := request.first_token_seconds()) is not None:
+        submission.first_token_duration.FromNanoseconds(int(seconds * 1e9))
+    return submission
+
+
+def to_settlement(request: SequenceRequest, output_token_count: int) -> Settlement:
+    """The use that a request has made of its model."""
+    return Settlement(request_id=request.request_id, model=request.served_model, output_token_count=output_token_count)
+
+
+def to_batch_member(submission: Submission, remaining_seconds: float) -> BatchMember:
+    """The member of a batch that a worker is handed without a scheduler."""
+    member = BatchMember(generation=submission.generation, priority_class=submission.priority_class)
+    member.remaining_duration.FromNanoseconds(int(remaining_seconds * 1e9))
+    return member
+
+
+def to_place(worker: WorkerFacts, epoch: int) -> Place:
+    """The place on a worker, in the life of this epoch."""
+    return Place(worker_id=worker.worker_id, worker_address=worker.address, worker_epoch=epoch)
+
+
+def without_known(delta: TokenDelta, known: int) -> TokenDelta:
+    """A delta without its part of the first `known` output tokens, which were received before, and without the scores
+    of the prompt, which came with the first of them."""
+    rest = TokenDelta()
+    rest.CopyFrom(delta)
+    overlap = max(0, known - delta.first_index)
+    del rest.token_ids[:overlap], rest.logprobs[:overlap], rest.prompt_logprobs[:]
+    rest.first_index = delta.first_index + overlap
+    return rest
+
+
+def to_response(deltas: Sequence[TokenDelta]) -> bytes:
+    """All deltas of a sequence as one, for the cache to keep."""
+    whole = TokenDelta()
+    for delta in deltas:
+        whole.MergeFrom(delta)
+    whole.first_index = 0
+    return whole.SerializeToString()

@@ -1,0 +1,43 @@
+"""Messages of workers to facts, and commands to messages."""
+
+from headrace.gateway.fleet.commands import Cancellation, Command
+from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.request.translation import to_model_facts
+from headrace.v1 import worker_pb2 as pb
+
+
+def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
+    """The facts that a status tells."""
+    return WorkerFacts(
+        worker_id=status.worker_id,
+        model=to_model_facts(status.model_info),
+        address=status.address,
+        epoch=status.epoch,
+        version=status.version,
+        running_count=status.running_count,
+        waiting_count=status.waiting_count,
+        credit_count=status.credit_count,
+        block_count=status.block_count,
+        used_block_count=status.used_block_count,
+        draining=status.draining,
+        open_request_count=status.open_request_count,
+        weight_byte_count=status.weight_byte_count,
+        kv_byte_count=status.kv_byte_count,
+        resident_byte_count=status.resident_byte_count,
+        draft_token_count=status.draft_token_count,
+        accepted_token_count=status.accepted_token_count,
+    )
+
+
+def to_hello(gateway_id: str) -> pb.AttachRequest:
+    """The first message to a worker."""
+    return pb.AttachRequest(hello=pb.GatewayHello(gateway_id=gateway_id))
+
+
+def to_attach_request(command: Command) -> pb.AttachRequest:
+    """The message that carries a command."""
+    if isinstance(command, Cancellation):
+        cancellation = pb.RequestCancellation(request_id=command.request_id, attempt=command.attempt)
+        return pb.AttachRequest(cancellation=cancellation)
+    references = [pb.RequestReference(request_id=name, attempt=attempt) for name, attempt in command.attempts]
+    return pb.AttachRequest(inquiry=pb.RequestInquiry(requests=references))

@@ -1,0 +1,33 @@
+"""Facts that a worker last told about itself."""
+
+from dataclasses import dataclass
+
+from headrace.gateway.request.model_facts import ModelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """A worker and its load: see `WorkerStatus` of the protocol."""
+
+    worker_id: str
+    model: ModelFacts
+    address: str = ""
+    epoch: int = 0
+    version: int = 0
+    running_count: int = 0
+    waiting_count: int = 0
+    credit_count: int = 0
+    block_count: int = 0
+    used_block_count: int = 0
+    draining: bool = False
+    open_request_count: int = 0
+    weight_byte_count: int = 0
+    kv_byte_count: int = 0
+    resident_byte_count: int = 0
+    draft_token_count: int = 0
+    accepted_token_count: int = 0
+
+    def models(self) -> dict[str, ModelFacts]:
+        """Models that it serves, by name. A model goes before an adapter of its name."""
+        adapted = {adapter.name: self.model.adapted(adapter) for adapter in self.model.adapters}
+        return adapted | {self.model.model: self.model}

@@ -1,0 +1,33 @@
+"""A response of server-sent events that stays alive while nothing comes, and says how it failed."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+
+from headrace.errors import HeadraceError, RequestCancelled
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.exchange import HttpExchange, data_event
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def event_stream(exchange: HttpExchange, heartbeat_seconds: float) -> AsyncIterator[None]:
+    """Writes a comment during the block whenever nothing was written for `heartbeat_seconds`. A failure before the
+    first event is left to become an HTTP status; one after it is the last event, and raised too."""
+    beating = asyncio.create_task(exchange.keep_alive(heartbeat_seconds))
+    try:
+        yield
+    except RequestCancelled:
+        raise
+    except Exception as error:
+        if exchange.started:
+            if not isinstance(error, HeadraceError):
+                _log.exception("unexpected failure in a stream")
+            await exchange.end_events(data_event(error_body(error)))
+        raise
+    finally:
+        beating.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await beating

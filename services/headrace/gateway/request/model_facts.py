@@ -1,0 +1,37 @@
+"""Facts about a model that is served."""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterFacts:
+    """An adapter that can be added to a model."""
+
+    name: str
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A model, alone or with an adapter: see `ModelInfo` of the protocol."""
+
+    model: str
+    architecture: str = ""
+    max_model_length: int = 0
+    """Longest prompt plus output, or longest input of an embedding, in tokens."""
+    vocabulary_size: int = 0
+    block_size: int = 0
+    """Tokens in one KV block. Zero: it keeps none."""
+    parameter_count: int = 0
+    precision: str = ""
+    embedding_size: int = 0
+    """Elements of the embeddings that it makes. Zero: it makes text instead."""
+    fingerprint: str = ""
+    adapters: tuple[AdapterFacts, ...] = ()
+    parent: str = ""
+    """The model that this one is with an adapter. Empty: it is a model of its own."""
+    evicts_context: bool = False
+
+    def adapted(self, adapter: AdapterFacts) -> "ModelFacts":
+        """The model with one of its adapters."""
+        return replace(self, model=adapter.name, parent=self.model, fingerprint=adapter.fingerprint, adapters=())

@@ -1,0 +1,38 @@
+"""Choice of each token, as a client asks for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.v1.generation_pb2 import GrammarKind
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """Form that the whole output must have."""
+
+    kind: "GrammarKind.ValueType"
+    text: str = ""
+    parameter: str = ""
+    """Field of the client's request that it came through. Empty means `grammar`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """See `SamplingParams` of the protocol, which says what each value means, and what it means where it is unset."""
+
+    max_token_count: int = 0
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float = 0.0
+    repetition_penalty: float | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_biases: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    min_token_count: int = 0
+    logprob_count: int | None = None
+    prompt_logprob_count: int | None = None
+    grammar: Grammar | None = None

@@ -1,0 +1,93 @@
+"""Messages to what a request and a model are, and back."""
+
+from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
+from headrace.gateway.request.sampling import Grammar, Sampling
+from headrace.v1 import generation_pb2 as pb
+
+
+def to_model_facts(info: pb.ModelInfo) -> ModelFacts:
+    """The facts that a worker tells about its model."""
+    return ModelFacts(
+        model=info.model,
+        architecture=info.architecture,
+        max_model_length=info.max_model_length,
+        vocabulary_size=info.vocabulary_size,
+        block_size=info.block_size,
+        parameter_count=info.parameter_count,
+        precision=info.precision,
+        embedding_size=info.embedding_size,
+        fingerprint=info.fingerprint,
+        adapters=tuple(AdapterFacts(adapter.name, adapter.fingerprint) for adapter in info.adapters),
+        parent=info.parent,
+        evicts_context=info.evicts_context,
+    )
+
+
+def to_model_info(facts: ModelFacts) -> pb.ModelInfo:
+    """The message that tells clients of a model."""
+    return pb.ModelInfo(
+        model=facts.model,
+        architecture=facts.architecture,
+        max_model_length=facts.max_model_length,
+        vocabulary_size=facts.vocabulary_size,
+        block_size=facts.block_size,
+        parameter_count=facts.parameter_count,
+        precision=facts.precision,
+        embedding_size=facts.embedding_size,
+        fingerprint=facts.fingerprint,
+        adapters=[pb.AdapterInfo(name=each.name, fingerprint=each.fingerprint) for each in facts.adapters],
+        parent=facts.parent,
+        evicts_context=facts.evicts_context,
+    )
+
+
+def to_sampling(params: pb.SamplingParams) -> Sampling:
+    """The sampling that a client of the gRPC API asks for."""
+    return Sampling(
+        max_token_count=params.max_token_count,
+        temperature=params.temperature if params.HasField("temperature") else None,
+        top_k=params.top_k if params.HasField("top_k") else None,
+        top_p=params.top_p if params.HasField("top_p") else None,
+        min_p=params.min_p,
+        repetition_penalty=params.repetition_penalty if params.HasField("repetition_penalty") else None,
+        presence_penalty=params.presence_penalty,
+        frequency_penalty=params.frequency_penalty,
+        logit_biases=dict(params.logit_biases),
+        seed=params.seed if params.HasField("seed") else None,
+        stop_token_ids=tuple(params.stop_token_ids),
+        ignore_eos=params.ignore_eos,
+        min_token_count=params.min_token_count,
+        logprob_count=params.logprob_count if params.HasField("logprob_count") else None,
+        prompt_logprob_count=params.prompt_logprob_count if params.HasField("prompt_logprob_count") else None,
+        grammar=_to_grammar(params.grammar) if params.HasField("grammar") else None,
+    )
+
+
+def to_sampling_params(sampling: Sampling) -> pb.SamplingParams:
+    """The message that tells a worker of a sampling."""
+    return pb.SamplingParams(
+        max_token_count=sampling.max_token_count,
+        temperature=sampling.temperature,
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+        min_p=sampling.min_p,
+        repetition_penalty=sampling.repetition_penalty,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        logit_biases=sampling.logit_biases,
+        seed=sampling.seed,
+        stop_token_ids=sampling.stop_token_ids,
+        ignore_eos=sampling.ignore_eos,
+        min_token_count=sampling.min_token_count,
+        logprob_count=sampling.logprob_count,
+        prompt_logprob_count=sampling.prompt_logprob_count,
+        grammar=None if sampling.grammar is None else _to_grammar_message(sampling.grammar),
+    )
+
+
+def _to_grammar_message(grammar: Grammar) -> pb.Grammar:
+    return pb.Grammar(kind=grammar.kind, text=grammar.text, parameter=grammar.parameter)
+
+
+def _to_grammar(grammar: pb.Grammar) -> Grammar:
+    return Grammar(grammar.kind, grammar.text, grammar.parameter)

@@ -1,0 +1,14 @@
+"""Messages of the tokenizer to data of the gateway."""
+
+from headrace.gateway.text.detokenizer import Vocabulary
+from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
+
+
+def to_vocabulary(message: GetVocabularyResponse) -> Vocabulary:
+    """The vocabulary that a tokenizer answered with."""
+    return Vocabulary(
+        tuple(message.pieces),
+        frozenset(message.special_token_ids),
+        message.strips_leading_space,
+        message.has_chat_template,
+    )
