@@ -17,11 +17,12 @@ from headrace.gateway.http.server import HttpServer
 from headrace.lifecycle import Service
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
-from headrace.scheduler.facts import Facts
+from headrace.scheduler.hears import SchedulerSubscriber
 from headrace.scheduler.scheduler import Scheduler
+from headrace.scheduler.tells import SchedulerPublisher
 from headrace.worker.app import open_app as open_worker
 from headrace.worker.config import WorkerSettings
-from headrace.worker.status.heartbeat import Heartbeat
+from headrace.worker.tells import WorkerPublisher
 
 pytestmark = pytest.mark.anyio
 
@@ -66,12 +67,13 @@ def worker(nats: str) -> AbstractAsyncContextManager[Service]:
 @pytest.mark.parametrize(
     ("open_app", "owner", "method", "name"),
     [
-        (scheduler, Facts, "tell", "facts"),
+        (scheduler, SchedulerSubscriber, "follow_registry", "registry"),
+        (scheduler, SchedulerPublisher, "beat", "heartbeat"),
         (scheduler, Scheduler, "run", "ticks"),
         (gateway, SchedulerStream, "run", "scheduler-stream-0"),
         (gateway, PlatformHealth, "watch", "health"),
-        (worker, Heartbeat, "beat", "heartbeat"),
-        (worker, Heartbeat, "tell_blocks", "blocks"),
+        (worker, WorkerPublisher, "beat", "heartbeat"),
+        (worker, WorkerPublisher, "tell_blocks", "blocks"),
     ],
 )
 async def test_a_task_that_fails_is_noticed(

@@ -5,30 +5,24 @@ from typing import Any
 
 import grpc
 
-from headrace.cache.block_feed import BlockFeed
-from headrace.cache.block_lists import BlockLists
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.errors import NotFound
 from headrace.telemetry.traces import span
 from headrace.v1 import cache_pb2 as pb
 from headrace.v1 import cache_pb2_grpc
-from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 
 _log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
-    """Serves the store and the index, and keeps the index true to the workers."""
+    """Serves one store and one index."""
 
-    def __init__(
-        self, store: ResponseStore, index: PrefixIndex, feed: BlockFeed, lists: BlockLists, lifetime: float
-    ) -> None:
+    def __init__(self, store: ResponseStore, index: PrefixIndex, lifetime: float) -> None:
+        """`lifetime`: seconds for which a response is kept when the request does not say."""
         self._store = store
         self._index = index
-        self._feed = feed
-        self._lists = lists
         self._lifetime = lifetime
 
     async def LookupResponse(  # noqa: N802
@@ -55,10 +49,3 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
         return pb.LookupPrefixResponse(
             matches=[pb.PrefixMatch(worker_id=worker, block_count=count) for worker, count in matches.items()]
         )
-
-    def on_blocks_changed(self, event: BlocksChanged) -> None:
-        if self._feed.hear(event):
-            self._lists.want(event.worker_id)
-
-    def on_deregistered(self, event: ServiceDeregistered) -> None:
-        self._feed.depart(event.service_id, event.epoch)

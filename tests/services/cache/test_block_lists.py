@@ -21,12 +21,12 @@ from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Server
 from headrace.v1.events_pb2 import BlocksChanged
 from headrace.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server
+from headrace.worker import tells
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
-from headrace.worker.status import heartbeat
 from headrace.worker.status.block_log import MAX_HASHES
-from headrace.worker.status.heartbeat import Heartbeat
 from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.tells import WorkerPublisher
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 20.0
@@ -38,7 +38,7 @@ class RunningWorker:
     def __init__(self, bus: MemoryBus, worker_id: str = "w", epoch: int = 7) -> None:
         runtime = Runtime(SimEngine(SimConfig()), "m", attach_seconds=30.0)
         self.board = StatusBoard(runtime, worker_id, epoch, "m", hourly_price=0.0)
-        self.heartbeat = Heartbeat(self.board, bus, worker_id)
+        self.publisher = WorkerPublisher(self.board, bus, worker_id)
         servicer = WorkerServicer(runtime, self.board, worker_id, epoch)
         self.server = Server(
             lambda to: add_WorkerServiceServicer_to_server(servicer, to), ["headrace.v1.WorkerService"]
@@ -47,7 +47,7 @@ class RunningWorker:
 
     async def start(self) -> None:
         self.board.advertise(await self.server.start("127.0.0.1:0"))
-        self.telling = asyncio.create_task(self.heartbeat.tell_blocks())
+        self.telling = asyncio.create_task(self.publisher.tell_blocks())
 
     async def stop(self) -> None:
         self.telling.cancel()
@@ -58,7 +58,7 @@ class RunningWorker:
         """Holds `wanted` from now on, and tells it."""
         removed, stored = self.truth - wanted, wanted - self.truth
         self.truth = wanted
-        self.heartbeat.on_blocks(BlockEvents(stored=tuple(stored), removed=tuple(removed)))
+        self.publisher.on_blocks(BlockEvents(stored=tuple(stored), removed=tuple(removed)))
         await until(lambda: not self.board.blocks.pending)
 
 
@@ -111,7 +111,7 @@ def named(*names: str) -> set[bytes]:
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> MemoryBus:
-    monkeypatch.setattr(heartbeat, "QUIET_BLOCKS_INTERVAL", 0.1)
+    monkeypatch.setattr(tells, "QUIET_BLOCKS_INTERVAL", 0.1)
     return MemoryBus()
 
 

@@ -1,4 +1,4 @@
-"""Tells everyone that this worker is there, and what its prefix cache holds. Who must know at once watches it."""
+"""Everything that the worker tells over NATS: its status now and then, and each change of its prefix cache."""
 
 import asyncio
 import contextlib
@@ -18,8 +18,8 @@ QUIET_BLOCKS_INTERVAL = 2.0
 """Seconds after which the number of the latest change is told again: so long a lost one goes unnoticed."""
 
 
-class Heartbeat:
-    """Publishes the status of a worker, and what its prefix cache holds."""
+class WorkerPublisher:
+    """Publishes the status of a worker, and what its prefix cache holds. StatusBoard shows watchers every change."""
 
     def __init__(self, board: StatusBoard, bus: Bus, worker_id: str) -> None:
         self._board = board

@@ -1,0 +1,34 @@
+"""Everything that the scheduler tells over NATS: how long its queues are."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from headrace.bus import subjects
+from headrace.bus.bus import Bus
+from headrace.v1.events_pb2 import SchedulerHeartbeatSent
+from headrace.v1.scheduler_pb2 import SchedulerSign
+
+INTERVAL = 0.25
+"""Seconds between two heartbeats."""
+
+
+class SchedulerPublisher:
+    """Publishes the heartbeat of one scheduler."""
+
+    def __init__(self, bus: Bus, sign: Callable[[], SchedulerSign], scheduler_id: str) -> None:
+        self._bus = bus
+        self._sign = sign
+        self._scheduler_id = scheduler_id
+        self._connected = asyncio.Event()
+        bus.on_connect(self._connected.set)
+
+    async def beat(self) -> None:
+        """Publishes the queues until cancelled: every INTERVAL seconds, and at once after a connect."""
+        subject = subjects.of(subjects.SCHEDULER_HEARTBEAT, self._scheduler_id)
+        while True:
+            self._connected.clear()
+            event = SchedulerHeartbeatSent(scheduler_id=self._scheduler_id, queues=self._sign().queues)
+            await self._bus.publish(subject, event)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._connected.wait(), INTERVAL)
