@@ -5,11 +5,10 @@ import logging
 import random
 from collections.abc import Callable
 
-import grpc
-
 from headrace.clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.errors import HeadraceError, Unavailable
 from headrace.lifecycle import Background
+from headrace.rpc.channel import Channel, OpenChannel
 from headrace.rpc.deadline import Deadline
 from headrace.scheduler.core import events
 from headrace.scheduler.core.events import Event
@@ -29,10 +28,10 @@ _log = logging.getLogger(__name__)
 class WorkerWatches:
     """Keeps a channel and a stream per address. The first status of a stream shows that the worker answers calls."""
 
-    def __init__(self, open_channel: Callable[[str], grpc.aio.Channel], background: Background) -> None:
+    def __init__(self, open_channel: OpenChannel, background: Background) -> None:
         self._open_channel = open_channel
         self._background = background
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels: dict[str, Channel] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._doubted: set[str] = set()
         """Addresses whose worker did not answer a dispatch, and has not answered an empty one since."""
