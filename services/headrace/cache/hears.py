@@ -4,6 +4,7 @@ from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
+from headrace.cache.conversion import to_block_change
 from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 
 
@@ -21,7 +22,7 @@ class CacheSubscriber:
         await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
 
     def _on_blocks_changed(self, event: BlocksChanged) -> None:
-        if self._feed.hear(event):
+        if self._feed.hear(to_block_change(event)):
             self._lists.want(event.worker_id)
 
     def _on_deregistered(self, event: ServiceDeregistered) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 
+from headrace.cache.conversion import to_lifetime, to_prefix_response
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.errors import NotFound
@@ -38,14 +39,10 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
     async def StoreResponse(  # noqa: N802
         self, request: pb.StoreResponseRequest, context: Context
     ) -> pb.StoreResponseResponse:
-        given = request.lifetime.seconds + request.lifetime.nanos / 1e9 if request.HasField("lifetime") else None
-        self._store.put(request.tenant, request.key, request.value, given or self._lifetime)
+        self._store.put(request.tenant, request.key, request.value, to_lifetime(request) or self._lifetime)
         return pb.StoreResponseResponse()
 
     async def LookupPrefix(  # noqa: N802
         self, request: pb.LookupPrefixRequest, context: Context
     ) -> pb.LookupPrefixResponse:
-        matches = self._index.match(request.model, request.block_hashes)
-        return pb.LookupPrefixResponse(
-            matches=[pb.PrefixMatch(worker_id=worker, block_count=count) for worker, count in matches.items()]
-        )
+        return to_prefix_response(self._index.match(request.model, request.block_hashes))

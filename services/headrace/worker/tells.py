@@ -7,6 +7,7 @@ from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.engine.contract.request import BlockEvents
 from headrace.v1.events_pb2 import WorkerHeartbeatSent
+from headrace.worker.status.conversion import to_blocks_changed, to_worker_status
 from headrace.worker.status.status_board import StatusBoard
 
 INTERVAL = 0.5
@@ -45,7 +46,7 @@ class WorkerPublisher:
                 await asyncio.wait_for(self._changed.wait(), INTERVAL)
             self._changed.clear()
             if self._board.address:
-                await self._bus.publish(subject, WorkerHeartbeatSent(status=self._board.status()))
+                await self._bus.publish(subject, WorkerHeartbeatSent(status=to_worker_status(self._board.status())))
             await asyncio.sleep(MIN_INTERVAL)
 
     async def tell_blocks(self) -> None:
@@ -57,6 +58,6 @@ class WorkerPublisher:
                 await asyncio.wait_for(self._blocks_changed.wait(), QUIET_BLOCKS_INTERVAL)
             self._blocks_changed.clear()
             if self._board.address:
-                for change in self._board.blocks.take(self._board.address):
-                    await self._bus.publish(subject, change)
+                for change in self._board.blocks.take():
+                    await self._bus.publish(subject, to_blocks_changed(change, self._board.address))
             await asyncio.sleep(BLOCKS_INTERVAL)

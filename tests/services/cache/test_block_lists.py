@@ -12,6 +12,7 @@ from headrace.bus.memory_bus import MemoryBus
 from headrace.cache import block_lists
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
+from headrace.cache.conversion import to_block_change
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.engine.contract.request import BlockEvents
 from headrace.engine.engines.sim import SimConfig, SimEngine
@@ -78,7 +79,7 @@ class RunningCache:
         await self.bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, self.hear)
 
     def hear(self, change: BlocksChanged) -> None:
-        if not self.loses and self.feed.hear(change):
+        if not self.loses and self.feed.hear(to_block_change(change)):
             self.lists.want(change.worker_id)
 
     def open(self, address: str) -> grpc.aio.Channel:

@@ -1,17 +1,22 @@
-"""Conversion between the wire and the engine."""
+"""Converts what the wire says of requests to what the worker keeps, and back."""
+
+from collections.abc import Iterable
+
+from google.rpc.status_pb2 import Status
 
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob, Urgency
-from headrace.errors import InvalidRequest
+from headrace.errors import HeadraceError, InvalidRequest
+from headrace.errors.status import to_status
 from headrace.identity.ids import attempt_id
 from headrace.v1 import generation_pb2 as pb
-from headrace.v1.worker_pb2 import BatchMember, TokenDelta
-from headrace.worker.requests.sessions import Session
+from headrace.v1 import worker_pb2
+from headrace.worker.requests.assignment import Assignment
+from headrace.worker.requests.frame import Frame, SessionDelta, Timings
 
 _FINISH_REASONS = {
     FinishReason.STOP: pb.FINISH_REASON_STOP,
     FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
-    FinishReason.CANCELLED: pb.FINISH_REASON_CANCELLED,
 }
 _GRAMMAR_KINDS: dict["pb.GrammarKind.ValueType", GrammarKind] = {
     pb.GRAMMAR_KIND_JSON_SCHEMA: GrammarKind.JSON_SCHEMA,
@@ -31,7 +36,47 @@ _OPTIONAL_FIELDS = frozenset(
 )
 
 
-def to_engine_request(member: BatchMember) -> EngineRequest:
+def to_assignments(members: Iterable[worker_pb2.BatchMember]) -> list[Assignment | HeadraceError]:
+    """Converts the members of a batch. One that is invalid becomes the error that says why."""
+    return [_to_assignment_or_error(member) for member in members]
+
+
+def to_outcome(refusal: HeadraceError | None) -> Status:
+    """Converts the error by which a member is refused; None, which accepts it, to code 0."""
+    return Status() if refusal is None else to_status(refusal)
+
+
+def to_frame(frame: Frame) -> worker_pb2.Frame:
+    """Converts a frame: this runs for each token, and builds deltas in place, which spares a copy."""
+    message = worker_pb2.Frame(step=frame.step)
+    for delta in frame.deltas:
+        _add_delta(message, delta)
+    return message
+
+
+def to_assignment(member: worker_pb2.BatchMember) -> Assignment:
+    """Converts a member of a batch. Raises InvalidRequest."""
+    generation = member.generation
+    return Assignment(
+        request=_to_engine_request(member),
+        request_id=generation.request_id,
+        attempt=generation.attempt,
+        gateway_id=generation.gateway_id,
+        model=generation.model,
+        embeds=generation.embeds,
+        traceparent=generation.traceparent,
+        remaining_seconds=member.remaining_duration.ToTimedelta().total_seconds(),
+    )
+
+
+def _to_assignment_or_error(member: worker_pb2.BatchMember) -> Assignment | HeadraceError:
+    try:
+        return to_assignment(member)
+    except HeadraceError as error:
+        return error
+
+
+def _to_engine_request(member: worker_pb2.BatchMember) -> EngineRequest:
     generation = member.generation
     return EngineRequest(
         request_id=attempt_id(generation.request_id, generation.attempt),
@@ -40,17 +85,12 @@ def to_engine_request(member: BatchMember) -> EngineRequest:
         output_token_ids=tuple(generation.output_token_ids),
         cache_salt=generation.cache_salt,
         adapter=generation.adapter,
-        urgency=to_urgency(member.priority_class),
+        urgency=_URGENCIES.get(member.priority_class, Urgency.DEFAULT),
     )
 
 
-def to_urgency(priority_class: "pb.PriorityClass.ValueType") -> Urgency:
-    """The rank of a class. A class that is not known is the default one."""
-    return _URGENCIES.get(priority_class, Urgency.DEFAULT)
-
-
 def to_sampling_params(message: pb.SamplingParams) -> SamplingParams:
-    """Sampling parameters of a message. Unset fields take the engine's defaults."""
+    """Converts sampling parameters. Unset fields take the engine's defaults. Raises InvalidRequest."""
     given = {field.name: value for field, value in message.ListFields() if field.name in _OPTIONAL_FIELDS}
     return SamplingParams(
         max_tokens=message.max_token_count,
@@ -66,23 +106,41 @@ def to_sampling_params(message: pb.SamplingParams) -> SamplingParams:
     )
 
 
-def to_token_delta(delta: Delta, session: Session) -> TokenDelta:
-    converted = TokenDelta(
-        request_id=session.request_id,
-        attempt=session.attempt,
-        first_index=delta.first_index,
-        token_ids=delta.token_ids,
-        cached_token_count=delta.cached_token_count,
-    )
+def _add_delta(frame: worker_pb2.Frame, addressed: SessionDelta) -> None:
+    delta = addressed.delta
+    if delta is None:
+        added = frame.deltas.add(request_id=addressed.request_id, attempt=addressed.attempt)
+    else:
+        added = frame.deltas.add(
+            request_id=addressed.request_id,
+            attempt=addressed.attempt,
+            first_index=delta.first_index,
+            token_ids=delta.token_ids,
+            cached_token_count=delta.cached_token_count,
+        )
+        _add_details(added, delta)
+    if addressed.error is not None:
+        added.error.CopyFrom(to_status(addressed.error))
+    if addressed.timings is not None:
+        _set_timings(added, addressed.timings)
+
+
+def _add_details(message: worker_pb2.TokenDelta, delta: Delta) -> None:
+    """Adds what most deltas do not have."""
     if delta.logprobs:
-        converted.logprobs.extend(_to_logprob(entry) for entry in delta.logprobs)
+        message.logprobs.extend(_to_logprob(entry) for entry in delta.logprobs)
     if delta.prompt_logprobs is not None:
-        converted.prompt_logprobs.extend(_to_logprob(entry) for entry in delta.prompt_logprobs)
+        message.prompt_logprobs.extend(_to_logprob(entry) for entry in delta.prompt_logprobs)
     if delta.embedding:
-        converted.embedding.values.extend(delta.embedding)
+        message.embedding.values.extend(delta.embedding)
     if delta.finish_reason is not None:
-        converted.finish_reason = _FINISH_REASONS[delta.finish_reason]
-    return converted
+        message.finish_reason = _FINISH_REASONS[delta.finish_reason]
+
+
+def _set_timings(message: worker_pb2.TokenDelta, timings: Timings) -> None:
+    message.timings.queue_duration.FromNanoseconds(int(timings.queue_seconds * 1e9))
+    message.timings.prefill_duration.FromNanoseconds(int(timings.prefill_seconds * 1e9))
+    message.timings.decode_duration.FromNanoseconds(int(timings.decode_seconds * 1e9))
 
 
 def _to_grammar(message: pb.Grammar) -> Grammar:
