@@ -11,7 +11,11 @@ DOORS = ["hears.py", "tells.py", "app.py"]
 STORES = ["scheduler/leases.py"]
 """Files that keep entries in the bus's key-value store, which is no news to anybody."""
 OTHERWISE_SHAPED = ["gateway"]
-"""Services whose files reach the bus in other places."""
+"""Services whose files reach the bus, and read messages, in other places."""
+EDGE = ["servicer.py", "conversion.py", "hears.py", "tells.py", "app.py"]
+"""Files that may know generated messages, in any folder of a service."""
+STREAMS = ["scheduler/gateway_session.py"]
+"""Files that hold one end of a stream, and so read and write its messages."""
 
 
 def side_doors(services: Path, service: str) -> list[str]:
@@ -23,6 +27,16 @@ def side_doors(services: Path, service: str) -> list[str]:
     ]
     doors = {*(f"{service}/{door}" for door in DOORS), *STORES}
     return [path for path in found if path not in doors]
+
+
+def message_readers(services: Path, service: str) -> list[str]:
+    """Lists files of a service that know generated messages though they are not at its edge."""
+    found = [
+        path.relative_to(services).as_posix()
+        for path in sorted((services / service).rglob("*.py"))
+        if any(name.startswith(("headrace.v1", "google.")) for name in imports_of(path))
+    ]
+    return [path for path in found if path not in {*STORES, *STREAMS} and path.rpartition("/")[2] not in EDGE]
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -71,3 +85,15 @@ def test_every_door_is_used(root: Path, service: str) -> None:
     for door in ("hears.py", "tells.py"):
         path = root / "services" / "headrace" / service / door
         assert not path.exists() or any(name.startswith("headrace.bus") for name in imports_of(path)), path
+
+
+@pytest.mark.parametrize("service", [service for service in SERVICES if service not in OTHERWISE_SHAPED])
+def test_messages_stay_at_the_edge(root: Path, service: str) -> None:
+    assert message_readers(root / "services" / "headrace", service) == []
+
+
+def test_a_message_that_went_further_is_found(tmp_path: Path) -> None:
+    (tmp_path / "worker" / "requests").mkdir(parents=True)
+    (tmp_path / "worker" / "requests" / "conversion.py").write_text("from headrace.v1 import worker_pb2\n")
+    (tmp_path / "worker" / "requests" / "outbox.py").write_text("from headrace.v1.worker_pb2 import Frame\n")
+    assert message_readers(tmp_path, "worker") == ["worker/requests/outbox.py"]

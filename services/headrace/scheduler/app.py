@@ -39,7 +39,7 @@ async def open_app(settings: SchedulerSettings, open_bus: OpenBus = open_nats) -
     servicer = SchedulerServicer(scheduler, leases, prefixes, settings.service_id)
     book = AddressBook(settings.workers_file)
     subscriber = SchedulerSubscriber(bus, scheduler, watches, book)
-    publisher = SchedulerPublisher(bus, servicer.sign, settings.service_id)
+    publisher = SchedulerPublisher(bus, scheduler, settings.service_id)
     await subscriber.listen()
     background.watch(bus.start())
     background.start(scheduler.run(), "ticks")

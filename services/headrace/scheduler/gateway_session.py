@@ -4,21 +4,24 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
-from headrace.errors.status import to_status
 from headrace.identity.ids import attempt_id
 from headrace.rpc.checked_ids import check_token_ids
+from headrace.scheduler.conversion import (
+    to_order,
+    to_placement,
+    to_prompt,
+    to_refusal,
+    to_ticket,
+)
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
-from headrace.scheduler.translation import to_ticket
+from headrace.scheduler.waiter import Place
 from headrace.v1.scheduler_pb2 import (
     Generation,
-    Place,
-    Placement,
-    Refusal,
     ScheduleCommand,
     ScheduleEvent,
     ScheduleRequest,
@@ -88,8 +91,7 @@ class GatewaySession:
     def placed(self, ticket: Ticket, place: Place) -> None:
         """See `Waiter`."""
         self._models.pop(ticket.key, None)
-        placement = Placement(request_id=ticket.request_id, attempt=ticket.attempt, place=place)
-        self._answer(ScheduleEvent(placement=placement))
+        self._answer(to_placement(ticket.request_id, ticket.attempt, place))
 
     def refused(self, ticket: Ticket, error: HeadraceError) -> None:
         """See `Waiter`."""
@@ -118,7 +120,7 @@ class GatewaySession:
         except HeadraceError as error:
             self._refuse(generation.request_id, generation.attempt, error)
             return
-        if self._leases.leads(generation.model) and not self._prefixes.matter(generation, self._desk(generation)):
+        if self._leases.leads(generation.model) and not self._prefix_matters(generation):
             self._queue(request, {})
             return
         key = attempt_id(generation.request_id, generation.attempt)
@@ -130,12 +132,15 @@ class GatewaySession:
         generation, held = request.generation, dict[str, int]()
         try:
             await self._leases.lead(generation.model)
-            if self._prefixes.matter(generation, desk := self._desk(generation)):
-                held = await self._prefixes.held(generation, desk)
+            if self._prefix_matters(generation):
+                held = await self._prefixes.held(to_prompt(generation), self._desk(generation))
         except HeadraceError as error:
             self._refuse(generation.request_id, generation.attempt, error)
         else:
             self._queue(request, held)
+
+    def _prefix_matters(self, generation: Generation) -> bool:
+        return self._prefixes.matter(len(generation.prompt_token_ids), self._desk(generation))
 
     def _desk(self, generation: Generation) -> ModelDesk:
         return self._scheduler.core.desk(generation.model)
@@ -143,7 +148,7 @@ class GatewaySession:
     def _queue(self, request: Submission, held: dict[str, int]) -> None:
         ticket = to_ticket(request, held, self._scheduler.clock())
         self._models[ticket.key] = ticket.model
-        self._scheduler.submit(ticket, request, self)
+        self._scheduler.submit(ticket, to_order(request), self)
 
     def _check(self, generation: Generation) -> None:
         if not generation.prompt_token_ids:
@@ -157,7 +162,7 @@ class GatewaySession:
         check_token_ids(generation.output_token_ids, size, "output_token_ids")
 
     def _refuse(self, request_id: str, attempt: int, error: HeadraceError) -> None:
-        self._answer(ScheduleEvent(refusal=Refusal(request_id=request_id, attempt=attempt, error=to_status(error))))
+        self._answer(to_refusal(request_id, attempt, error))
 
     def _answer(self, event: ScheduleEvent) -> None:
         self._outgoing.append(event)

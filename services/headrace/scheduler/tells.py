@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
+from headrace.scheduler.conversion import to_queues
+from headrace.scheduler.scheduler import Scheduler
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent
-from headrace.v1.scheduler_pb2 import SchedulerSign
 
 INTERVAL = 0.25
 """Seconds between two heartbeats."""
@@ -16,9 +16,9 @@ INTERVAL = 0.25
 class SchedulerPublisher:
     """Publishes the heartbeat of one scheduler."""
 
-    def __init__(self, bus: Bus, sign: Callable[[], SchedulerSign], scheduler_id: str) -> None:
+    def __init__(self, bus: Bus, scheduler: Scheduler, scheduler_id: str) -> None:
         self._bus = bus
-        self._sign = sign
+        self._scheduler = scheduler
         self._scheduler_id = scheduler_id
         self._connected = asyncio.Event()
         bus.on_connect(self._connected.set)
@@ -28,7 +28,7 @@ class SchedulerPublisher:
         subject = subjects.of(subjects.SCHEDULER_HEARTBEAT, self._scheduler_id)
         while True:
             self._connected.clear()
-            event = SchedulerHeartbeatSent(scheduler_id=self._scheduler_id, queues=self._sign().queues)
+            event = SchedulerHeartbeatSent(scheduler_id=self._scheduler_id, queues=to_queues(self._scheduler.queues()))
             await self._bus.publish(subject, event)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._connected.wait(), INTERVAL)

@@ -10,9 +10,9 @@ from headrace.errors import HeadraceError, Unavailable
 from headrace.lifecycle import Background
 from headrace.rpc.channel import Channel, OpenChannel
 from headrace.rpc.deadline import Deadline
+from headrace.scheduler.conversion import to_report
 from headrace.scheduler.core import events
 from headrace.scheduler.core.events import Event
-from headrace.scheduler.translation import to_report
 
 SILENCE_SECONDS = 1.2
 """A stream on which nothing came for this long is opened anew: workers speak four times a second."""

@@ -22,12 +22,15 @@ from headrace.v1.events_pb2 import (
     ServiceRegistered,
     WorkerHeartbeatSent,
 )
-from headrace.v1.scheduler_pb2 import SchedulerSign
 from headrace.v1.worker_pb2 import WorkerStatus
 
 pytestmark = pytest.mark.anyio
 NO_CLIENTS: Any = None
 TIMEOUT = 10.0
+
+
+def idle_scheduler() -> Scheduler:
+    return Scheduler(SchedulingCore(Policy()), Journal(), NO_CLIENTS, 1.0)
 
 
 class Watches:
@@ -45,9 +48,8 @@ class Ears:
 
     def __init__(self) -> None:
         self.bus, self.watches, self.book = MemoryBus(), Watches(), AddressBook(None)
-        scheduler = Scheduler(SchedulingCore(Policy()), Journal(), NO_CLIENTS, 1.0)
         watches: Any = self.watches
-        self.subscriber = SchedulerSubscriber(self.bus, scheduler, watches, self.book)
+        self.subscriber = SchedulerSubscriber(self.bus, idle_scheduler(), watches, self.book)
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ async def test_queues_are_told_at_once_after_a_connect(monkeypatch: pytest.Monke
     monkeypatch.setattr(tells, "INTERVAL", 60.0)
     bus, heard = MemoryBus(), asyncio.Queue[SchedulerHeartbeatSent]()
     await bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, heard.put_nowait)
-    beating = asyncio.create_task(SchedulerPublisher(bus, SchedulerSign, "s").beat())
+    beating = asyncio.create_task(SchedulerPublisher(bus, idle_scheduler(), "s").beat())
     async with asyncio.timeout(TIMEOUT):
         assert (await heard.get()).scheduler_id == "s"
         bus.disconnect()
