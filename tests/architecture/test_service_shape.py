@@ -12,7 +12,7 @@ STORES = ["scheduler/leases.py"]
 """Files that keep entries in the bus's key-value store, which is no news to anybody."""
 OTHERWISE_SHAPED = ["gateway"]
 """Services whose files reach the bus, and read messages, in other places."""
-EDGE = ["servicer.py", "conversion.py", "hears.py", "tells.py", "app.py"]
+EDGE = ["servicer.py", "translation.py", "hears.py", "tells.py", "app.py"]
 """Files that may know generated messages, in any folder of a service."""
 STREAMS = ["scheduler/gateway_session.py"]
 """Files that hold one end of a stream, and so read and write its messages."""
@@ -94,6 +94,6 @@ def test_messages_stay_at_the_edge(root: Path, service: str) -> None:
 
 def test_a_message_that_went_further_is_found(tmp_path: Path) -> None:
     (tmp_path / "worker" / "requests").mkdir(parents=True)
-    (tmp_path / "worker" / "requests" / "conversion.py").write_text("from headrace.v1 import worker_pb2\n")
+    (tmp_path / "worker" / "requests" / "translation.py").write_text("from headrace.v1 import worker_pb2\n")
     (tmp_path / "worker" / "requests" / "outbox.py").write_text("from headrace.v1.worker_pb2 import Frame\n")
     assert message_readers(tmp_path, "worker") == ["worker/requests/outbox.py"]

@@ -87,8 +87,8 @@ class Numbering:
 
 @dataclass
 class GapCounter:
-    """Counts the holes in what arrives. A publisher that restarted begins anew; the subjects that were silent longest
-    are forgotten, so workers that come and go leave nothing behind."""
+    """Counts gaps in the numbers that arrive. A publisher that restarted counts from one again. The subjects that were
+    silent longest are forgotten, so that workers which come and go leave nothing behind."""
 
     _last_seen: OrderedDict[str, tuple[str, int]] = field(default_factory=OrderedDict)
 

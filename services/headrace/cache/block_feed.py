@@ -5,8 +5,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headrace.cache.block_change import BlockChange
 from headrace.cache.prefix_index import PrefixIndex
+from headrace.clients.block_change import BlockChange
 from headrace.clients.block_list import BlockList
 
 MAX_WORKERS = 10_000

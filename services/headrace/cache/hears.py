@@ -4,7 +4,7 @@ from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
-from headrace.cache.conversion import to_block_change
+from headrace.cache.translation import to_block_change
 from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import grpc
 
-from headrace.cache.conversion import to_lifetime, to_prefix_response
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
+from headrace.cache.translation import to_lifetime, to_prefix_response
 from headrace.errors import NotFound
 from headrace.telemetry.traces import span
 from headrace.v1 import cache_pb2 as pb

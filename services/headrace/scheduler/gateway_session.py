@@ -6,19 +6,19 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
 from headrace.identity.ids import attempt_id
 from headrace.rpc.checked_ids import check_token_ids
-from headrace.scheduler.conversion import (
-    to_order,
-    to_placement,
-    to_prompt,
-    to_refusal,
-    to_ticket,
-)
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
+from headrace.scheduler.translation import (
+    to_order,
+    to_placement,
+    to_prompt,
+    to_refusal,
+    to_ticket,
+)
 from headrace.scheduler.waiter import Place
 from headrace.v1.scheduler_pb2 import (
     Generation,

@@ -14,15 +14,14 @@ from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError, Overloaded, QueueTimeout, Unavailable
 from headrace.identity.ids import trace_attributes
-from headrace.scheduler.conversion import DispatchAnswer, to_answer, to_error, to_member
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.journal import Journal
+from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
-from headrace.scheduler.order import Order
-from headrace.scheduler.queue_status import QueueStatus
-from headrace.scheduler.waiter import Place, Waiter
+from headrace.scheduler.translation import DispatchAnswer, to_answer, to_error, to_member
+from headrace.scheduler.waiter import Order, Place, Waiter
 from headrace.telemetry.traces import record_span
 
 TICK_SECONDS = 0.2

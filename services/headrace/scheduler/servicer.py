@@ -7,12 +7,12 @@ from typing import Any
 
 import grpc
 
-from headrace.scheduler.conversion import to_journal_entry, to_queues, to_worker_view
-from headrace.scheduler.explanation import told
+from headrace.scheduler.core.explanation import told
 from headrace.scheduler.gateway_session import GatewaySession
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
+from headrace.scheduler.translation import to_journal_entry, to_queues, to_worker_view
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1 import scheduler_pb2_grpc
 

@@ -5,8 +5,8 @@ import contextlib
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
-from headrace.scheduler.conversion import to_queues
 from headrace.scheduler.scheduler import Scheduler
+from headrace.scheduler.translation import to_queues
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent
 
 INTERVAL = 0.25

@@ -10,12 +10,12 @@ from headrace.errors import HeadraceError, Unavailable
 from headrace.lifecycle import Background
 from headrace.rpc.channel import Channel, OpenChannel
 from headrace.rpc.deadline import Deadline
-from headrace.scheduler.conversion import to_report
 from headrace.scheduler.core import events
 from headrace.scheduler.core.events import Event
+from headrace.scheduler.translation import to_report
 
 SILENCE_SECONDS = 1.2
-"""A stream on which nothing came for this long is opened anew: workers speak four times a second."""
+"""A stream on which nothing came for this long is opened again: workers speak four times a second."""
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
 PROBE_SECONDS = 1.0
 """Time that a worker which did not answer a dispatch gets to answer an empty one."""
@@ -55,8 +55,8 @@ class WorkerWatches:
             task.add_done_callback(lambda _: self._forget(address))
 
     def doubt(self, address: str) -> None:
-        """Opens the stream to an address anew once the worker answers an empty dispatch: it did not answer one before,
-        and gets no others until it does."""
+        """Opens the stream to an address again once its worker answers an empty dispatch. Until then it gets no others:
+        it did not answer one."""
         self._doubted.add(address)
         if (task := self._tasks.pop(address, None)) is not None:
             task.cancel()

@@ -10,7 +10,10 @@ import grpc
 from headrace.errors import ModelNotFound
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.telemetry.traces import span
-from headrace.tokenizer.conversion import (
+from headrace.tokenizer.processes.text_pool import TextPool
+from headrace.tokenizer.text.text_model import TextModel
+from headrace.tokenizer.text.vocabulary import Vocabulary
+from headrace.tokenizer.translation import (
     TextToEncode,
     opens_answer,
     to_context_token_count,
@@ -19,9 +22,6 @@ from headrace.tokenizer.conversion import (
     to_text,
     vocabulary_of,
 )
-from headrace.tokenizer.processes.text_pool import TextPool
-from headrace.tokenizer.text.text_model import TextModel
-from headrace.tokenizer.text.vocabulary import Vocabulary
 from headrace.v1 import tokenizer_pb2 as pb
 from headrace.v1 import tokenizer_pb2_grpc
 

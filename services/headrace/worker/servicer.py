@@ -12,11 +12,11 @@ from headrace.errors import InvalidRequest
 from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
-from headrace.worker.requests.conversion import to_assignments, to_frame, to_outcome
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.runtime import Runtime
-from headrace.worker.status.conversion import to_model_info, to_responses, to_worker_status
+from headrace.worker.requests.translation import to_assignments, to_frame, to_outcome
 from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.status.translation import to_model_info, to_responses, to_worker_status
 
 Context = grpc.aio.ServicerContext[Any, Any]
 SIGN_OF_LIFE_INTERVAL = 0.4

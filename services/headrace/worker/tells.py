@@ -7,8 +7,8 @@ from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.engine.contract.request import BlockEvents
 from headrace.v1.events_pb2 import WorkerHeartbeatSent
-from headrace.worker.status.conversion import to_blocks_changed, to_worker_status
 from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.status.translation import to_blocks_changed, to_worker_status
 
 INTERVAL = 0.5
 MIN_INTERVAL = 0.25
@@ -58,6 +58,6 @@ class WorkerPublisher:
                 await asyncio.wait_for(self._blocks_changed.wait(), QUIET_BLOCKS_INTERVAL)
             self._blocks_changed.clear()
             if self._board.address:
-                for change in self._board.blocks.take():
-                    await self._bus.publish(subject, to_blocks_changed(change, self._board.address))
+                for change in self._board.blocks.take(self._board.address):
+                    await self._bus.publish(subject, to_blocks_changed(change))
             await asyncio.sleep(BLOCKS_INTERVAL)

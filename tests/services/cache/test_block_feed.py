@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.cache import block_feed
-from headrace.cache.block_change import BlockChange
 from headrace.cache.block_feed import FORGET_SECONDS, BlockFeed
-from headrace.cache.conversion import to_block_change
 from headrace.cache.prefix_index import PrefixIndex
+from headrace.cache.translation import to_block_change
+from headrace.clients.block_change import BlockChange
 from headrace.clients.block_list import BlockList
 from headrace.engine.contract.request import BlockEvents
 from headrace.worker.status.block_log import BlockLog
-from headrace.worker.status.conversion import to_blocks_changed, to_responses
+from headrace.worker.status.translation import to_blocks_changed, to_responses
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))
 
@@ -59,7 +59,7 @@ def change(
 
 def sent(log: BlockLog) -> list[BlockChange]:
     """Takes the changes of a log as they arrive."""
-    return [to_block_change(to_blocks_changed(taken, "here")) for taken in log.take()]
+    return [to_block_change(to_blocks_changed(taken)) for taken in log.take("here")]
 
 
 def block_list(number: int, *hashes: bytes, epoch: int = 5, worker_id: str = "w") -> BlockList:

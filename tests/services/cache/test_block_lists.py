@@ -12,8 +12,8 @@ from headrace.bus.memory_bus import MemoryBus
 from headrace.cache import block_lists
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
-from headrace.cache.conversion import to_block_change
 from headrace.cache.prefix_index import PrefixIndex
+from headrace.cache.translation import to_block_change
 from headrace.engine.contract.request import BlockEvents
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.lifecycle import Background

@@ -14,10 +14,10 @@ from headrace.errors import InvalidRequest, Overloaded, Unavailable
 from headrace.errors.status import from_status, to_status
 from headrace.scheduler.core import events
 from headrace.scheduler.core.core import SchedulingCore
+from headrace.scheduler.core.explanation import told
 from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.explanation import told
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler

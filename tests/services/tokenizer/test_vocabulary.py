@@ -12,9 +12,9 @@ from headrace.demo_model import CHECKPOINT
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
 from headrace.tokenizer import servicer as module
-from headrace.tokenizer.conversion import vocabulary_of
 from headrace.tokenizer.servicer import TokenizerServicer
 from headrace.tokenizer.text.text_model import TextModel
+from headrace.tokenizer.translation import vocabulary_of
 from headrace.v1.tokenizer_pb2_grpc import add_TokenizerServiceServicer_to_server
 
 pytestmark = pytest.mark.anyio

@@ -23,9 +23,9 @@ from headrace.v1.generation_pb2 import (
 )
 from headrace.v1.scheduler_pb2 import Generation
 from headrace.v1.worker_pb2 import BatchMember, TokenDelta
-from headrace.worker.requests.conversion import to_assignments, to_frame, to_outcome
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.runtime import Runtime
+from headrace.worker.requests.translation import to_assignments, to_frame, to_outcome
 
 pytestmark = pytest.mark.anyio
 

@@ -1,4 +1,4 @@
-"""A process that does one job after the other, and is ended and started anew when one goes on for too long."""
+"""A process that does one job at a time, and is replaced by a new one when a job takes too long."""
 
 import asyncio
 import multiprocessing

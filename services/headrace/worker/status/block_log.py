@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from headrace.clients.block_change import BlockChange
 from headrace.clients.block_list import BlockList
 from headrace.engine.contract.request import BlockEvents
-from headrace.worker.status.block_change import BlockChange
 
 MAX_HASHES = 32_768
 """Hashes per message: 0.6 MB of the 1 MB that NATS carries."""
@@ -34,8 +34,8 @@ class BlockLog:
         _net(events.removed, self._removed, self._stored)
         _net(events.stored, self._stored, self._removed)
 
-    def take(self) -> list[BlockChange]:
-        """Numbers what was collected.
+    def take(self, address: str) -> list[BlockChange]:
+        """Numbers what was collected. `address` is where the worker lists its blocks.
 
         Returns changes that fit into a message each, in the order in which they apply; without any, one that only tells
         the latest number.
@@ -47,21 +47,29 @@ class BlockLog:
             self._held.pop(block_hash, None)
         self._held.update(dict.fromkeys(stored))
         if 0 < len(removed) + len(stored) <= MAX_HASHES:
-            return [self._numbered(stored, removed)]
-        changes = [self._numbered(removed=part) for part in parts_of(removed)]
-        changes += [self._numbered(stored=part) for part in parts_of(stored)]
-        return changes or [self._change()]
+            return [self._numbered(address, stored, removed)]
+        changes = [self._numbered(address, removed=part) for part in parts_of(removed)]
+        changes += [self._numbered(address, stored=part) for part in parts_of(stored)]
+        return changes or [self._change(address)]
 
     def list_blocks(self) -> BlockList:
         """Lists the blocks as they are now, with the number of the latest change among them."""
         return BlockList(self._worker_id, self._epoch, self._model, self._number, list(self._held))
 
-    def _numbered(self, stored: Sequence[bytes] = (), removed: Sequence[bytes] = ()) -> BlockChange:
+    def _numbered(self, address: str, stored: Sequence[bytes] = (), removed: Sequence[bytes] = ()) -> BlockChange:
         self._number += 1
-        return self._change(stored, removed)
+        return self._change(address, stored, removed)
 
-    def _change(self, stored: Sequence[bytes] = (), removed: Sequence[bytes] = ()) -> BlockChange:
-        return BlockChange(self._worker_id, self._epoch, self._model, self._number, stored, removed)
+    def _change(self, address: str, stored: Sequence[bytes] = (), removed: Sequence[bytes] = ()) -> BlockChange:
+        return BlockChange(
+            worker_id=self._worker_id,
+            epoch=self._epoch,
+            model=self._model,
+            sequence_number=self._number,
+            address=address,
+            stored_block_hashes=stored,
+            removed_block_hashes=removed,
+        )
 
 
 def parts_of(hashes: list[bytes]) -> Iterator[list[bytes]]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from headrace.engine.memory.host_memory import resident_bytes
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.status.block_log import BlockLog
-from headrace.worker.status.status import Status
+from headrace.worker.status.worker_status import Status
 
 MIN_INTERVAL = 0.004
 """Changes closer together than this are told together."""

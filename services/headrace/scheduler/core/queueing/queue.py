@@ -46,7 +46,7 @@ class ModelQueue:
 
     @property
     def has_urgent(self) -> bool:
-        """Whether someone waits who is not to wait for company."""
+        """Whether a ticket waits that is not to wait for others to form a batch with."""
         return any(line for lane in self._lanes.values() for rank, line in lane.items() if rank <= Urgency.REALTIME)
 
     def add(self, ticket: Ticket) -> None:

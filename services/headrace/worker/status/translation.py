@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
+from headrace.clients.block_change import BlockChange
 from headrace.clients.block_list import BlockList
 from headrace.engine.contract.engine import EngineSpec
 from headrace.v1.events_pb2 import BlocksChanged
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.worker_pb2 import ListBlocksResponse, WorkerStatus
-from headrace.worker.status.block_change import BlockChange
 from headrace.worker.status.block_log import parts_of
-from headrace.worker.status.status import Status
+from headrace.worker.status.worker_status import Status
 
 
 def to_worker_status(status: Status) -> WorkerStatus:
@@ -60,8 +60,8 @@ def to_model_info(spec: EngineSpec, model: str) -> ModelInfo:
     )
 
 
-def to_blocks_changed(change: BlockChange, address: str) -> BlocksChanged:
-    """Converts a change of the worker at `address`."""
+def to_blocks_changed(change: BlockChange) -> BlocksChanged:
+    """Converts a change of the worker's blocks."""
     return BlocksChanged(
         worker_id=change.worker_id,
         epoch=change.epoch,
@@ -69,7 +69,7 @@ def to_blocks_changed(change: BlockChange, address: str) -> BlocksChanged:
         stored_block_hashes=change.stored_block_hashes,
         removed_block_hashes=change.removed_block_hashes,
         sequence_number=change.sequence_number,
-        address=address,
+        address=change.address,
     )
 
 

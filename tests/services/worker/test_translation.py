@@ -10,8 +10,8 @@ from headrace.errors import InvalidRequest, StageFailed
 from headrace.errors.status import from_status
 from headrace.v1 import generation_pb2 as pb
 from headrace.v1.worker_pb2 import TokenDelta
-from headrace.worker.requests.conversion import to_frame, to_sampling_params
 from headrace.worker.requests.frame import Frame, SessionDelta, Timings
+from headrace.worker.requests.translation import to_frame, to_sampling_params
 
 
 def sent(delta: Delta, timings: Timings | None = None) -> TokenDelta:

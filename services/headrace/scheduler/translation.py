@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status, to_status
 from headrace.scheduler.core.decisions import Reason, Reject
+from headrace.scheduler.core.explanation import Line
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
+from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
-from headrace.scheduler.explanation import Line
-from headrace.scheduler.order import Order
 from headrace.scheduler.prefixes import Prompt
-from headrace.scheduler.queue_status import QueueStatus
-from headrace.scheduler.waiter import Place
+from headrace.scheduler.waiter import Order, Place
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1.generation_pb2 import PriorityClass
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
