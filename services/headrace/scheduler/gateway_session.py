@@ -9,6 +9,7 @@ from headrace.rpc.checked_ids import check_token_ids
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.waiter import Place
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
@@ -19,7 +20,6 @@ from headrace.scheduler.translation import (
     to_refusal,
     to_ticket,
 )
-from headrace.scheduler.waiter import Place
 from headrace.v1.scheduler_pb2 import (
     Generation,
     ScheduleCommand,

@@ -20,8 +20,8 @@ from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.waiter import Order, Place, Waiter
 from headrace.scheduler.translation import DispatchAnswer, to_answer, to_error, to_member
-from headrace.scheduler.waiter import Order, Place, Waiter
 from headrace.telemetry.traces import record_span
 
 TICK_SECONDS = 0.2

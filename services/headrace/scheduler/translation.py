@@ -12,8 +12,8 @@ from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
 from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
+from headrace.scheduler.core.queueing.waiter import Order, Place
 from headrace.scheduler.prefixes import Prompt
-from headrace.scheduler.waiter import Order, Place
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1.generation_pb2 import PriorityClass
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
