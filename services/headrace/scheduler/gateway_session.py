@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
 from headrace.identity.ids import attempt_id
+from headrace.lifecycle import cancel_and_wait, wait_at_most
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
@@ -72,18 +73,12 @@ class GatewaySession:
             while self._outgoing:
                 taken, self._outgoing = self._outgoing, []
                 yield ScheduleResponse(events=taken)
-            timer = loop.call_at(sign_at, self._due.set)
-            try:
-                await self._due.wait()
-            finally:
-                timer.cancel()
+            await wait_at_most(self._due, sign_at - loop.time())
             self._due.clear()
 
     async def close(self) -> None:
         """Withdraws what still waits."""
-        for preparing in self._preparing.values():
-            preparing.cancel()
-        await asyncio.gather(*self._preparing.values(), return_exceptions=True)
+        await cancel_and_wait(self._preparing.values())
         for key, model in list(self._models.items()):
             self._scheduler.withdraw(model, key, self)
         self._models.clear()

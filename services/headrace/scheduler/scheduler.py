@@ -14,6 +14,7 @@ from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError, Overloaded, QueueTimeout, Unavailable
 from headrace.identity.ids import trace_attributes
+from headrace.lifecycle import cancel_and_wait
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.events import Event
@@ -129,9 +130,7 @@ class Scheduler:
         """Ends what is under way."""
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._sending:
-            task.cancel()
-        await asyncio.gather(*self._sending, return_exceptions=True)
+        await cancel_and_wait(self._sending)
 
     def _perform(self, decision: decisions.Decision, now: float) -> None:
         match decision:

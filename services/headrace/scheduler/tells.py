@@ -1,10 +1,10 @@
 """Everything that the scheduler tells over NATS: how long its queues are."""
 
 import asyncio
-import contextlib
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
+from headrace.lifecycle import wait_at_most
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.translation import to_queues
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent
@@ -30,5 +30,4 @@ class SchedulerPublisher:
             self._connected.clear()
             event = SchedulerHeartbeatSent(scheduler_id=self._scheduler_id, queues=to_queues(self._scheduler.queues()))
             await self._bus.publish(subject, event)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._connected.wait(), INTERVAL)
+            await wait_at_most(self._connected, INTERVAL)

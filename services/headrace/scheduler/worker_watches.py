@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from headrace.clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.errors import HeadraceError, Unavailable
-from headrace.lifecycle import Background
+from headrace.lifecycle import Background, cancel_and_wait
 from headrace.rpc.channel import Channel, OpenChannel
 from headrace.rpc.deadline import Deadline
 from headrace.scheduler.core import events
@@ -64,10 +64,7 @@ class WorkerWatches:
 
     async def close(self) -> None:
         """Ends all streams and channels."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(self._tasks.values())
         for channel in self._channels.values():
             await channel.close()
 

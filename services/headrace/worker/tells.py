@@ -1,11 +1,11 @@
 """Everything that the worker tells over NATS: its status now and then, and each change of its prefix cache."""
 
 import asyncio
-import contextlib
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.engine.contract.request import BlockEvents
+from headrace.lifecycle import wait_at_most
 from headrace.v1.events_pb2 import WorkerHeartbeatSent
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.status.translation import to_blocks_changed, to_worker_status
@@ -42,8 +42,7 @@ class WorkerPublisher:
         """Publishes the status until cancelled. Nobody is told of a worker without an address."""
         subject = subjects.of(subjects.WORKER_HEARTBEAT, self._worker_id)
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), INTERVAL)
+            await wait_at_most(self._changed, INTERVAL)
             self._changed.clear()
             if self._board.address:
                 await self._bus.publish(subject, WorkerHeartbeatSent(status=to_worker_status(self._board.status())))
@@ -54,8 +53,7 @@ class WorkerPublisher:
         could ask it for what they missed."""
         subject = subjects.of(subjects.BLOCKS_CHANGED, self._worker_id)
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._blocks_changed.wait(), QUIET_BLOCKS_INTERVAL)
+            await wait_at_most(self._blocks_changed, QUIET_BLOCKS_INTERVAL)
             self._blocks_changed.clear()
             if self._board.address:
                 for change in self._board.blocks.take(self._board.address):

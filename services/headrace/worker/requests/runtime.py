@@ -1,7 +1,6 @@
 """Runs what is dispatched: between the engine thread and the gateways' outboxes."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import time
@@ -19,6 +18,7 @@ from headrace.errors import (
     Unavailable,
     Unsupported,
 )
+from headrace.lifecycle import wait_at_most
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.worker.requests.assignment import Assignment
@@ -163,8 +163,7 @@ class Runtime:
         """Takes nothing new and lets running requests end. What is left at the deadline is the gateways' to move."""
         self.draining = True
         self._on_change()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.sessions.emptied.wait(), deadline.remaining)
+        await wait_at_most(self.sessions.emptied, deadline.remaining)
         for outbox in self._outboxes.values():
             outbox.close()
 

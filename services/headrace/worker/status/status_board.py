@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 
 from headrace.engine.memory.host_memory import resident_bytes
+from headrace.lifecycle import wait_at_most
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.status.block_log import BlockLog
 from headrace.worker.status.worker_status import Status
@@ -64,17 +65,12 @@ class StatusBoard:
         """
         changed = asyncio.Event()
         self._watchers.add(changed)
-        loop = asyncio.get_running_loop()
         try:
             while not self._closed:
                 changed.clear()
                 yield self.status()
                 await asyncio.sleep(MIN_INTERVAL)
-                timer = loop.call_later(MAX_INTERVAL - MIN_INTERVAL, changed.set)
-                try:
-                    await changed.wait()
-                finally:
-                    timer.cancel()
+                await wait_at_most(changed, MAX_INTERVAL - MIN_INTERVAL)
             yield self.status()
         finally:
             self._watchers.discard(changed)
