@@ -43,7 +43,7 @@ class EngineSpec:
 
 
 class Engine(Protocol):
-    """Continuous batching behind five verbs. Not thread-safe: one thread owns it.
+    """Continuous batching. Not thread-safe: one thread owns it.
 
     `add` only queues; `step` does the work and returns what it produced. A request's last delta carries its
     finish reason, after which the engine has forgotten it. `cancel` of an unknown id does nothing.
@@ -73,8 +73,5 @@ class Engine(Protocol):
     def stats(self) -> EngineStats: ...
 
     def drain_block_events(self) -> BlockEvents: ...
-
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
-        """Chained hashes of the full blocks of a prompt: the prefix-cache keys."""
 
     def close(self) -> None: ...
