@@ -18,6 +18,7 @@ from headrace.lifecycle import Service
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.hears import SchedulerSubscriber
+from headrace.scheduler.leases import Leases
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.tells import SchedulerPublisher
 from headrace.worker.app import open_app as open_worker
@@ -69,7 +70,8 @@ def worker(nats: str) -> AbstractAsyncContextManager[Service]:
     [
         (scheduler, SchedulerSubscriber, "follow_registry", "registry"),
         (scheduler, SchedulerPublisher, "beat", "heartbeat"),
-        (scheduler, Scheduler, "run", "ticks"),
+        (scheduler, Scheduler, "keep_ticking", "ticks"),
+        (scheduler, Leases, "keep_renewing", "leases"),
         (gateway, SchedulerStream, "run", "scheduler-stream-0"),
         (gateway, PlatformHealth, "watch", "health"),
         (worker, WorkerPublisher, "beat", "heartbeat"),

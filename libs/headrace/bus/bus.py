@@ -95,7 +95,7 @@ class GapCounter:
     def __len__(self) -> int:
         return len(self._last_seen)
 
-    def observe(self, subject: str, headers: Mapping[str, str]) -> int:
+    def count_missing(self, subject: str, headers: Mapping[str, str]) -> int:
         """The number of events missing just before this one."""
         publisher, number = headers.get(PUBLISHER_HEADER, ""), int(headers.get(SEQUENCE_HEADER, "0"))
         known_publisher, last = self._last_seen.get(subject, ("", 0))

@@ -1,4 +1,4 @@
-"""Token ids as they cross a boundary: protobuf carries any integer."""
+"""Checks token ids that came from outside: protobuf carries any integer."""
 
 from collections.abc import Collection
 

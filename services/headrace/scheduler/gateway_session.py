@@ -52,7 +52,7 @@ class GatewaySession:
         self._due = asyncio.Event()
         self._over = False
 
-    async def read(self, requests: AsyncIterator[ScheduleRequest]) -> None:
+    async def read_commands(self, requests: AsyncIterator[ScheduleRequest]) -> None:
         """Takes commands until the gateway ends the stream."""
         try:
             async for request in requests:

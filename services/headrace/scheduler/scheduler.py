@@ -105,7 +105,7 @@ class Scheduler:
                 for decision in decided:
                     self._perform(decision, now)
         except Exception as error:
-            # What was decided and not done is lost: the process must not go on with it. See `run`.
+            # What was decided and not done is lost: the process must not go on with it. See `keep_ticking`.
             self._failure = error
             raise
         finally:
@@ -119,7 +119,7 @@ class Scheduler:
             for model, desk in self.core.desks.items()
         ]
 
-    async def run(self) -> None:
+    async def keep_ticking(self) -> None:
         """Tells the core that time passes, until cancelled. Raises what went wrong anywhere in the core."""
         while self._failure is None:
             self.feed(events.Tick())

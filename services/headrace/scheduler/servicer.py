@@ -32,7 +32,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request_iterator: AsyncIterator[pb.ScheduleRequest], context: Context
     ) -> AsyncIterator[pb.ScheduleResponse]:
         session = GatewaySession(self._scheduler, self._leases, self._prefixes, self.sign)
-        reader = asyncio.create_task(session.read(request_iterator), name="schedule-reader")
+        reader = asyncio.create_task(session.read_commands(request_iterator), name="schedule-reader")
         try:
             async with contextlib.aclosing(session.responses()) as responses:
                 async for response in responses:

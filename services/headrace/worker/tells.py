@@ -35,7 +35,7 @@ class WorkerPublisher:
             self._blocks_changed.set()
 
     def on_blocks(self, events: BlockEvents) -> None:
-        self._board.blocks.add(events)
+        self._board.blocks.collect(events)
         self._blocks_changed.set()
 
     async def beat(self) -> None:
@@ -56,6 +56,6 @@ class WorkerPublisher:
             await wait_at_most(self._blocks_changed, QUIET_BLOCKS_INTERVAL)
             self._blocks_changed.clear()
             if self._board.address:
-                for change in self._board.blocks.take(self._board.address):
+                for change in self._board.blocks.take_changes(self._board.address):
                     await self._bus.publish(subject, to_blocks_changed(change))
             await asyncio.sleep(BLOCKS_INTERVAL)

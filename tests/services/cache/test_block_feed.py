@@ -59,7 +59,7 @@ def change(
 
 def sent(log: BlockLog) -> list[BlockChange]:
     """Takes the changes of a log as they arrive."""
-    return [to_block_change(to_blocks_changed(taken)) for taken in log.take("here")]
+    return [to_block_change(to_blocks_changed(taken)) for taken in log.take_changes("here")]
 
 
 def block_list(number: int, *hashes: bytes, epoch: int = 5, worker_id: str = "w") -> BlockList:
@@ -215,7 +215,7 @@ class LossyLife(RuleBasedStateMachine):
     @rule(wanted=blocks)
     def change(self, wanted: list[bytes]) -> None:
         removed, stored = self.truth - set(wanted), set(wanted) - self.truth
-        self.log.add(BlockEvents(stored=tuple(stored), removed=tuple(removed)))
+        self.log.collect(BlockEvents(stored=tuple(stored), removed=tuple(removed)))
         self.truth = set(wanted)
 
     @rule()

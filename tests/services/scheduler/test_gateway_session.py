@@ -219,7 +219,7 @@ async def test_the_journal_tells_why() -> None:
 async def test_a_core_that_fails_ends_the_scheduler() -> None:
     """Decisions that it made and did not carry out would be waited for for ever."""
     gateway = Gateway(PlayedWorker())
-    running = asyncio.create_task(gateway.scheduler.run())
+    running = asyncio.create_task(gateway.scheduler.keep_ticking())
     await asyncio.sleep(0)
 
     def broken(event: events.Event, now: float) -> list[Any]:

@@ -29,7 +29,7 @@ class TextProcess:
         self._connection: Connection[bytes, Any] | None = None
         self.process: BaseProcess | None = None
 
-    async def run(self, job: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def do_job(self, job: Callable[[*Ts], T], *args: *Ts) -> T:
         """Returns what the job returns. Raises what it raises, InvalidRequest when it goes on for too long, and
         Unavailable when the process dies of it twice. Is not to be cancelled: the process would go on."""
         question = pickle.dumps((job, args))

@@ -115,7 +115,7 @@ class Runtime:
         if replaced is not None:
             self.thread.cancel(replaced.engine_id)
         self._outbox(assignment.gateway_id)
-        self.thread.add(request)
+        self.thread.submit(request)
         _log.debug("accepted", extra={"sequence": session.request_id, "attempt": session.attempt})
         return None
 

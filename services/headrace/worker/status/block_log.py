@@ -29,12 +29,12 @@ class BlockLog:
         """Whether there are changes that were not taken yet."""
         return bool(self._stored or self._removed)
 
-    def add(self, events: BlockEvents) -> None:
+    def collect(self, events: BlockEvents) -> None:
         """Collects what changed. A block that comes and goes before it is taken leaves no trace."""
         _net(events.removed, self._removed, self._stored)
         _net(events.stored, self._stored, self._removed)
 
-    def take(self, address: str) -> list[BlockChange]:
+    def take_changes(self, address: str) -> list[BlockChange]:
         """Numbers what was collected. `address` is where the worker lists its blocks.
 
         Returns changes that fit into a message each, in the order in which they apply; without any, one that only tells
