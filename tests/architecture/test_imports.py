@@ -37,6 +37,15 @@ MAY_IMPORT_TORCH = tuple(
     )
 )
 """The engine's other rooms start without torch (decision 0010)."""
+MAY_IMPORT_GRPC = (
+    "libs/headrace/rpc/",
+    "libs/headrace/clients/",
+    "libs/headrace/errors/status.py",
+    "libs/headrace/errors/table.py",
+    "services/headrace/gateway/",
+    *(f"services/headrace/{service}/servicer.py" for service in ("tokenizer", "scheduler", "cache", "worker")),
+)
+"""Servicers, clients, and the two that turn calls and statuses into something else."""
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -114,3 +123,24 @@ def test_only_the_worker_and_the_scheduler_know_the_engine(root: Path) -> None:
         if package_of(root, path) == "scheduler":
             known = {name for name in imports_of(path) if name.startswith("headrace.engine")}
             assert known <= {"headrace.engine.batching.block_hash", "headrace.engine.batching.block_hash.hash_blocks"}
+
+
+def grpc_importers(paths: list[Path], root: Path) -> list[str]:
+    """Lists files that import gRPC though they are no servicer, client or part of rpc."""
+    return [
+        relative
+        for path in paths
+        if not (relative := path.relative_to(root).as_posix()).startswith(MAY_IMPORT_GRPC)
+        and any(name.split(".")[0] in {"grpc", "grpc_health", "grpc_reflection"} for name in imports_of(path))
+    ]
+
+
+def test_grpc_stays_at_the_edge(root: Path) -> None:
+    assert grpc_importers([*sources(root, "libs"), *sources(root, "services")], root) == []
+
+
+def test_an_import_of_grpc_elsewhere_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "libs" / "headrace" / "lifecycle" / "service.py"
+    path.parent.mkdir(parents=True)
+    path.write_text("import grpc\n")
+    assert grpc_importers([path], tmp_path) == ["libs/headrace/lifecycle/service.py"]

@@ -17,11 +17,13 @@ from headrace.gateway.http.server import HttpServer
 from headrace.lifecycle import Service
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
-from headrace.scheduler.facts import Facts
+from headrace.scheduler.hears import SchedulerSubscriber
+from headrace.scheduler.leases import Leases
 from headrace.scheduler.scheduler import Scheduler
+from headrace.scheduler.tells import SchedulerPublisher
 from headrace.worker.app import open_app as open_worker
 from headrace.worker.config import WorkerSettings
-from headrace.worker.status.heartbeat import Heartbeat
+from headrace.worker.tells import WorkerPublisher
 
 pytestmark = pytest.mark.anyio
 
@@ -66,12 +68,14 @@ def worker(nats: str) -> AbstractAsyncContextManager[Service]:
 @pytest.mark.parametrize(
     ("open_app", "owner", "method", "name"),
     [
-        (scheduler, Facts, "tell", "facts"),
-        (scheduler, Scheduler, "run", "ticks"),
+        (scheduler, SchedulerSubscriber, "follow_registry", "registry"),
+        (scheduler, SchedulerPublisher, "beat", "heartbeat"),
+        (scheduler, Scheduler, "keep_ticking", "ticks"),
+        (scheduler, Leases, "keep_renewing", "leases"),
         (gateway, SchedulerStream, "run", "scheduler-stream-0"),
         (gateway, PlatformHealth, "watch", "health"),
-        (worker, Heartbeat, "beat", "heartbeat"),
-        (worker, Heartbeat, "tell_blocks", "blocks"),
+        (worker, WorkerPublisher, "beat", "heartbeat"),
+        (worker, WorkerPublisher, "tell_blocks", "blocks"),
     ],
 )
 async def test_a_task_that_fails_is_noticed(

@@ -1,1 +1,1 @@
-"""Facts between services: published to whoever listens, numbered, never waited for."""
+"""News between services: published to whoever listens, numbered, never waited for. Also the registry and leases."""

@@ -87,15 +87,15 @@ class Numbering:
 
 @dataclass
 class GapCounter:
-    """Counts the holes in what arrives. A publisher that restarted begins anew; the subjects that were silent longest
-    are forgotten, so workers that come and go leave nothing behind."""
+    """Counts gaps in the numbers that arrive. A publisher that restarted counts from one again. The subjects that were
+    silent longest are forgotten, so that workers which come and go leave nothing behind."""
 
     _last_seen: OrderedDict[str, tuple[str, int]] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
         return len(self._last_seen)
 
-    def observe(self, subject: str, headers: Mapping[str, str]) -> int:
+    def count_missing(self, subject: str, headers: Mapping[str, str]) -> int:
         """The number of events missing just before this one."""
         publisher, number = headers.get(PUBLISHER_HEADER, ""), int(headers.get(SEQUENCE_HEADER, "0"))
         known_publisher, last = self._last_seen.get(subject, ("", 0))

@@ -39,7 +39,7 @@ class MemoryBus:
         if not self._connected:
             EVENTS_DROPPED.labels(reason="disconnected").inc()
             return
-        self._gaps.observe(subject, headers)
+        self._gaps.count_missing(subject, headers)
         payload = message.SerializeToString()
         for pattern, message_type, handler in list(self._handlers):
             if fnmatch.fnmatchcase(subject, pattern):

@@ -72,7 +72,7 @@ class NatsBus:
 
     async def subscribe(self, pattern: str, message_type: type[M], handler: Callable[[M], None]) -> None:
         async def deliver(received: Msg) -> None:
-            self._gaps.observe(received.subject, received.headers or {})
+            self._gaps.count_missing(received.subject, received.headers or {})
             try:
                 message = message_type.FromString(received.data)
             except DecodeError:

@@ -11,7 +11,6 @@ HeadraceError
 ├── Forbidden
 ├── NotFound
 │   └── ModelNotFound
-├── RateLimited               the caller's own limit
 ├── Overloaded                the platform's limit: a queue is full
 ├── Unavailable               nobody can serve it now; trying again may help
 │   ├── StageFailed           a stage was lost in the middle of a request and could not be replaced
@@ -96,10 +95,6 @@ class NotFound(HeadraceError):
 
 class ModelNotFound(NotFound):
     """The model does not exist."""
-
-
-class RateLimited(HeadraceError):
-    """The rate limit of this API key is reached."""
 
 
 class Overloaded(HeadraceError):

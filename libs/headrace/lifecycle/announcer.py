@@ -1,11 +1,12 @@
 """Tells the others that a service is there: in the registry and, every second, as a fact."""
 
 import asyncio
-import contextlib
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.lifecycle.background import Background
+from headrace.lifecycle.cancel_and_wait import cancel_and_wait
+from headrace.lifecycle.wait_at_most import wait_at_most
 from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered
 
 FACT_INTERVAL = 1.0
@@ -29,8 +30,7 @@ class Announcer:
     async def withdraw(self) -> None:
         """Stops announcing and tells that the service goes."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_and_wait([self._task])
         service_id = self._registration.service_id
         await self._bus.delete(service_id)
         farewell = ServiceDeregistered(service_id=service_id, epoch=self._registration.epoch)
@@ -45,5 +45,4 @@ class Announcer:
                 await self._bus.put(self._registration.service_id, self._registration)
             await self._bus.publish(subject, self._registration)
             count += 1
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), FACT_INTERVAL)
+            await wait_at_most(self._due, FACT_INTERVAL)

@@ -3,11 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-import grpc
-
 from headrace.bus.bus import Bus
 from headrace.lifecycle.background import Background
 from headrace.rpc.deadline import Deadline
+from headrace.rpc.server import Bind
 
 
 async def _nothing_to_drain(_deadline: Deadline) -> None:
@@ -25,8 +24,7 @@ class Service:
     kind: str
     """Kind of service: gateway, tokenizer, scheduler, cache or worker."""
     bus: Bus
-    bind: Callable[[grpc.aio.Server], None]
-    """Adds the servicers to a server."""
+    bind: Bind
     service_names: Sequence[str]
     """Full names of the gRPC services, for health and reflection."""
     epoch: int

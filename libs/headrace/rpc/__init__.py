@@ -1,1 +1,1 @@
-"""gRPC servers and channels with the settings, error mapping, deadlines and traces that every hop needs."""
+"""gRPC servers and channels with the options, credentials, error mapping and deadlines that every hop needs."""

@@ -1,4 +1,4 @@
-"""The one place where exceptions become gRPC status, and status becomes exceptions."""
+"""Wraps calls on both sides, so that errors raised on one are raised on the other; `errors.status` maps them."""
 
 import asyncio
 import inspect

@@ -1,6 +1,7 @@
 """A gRPC server with health, reflection and the boundary."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
@@ -14,13 +15,16 @@ from headrace.rpc.boundary import Boundary
 from headrace.rpc.credential import CredentialGuard
 from headrace.rpc.options import PUBLIC_SERVER_OPTIONS, SERVER_OPTIONS
 
+Bind: TypeAlias = Callable[[grpc.aio.Server], None]
+"""Adds the servicers of a service to a gRPC server that has not started."""
+
 
 class Server:
     """Serves some services on one address. Health says NOT_SERVING until `set_serving(True)`."""
 
     def __init__(
         self,
-        bind: Callable[[grpc.aio.Server], None],
+        bind: Bind,
         service_names: Sequence[str],
         credential: str = "",
         is_public: bool = False,

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import grpc
 import httpx2
 
 from headrace.errors import ConfigError, Unavailable
-from headrace.rpc.channel import open_channel
+from headrace.rpc.channel import Channel, open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import answers, is_serving
 from headrace.settings.flags import as_flags
@@ -45,7 +44,7 @@ class Platform:
         self._state = state
         self._listener = on_change
         self._processes: dict[str, SupervisedProcess] = {}
-        self._channels: list[grpc.aio.Channel] = []
+        self._channels: list[Channel] = []
         self._credential = state.make_credential()
         self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential)
         self._started = time.time()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.errors import ConfigError, Unavailable
+from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.lifecycle.run import EXIT_BAD_START
 from headrace.rpc.deadline import Deadline
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
@@ -94,8 +95,7 @@ class SupervisedProcess:
             except TimeoutError:
                 self.kill()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel_and_wait([self._task])
         self._set_state("stopped")
 
     def kill(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from headrace.lifecycle import cancel_and_wait
 from headrace.testing.way import Way, pass_on, reset, swallow
 
 
@@ -57,14 +58,11 @@ class Connection:
         try:
             await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
             if self._half_open.is_set():
-                there.cancel()
-                await asyncio.gather(there, return_exceptions=True)
+                await cancel_and_wait([there])
                 await swallow(from_client)
         finally:
             self._link.connections.discard(self)
-            for task in (there, back):
-                task.cancel()
-            await asyncio.gather(there, back, return_exceptions=True)
+            await cancel_and_wait([there, back])
 
     def reset(self) -> None:
         for writer in (self._client, self._target):

@@ -6,6 +6,7 @@ It knows bytes only. What is cut off is held back and delivered when the cut hea
 import asyncio
 from collections.abc import Callable
 
+from headrace.lifecycle import cancel_and_wait
 from headrace.testing.connection import Connection, Link
 from headrace.testing.way import reset
 
@@ -38,9 +39,7 @@ class TcpProxy:
         """Ends every connection and stops listening."""
         if self._server is not None:
             self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(self._tasks)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(self._serve(reader, writer))

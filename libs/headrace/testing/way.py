@@ -7,6 +7,8 @@ import socket
 import struct
 from collections import deque
 
+from headrace.lifecycle import cancel_and_wait
+
 CHUNK_BYTES = 65_536
 
 
@@ -67,8 +69,7 @@ async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wa
         arrived.set()
         await delivering
     finally:
-        delivering.cancel()
-        await asyncio.gather(delivering, return_exceptions=True)
+        await cancel_and_wait([delivering])
 
 
 async def _deliver(

@@ -5,17 +5,16 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 
-from headrace.bus import subjects
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
 from headrace.cache.config import CacheSettings
+from headrace.cache.hears import CacheSubscriber
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.servicer import CacheServicer
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import open_channel
 from headrace.v1 import cache_pb2_grpc
-from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 
 
 @contextlib.asynccontextmanager
@@ -26,10 +25,9 @@ async def open_app(settings: CacheSettings, open_bus: OpenBus = open_nats) -> As
     index = PrefixIndex(settings.max_prefix_blocks)
     feed = BlockFeed(index)
     lists = BlockLists(feed, partial(open_channel, credential=settings.credential), background)
-    servicer = CacheServicer(store, index, feed, lists, settings.lifetime_seconds)
+    servicer = CacheServicer(store, index, settings.lifetime_seconds)
     bus = open_bus(settings)
-    await bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, servicer.on_blocks_changed)
-    await bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, servicer.on_deregistered)
+    await CacheSubscriber(bus, feed, lists).listen()
     background.watch(bus.start())
     try:
         yield Service(

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.cache.prefix_index import PrefixIndex
+from headrace.clients.block_change import BlockChange
 from headrace.clients.block_list import BlockList
-from headrace.v1.events_pb2 import BlocksChanged
 
 MAX_WORKERS = 10_000
 FORGET_SECONDS = 600.0
@@ -33,24 +33,24 @@ class _Life:
     """A smaller epoch that was heard of since: a straggler, or a new life under a clock that was set back."""
     departed: bool = False
     """The worker said that it stops: what it still tells is not wanted."""
-    waiting: dict[int, BlocksChanged] = field(default_factory=dict)
+    waiting: dict[int, BlockChange] = field(default_factory=dict)
     waiting_hash_count: int = 0
 
     @property
     def misses(self) -> bool:
         return self.challenger is not None or (self.number < self.latest and not self.departed)
 
-    def hold(self, change: BlocksChanged) -> None:
+    def hold(self, change: BlockChange) -> None:
         """Keeps a change until those before it are there."""
         if change.sequence_number not in self.waiting:
             self.waiting[change.sequence_number] = change
-            self.waiting_hash_count += _hash_count(change)
+            self.waiting_hash_count += change.hash_count
         while self.waiting_hash_count > MAX_WAITING_HASHES or len(self.waiting) > MAX_WAITING_CHANGES:
             self.release(min(self.waiting))
 
-    def release(self, number: int) -> BlocksChanged:
+    def release(self, number: int) -> BlockChange:
         change = self.waiting.pop(number)
-        self.waiting_hash_count -= _hash_count(change)
+        self.waiting_hash_count -= change.hash_count
         return change
 
 
@@ -67,7 +67,7 @@ class BlockFeed:
     def __len__(self) -> int:
         return len(self._lives)
 
-    def hear(self, change: BlocksChanged) -> bool:
+    def hear(self, change: BlockChange) -> bool:
         """Takes in a change, however late, twice or out of order. Returns whether the list of blocks is now needed."""
         life = self._lives.get(change.worker_id)
         if life is None or change.epoch > life.epoch:
@@ -82,7 +82,7 @@ class BlockFeed:
             life.challenger = change.epoch
             return True
         life.latest = max(life.latest, change.sequence_number)
-        if change.sequence_number > life.number and _hash_count(change):
+        if change.sequence_number > life.number and change.hash_count:
             life.hold(change)
         self._catch_up(change.worker_id, life)
         return life.misses
@@ -156,7 +156,3 @@ class BlockFeed:
                 return
             del self._lives[worker_id]
             self._index.forget(worker_id)
-
-
-def _hash_count(change: BlocksChanged) -> int:
-    return len(change.stored_block_hashes) + len(change.removed_block_hashes)

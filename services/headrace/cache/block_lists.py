@@ -3,15 +3,14 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
 
-import grpc
 from prometheus_client import Counter
 
 from headrace.cache.block_feed import BlockFeed
 from headrace.clients.worker import GrpcWorkerClient
 from headrace.errors import HeadraceError, Unavailable
 from headrace.lifecycle import Background
+from headrace.rpc.channel import OpenChannel
 from headrace.rpc.deadline import Deadline
 
 MAX_CALLS = 8
@@ -31,9 +30,7 @@ _log = logging.getLogger(__name__)
 class BlockLists:
     """Heals the feed: one call at a time per worker, few at once, later and later where none succeeds."""
 
-    def __init__(
-        self, feed: BlockFeed, open_channel: Callable[[str], grpc.aio.Channel], background: Background
-    ) -> None:
+    def __init__(self, feed: BlockFeed, open_channel: OpenChannel, background: Background) -> None:
         self._feed = feed
         self._open_channel = open_channel
         self._background = background

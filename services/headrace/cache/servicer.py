@@ -5,30 +5,25 @@ from typing import Any
 
 import grpc
 
-from headrace.cache.block_feed import BlockFeed
-from headrace.cache.block_lists import BlockLists
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
+from headrace.cache.translation import to_lifetime, to_prefix_response
 from headrace.errors import NotFound
 from headrace.telemetry.traces import span
 from headrace.v1 import cache_pb2 as pb
 from headrace.v1 import cache_pb2_grpc
-from headrace.v1.events_pb2 import BlocksChanged, ServiceDeregistered
 
 _log = logging.getLogger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
-    """Serves the store and the index, and keeps the index true to the workers."""
+    """Serves one store and one index."""
 
-    def __init__(
-        self, store: ResponseStore, index: PrefixIndex, feed: BlockFeed, lists: BlockLists, lifetime: float
-    ) -> None:
+    def __init__(self, store: ResponseStore, index: PrefixIndex, lifetime: float) -> None:
+        """`lifetime`: seconds for which a response is kept when the request does not say."""
         self._store = store
         self._index = index
-        self._feed = feed
-        self._lists = lists
         self._lifetime = lifetime
 
     async def LookupResponse(  # noqa: N802
@@ -44,21 +39,10 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
     async def StoreResponse(  # noqa: N802
         self, request: pb.StoreResponseRequest, context: Context
     ) -> pb.StoreResponseResponse:
-        given = request.lifetime.seconds + request.lifetime.nanos / 1e9 if request.HasField("lifetime") else None
-        self._store.put(request.tenant, request.key, request.value, given or self._lifetime)
+        self._store.put(request.tenant, request.key, request.value, to_lifetime(request) or self._lifetime)
         return pb.StoreResponseResponse()
 
     async def LookupPrefix(  # noqa: N802
         self, request: pb.LookupPrefixRequest, context: Context
     ) -> pb.LookupPrefixResponse:
-        matches = self._index.match(request.model, request.block_hashes)
-        return pb.LookupPrefixResponse(
-            matches=[pb.PrefixMatch(worker_id=worker, block_count=count) for worker, count in matches.items()]
-        )
-
-    def on_blocks_changed(self, event: BlocksChanged) -> None:
-        if self._feed.hear(event):
-            self._lists.want(event.worker_id)
-
-    def on_deregistered(self, event: ServiceDeregistered) -> None:
-        self._feed.depart(event.service_id, event.epoch)
+        return to_prefix_response(self._index.match(request.model, request.block_hashes))

@@ -12,11 +12,12 @@ from headrace.rpc.channel import open_channel
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.journal import Journal
-from headrace.scheduler.facts import Facts
+from headrace.scheduler.hears import SchedulerSubscriber
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.servicer import SchedulerServicer
+from headrace.scheduler.tells import SchedulerPublisher
 from headrace.scheduler.worker_watches import WorkerWatches
 from headrace.v1 import scheduler_pb2_grpc
 
@@ -37,13 +38,15 @@ async def open_app(settings: SchedulerSettings, open_bus: OpenBus = open_nats) -
     prefixes = Prefixes(SeveralCaches({one: GrpcCacheClient(channel) for one, channel in caches.items()}))
     servicer = SchedulerServicer(scheduler, leases, prefixes, settings.service_id)
     book = AddressBook(settings.workers_file)
-    facts = Facts(bus, scheduler, watches, book, settings.service_id)
-    await facts.listen()
+    subscriber = SchedulerSubscriber(bus, scheduler, watches, book)
+    publisher = SchedulerPublisher(bus, scheduler, settings.service_id)
+    await subscriber.listen()
     background.watch(bus.start())
-    background.start(scheduler.run(), "ticks")
-    background.start(leases.run(), "leases")
+    background.start(scheduler.keep_ticking(), "ticks")
+    background.start(leases.keep_renewing(), "leases")
     background.start(book.keep(), "address-book")
-    background.start(facts.tell(servicer.sign), "facts")
+    background.start(subscriber.follow_registry(), "registry")
+    background.start(publisher.beat(), "heartbeat")
     try:
         yield Service(
             kind="scheduler",

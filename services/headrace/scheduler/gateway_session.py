@@ -4,21 +4,25 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
-from headrace.errors.status import to_status
 from headrace.identity.ids import attempt_id
+from headrace.lifecycle import cancel_and_wait, wait_at_most
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.queueing.ticket import Ticket
+from headrace.scheduler.core.queueing.waiter import Place
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
-from headrace.scheduler.translation import to_ticket
+from headrace.scheduler.translation import (
+    to_order,
+    to_placement,
+    to_prompt,
+    to_refusal,
+    to_ticket,
+)
 from headrace.v1.scheduler_pb2 import (
     Generation,
-    Place,
-    Placement,
-    Refusal,
     ScheduleCommand,
     ScheduleEvent,
     ScheduleRequest,
@@ -48,7 +52,7 @@ class GatewaySession:
         self._due = asyncio.Event()
         self._over = False
 
-    async def read(self, requests: AsyncIterator[ScheduleRequest]) -> None:
+    async def read_commands(self, requests: AsyncIterator[ScheduleRequest]) -> None:
         """Takes commands until the gateway ends the stream."""
         try:
             async for request in requests:
@@ -69,18 +73,12 @@ class GatewaySession:
             while self._outgoing:
                 taken, self._outgoing = self._outgoing, []
                 yield ScheduleResponse(events=taken)
-            timer = loop.call_at(sign_at, self._due.set)
-            try:
-                await self._due.wait()
-            finally:
-                timer.cancel()
+            await wait_at_most(self._due, sign_at - loop.time())
             self._due.clear()
 
     async def close(self) -> None:
         """Withdraws what still waits."""
-        for preparing in self._preparing.values():
-            preparing.cancel()
-        await asyncio.gather(*self._preparing.values(), return_exceptions=True)
+        await cancel_and_wait(self._preparing.values())
         for key, model in list(self._models.items()):
             self._scheduler.withdraw(model, key, self)
         self._models.clear()
@@ -88,8 +86,7 @@ class GatewaySession:
     def placed(self, ticket: Ticket, place: Place) -> None:
         """See `Waiter`."""
         self._models.pop(ticket.key, None)
-        placement = Placement(request_id=ticket.request_id, attempt=ticket.attempt, place=place)
-        self._answer(ScheduleEvent(placement=placement))
+        self._answer(to_placement(ticket.request_id, ticket.attempt, place))
 
     def refused(self, ticket: Ticket, error: HeadraceError) -> None:
         """See `Waiter`."""
@@ -118,7 +115,7 @@ class GatewaySession:
         except HeadraceError as error:
             self._refuse(generation.request_id, generation.attempt, error)
             return
-        if self._leases.leads(generation.model) and not self._prefixes.matter(generation, self._desk(generation)):
+        if self._leases.leads(generation.model) and not self._prefix_matters(generation):
             self._queue(request, {})
             return
         key = attempt_id(generation.request_id, generation.attempt)
@@ -130,12 +127,15 @@ class GatewaySession:
         generation, held = request.generation, dict[str, int]()
         try:
             await self._leases.lead(generation.model)
-            if self._prefixes.matter(generation, desk := self._desk(generation)):
-                held = await self._prefixes.held(generation, desk)
+            if self._prefix_matters(generation):
+                held = await self._prefixes.held(to_prompt(generation), self._desk(generation))
         except HeadraceError as error:
             self._refuse(generation.request_id, generation.attempt, error)
         else:
             self._queue(request, held)
+
+    def _prefix_matters(self, generation: Generation) -> bool:
+        return self._prefixes.matter(len(generation.prompt_token_ids), self._desk(generation))
 
     def _desk(self, generation: Generation) -> ModelDesk:
         return self._scheduler.core.desk(generation.model)
@@ -143,7 +143,7 @@ class GatewaySession:
     def _queue(self, request: Submission, held: dict[str, int]) -> None:
         ticket = to_ticket(request, held, self._scheduler.clock())
         self._models[ticket.key] = ticket.model
-        self._scheduler.submit(ticket, request, self)
+        self._scheduler.submit(ticket, to_order(request), self)
 
     def _check(self, generation: Generation) -> None:
         if not generation.prompt_token_ids:
@@ -157,7 +157,7 @@ class GatewaySession:
         check_token_ids(generation.output_token_ids, size, "output_token_ids")
 
     def _refuse(self, request_id: str, attempt: int, error: HeadraceError) -> None:
-        self._answer(ScheduleEvent(refusal=Refusal(request_id=request_id, attempt=attempt, error=to_status(error))))
+        self._answer(to_refusal(request_id, attempt, error))
 
     def _answer(self, event: ScheduleEvent) -> None:
         self._outgoing.append(event)

@@ -76,7 +76,7 @@ class Leases:
                 self._away_until = self._clock() + AWAY_SECONDS
                 _log.info("the store of leases does not answer", extra={"model": model})
 
-    async def run(self) -> None:
+    async def keep_renewing(self) -> None:
         """Renews what is held, and looks on at the rest, until cancelled."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)

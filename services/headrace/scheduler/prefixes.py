@@ -1,36 +1,46 @@
 """Finds the workers that already hold the beginning of a prompt."""
 
 import contextlib
+from dataclasses import dataclass
 
 from headrace.clients.cache import CacheClient
 from headrace.engine.batching.block_hash import hash_blocks
 from headrace.errors import HeadraceError
 from headrace.scheduler.core.model_desk import ModelDesk
-from headrace.v1.scheduler_pb2 import Generation
 
 LOOKUP_SECONDS = 0.02
 MAX_BLOCKS = 512
 """Leading blocks that are asked for: to hash more would take longer than it saves."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Everything that decides which KV blocks a prompt has."""
+
+    model: str
+    token_ids: tuple[int, ...]
+    cache_salt: str
+    adapter: str
+
+
 class Prefixes:
-    """Asks the cache. Only where there is a choice between workers that keep blocks; no answer means no preference."""
+    """Asks the cache, if there is a choice between workers that keep blocks. No answer means no preference."""
 
     def __init__(self, cache: CacheClient) -> None:
         self._cache = cache
 
-    def matter(self, generation: Generation, desk: ModelDesk) -> bool:
-        """Whether it makes a difference who holds the prompt."""
+    def matter(self, prompt_token_count: int, desk: ModelDesk) -> bool:
+        """Whether it makes a difference who holds a prompt."""
         size = _block_size(desk)
-        return bool(size) and len(desk.fleet) > 1 and len(generation.prompt_token_ids) >= size
+        return bool(size) and len(desk.fleet) > 1 and prompt_token_count >= size
 
-    async def held(self, generation: Generation, desk: ModelDesk) -> dict[str, int]:
+    async def held(self, prompt: Prompt, desk: ModelDesk) -> dict[str, int]:
         """Leading blocks of the prompt that each worker holds, by worker id."""
         size = _block_size(desk)
-        tokens = tuple(generation.prompt_token_ids[: MAX_BLOCKS * size])
-        hashes = hash_blocks(tokens, size, generation.cache_salt, generation.adapter)
+        tokens = prompt.token_ids[: MAX_BLOCKS * size]
+        hashes = hash_blocks(tokens, size, prompt.cache_salt, prompt.adapter)
         with contextlib.suppress(HeadraceError):
-            return await self._cache.lookup_prefix(generation.model, hashes, LOOKUP_SECONDS)
+            return await self._cache.lookup_prefix(prompt.model, hashes, LOOKUP_SECONDS)
         return {}
 
 

@@ -7,25 +7,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from google.rpc.status_pb2 import Status
 from prometheus_client import Counter, Histogram
 
 from headrace.clients.scheduler import WORKER_DETAIL
 from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError, Overloaded, QueueTimeout, Unavailable
-from headrace.errors.status import from_status
 from headrace.identity.ids import trace_attributes
+from headrace.lifecycle import cancel_and_wait
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.journal import Journal
+from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
-from headrace.scheduler.translation import to_error, to_report
+from headrace.scheduler.core.queueing.waiter import Order, Place, Waiter
+from headrace.scheduler.translation import DispatchAnswer, to_answer, to_error, to_member
 from headrace.telemetry.traces import record_span
-from headrace.v1.scheduler_pb2 import Place, Submission
-from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 TICK_SECONDS = 0.2
 
@@ -36,29 +34,18 @@ PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for mo
 _log = logging.getLogger(__name__)
 
 
-class Waiter(Protocol):
-    """Client of the scheduler that waits for a place."""
-
-    def placed(self, ticket: Ticket, place: Place) -> None:
-        """Tells that a worker took the request over."""
-
-    def refused(self, ticket: Ticket, error: HeadraceError) -> None:
-        """Tells that the request gets no place."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    request: Submission
+    order: Order
     waiter: Waiter
     since: float = field(default_factory=time.time)
     """Time at which the wait began. Unix seconds."""
 
-    def record(self) -> None:
-        """Records the wait as a span of the trace of the request."""
-        generation = self.request.generation
-        named = trace_attributes(generation.request_id, generation.attempt)
-        attributes = {"gen_ai.request.model": generation.model, **named}
-        record_span("schedule", generation.traceparent, self.since, time.time(), attributes)
+    def record(self, ticket: Ticket) -> None:
+        """Records the wait of a ticket as a span of the request's trace."""
+        named = trace_attributes(ticket.request_id, ticket.attempt)
+        attributes = {"gen_ai.request.model": ticket.model, **named}
+        record_span("schedule", self.order.traceparent, self.since, time.time(), attributes)
 
 
 class Scheduler:
@@ -89,12 +76,12 @@ class Scheduler:
         """Batches that go out at the end of this turn of the loop, by worker and its life."""
         self._sending: set[asyncio.Task[None]] = set()
 
-    def submit(self, ticket: Ticket, request: Submission, waiter: Waiter) -> None:
+    def submit(self, ticket: Ticket, order: Order, waiter: Waiter) -> None:
         """Asks for a place. The waiter is told exactly once, unless the ticket is withdrawn first."""
         replaced = self._waiting.pop(ticket.key, None)
         if replaced is not None:
             self.feed(events.Cancelled(ticket.model, ticket.key))
-        self._waiting[ticket.key] = _Waiting(request, waiter)
+        self._waiting[ticket.key] = _Waiting(order, waiter)
         self.feed(events.Submitted(ticket))
 
     def withdraw(self, model: str, key: str, waiter: Waiter) -> None:
@@ -118,13 +105,21 @@ class Scheduler:
                 for decision in decided:
                     self._perform(decision, now)
         except Exception as error:
-            # What was decided and not done is lost: the process must not go on with it. See `run`.
+            # What was decided and not done is lost: the process must not go on with it. See `keep_ticking`.
             self._failure = error
             raise
         finally:
             self._feeding = False
 
-    async def run(self) -> None:
+    def queues(self) -> list[QueueStatus]:
+        """Tells how long the queue of each model is."""
+        now = self.clock()
+        return [
+            QueueStatus(model, len(desk.queue), desk.window_seconds(), desk.expected_wait(now), self.fence_of(model))
+            for model, desk in self.core.desks.items()
+        ]
+
+    async def keep_ticking(self) -> None:
         """Tells the core that time passes, until cancelled. Raises what went wrong anywhere in the core."""
         while self._failure is None:
             self.feed(events.Tick())
@@ -135,9 +130,7 @@ class Scheduler:
         """Ends what is under way."""
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._sending:
-            task.cancel()
-        await asyncio.gather(*self._sending, return_exceptions=True)
+        await cancel_and_wait(self._sending)
 
     def _perform(self, decision: decisions.Decision, now: float) -> None:
         match decision:
@@ -185,43 +178,44 @@ class Scheduler:
         for ticket in batch.tickets:
             if ticket not in tickets:
                 self.feed(events.Failed(ticket, batch.worker_id))
-        response = DispatchResponse()
+        refusals, epoch = list[HeadraceError | None](), batch.epoch
         try:
             if tickets:
-                response = await self._call(batch, tickets)
+                answer = await self._call(batch, tickets)
+                refusals, epoch = answer.refusals, answer.report.epoch or batch.epoch
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for each member
             known = isinstance(error, HeadraceError)
             _log.warning("dispatch failed", extra={"worker": batch.worker_id}, exc_info=None if known else error)
             self.feed(events.WorkerLost(tickets[0].model, batch.worker_id, batch.epoch))
             self.on_doubt(batch.address)
         finally:
-            epoch = response.status.epoch or batch.epoch
-            for ticket, outcome in zip(tickets, response.outcomes, strict=False):
-                self._conclude(ticket, replace(batch, epoch=epoch), outcome)
-            for ticket in tickets[len(response.outcomes) :]:
+            for ticket, refusal in zip(tickets, refusals, strict=False):
+                self._conclude(ticket, replace(batch, epoch=epoch), refusal)
+            for ticket in tickets[len(refusals) :]:
                 self.feed(events.Failed(ticket, batch.worker_id))
                 self._refuse(ticket, _not_taken(batch.worker_id))
 
-    async def _call(self, batch: decisions.Dispatch, tickets: list[Ticket]) -> DispatchResponse:
-        members = [self._to_member(ticket) for ticket in tickets]
+    async def _call(self, batch: decisions.Dispatch, tickets: list[Ticket]) -> DispatchAnswer:
+        now = self.clock()
+        members = [to_member(self._waiting[ticket.key].order, ticket.deadline - now) for ticket in tickets]
         client, fence = self._client_of(batch.address), self.fence_of(tickets[0].model)
-        response = await client.dispatch(members, self._dispatch_seconds, fence)
+        answer = to_answer(await client.dispatch(members, self._dispatch_seconds, fence))
         BATCH_SIZE.labels(model=tickets[0].model).observe(len(members))
-        if response.status.worker_id == batch.worker_id:
+        if answer.report.worker_id == batch.worker_id:
             # Before the outcomes: it counts the members that the worker has taken.
-            self.feed(events.WorkerReported(to_report(response.status), answers=True))
-        return response
+            self.feed(events.WorkerReported(answer.report, answers=True))
+        return answer
 
-    def _conclude(self, ticket: Ticket, batch: decisions.Dispatch, outcome: Status) -> None:
-        if outcome.code == 0:
+    def _conclude(self, ticket: Ticket, batch: decisions.Dispatch, refusal: HeadraceError | None) -> None:
+        if refusal is None:
             QUEUE_TIME.labels(model=ticket.model).observe(self.clock() - ticket.arrival)
             self.feed(events.Accepted(ticket, batch.worker_id))
             if (waiting := self._waiting.pop(ticket.key, None)) is not None:
                 place = Place(worker_id=batch.worker_id, worker_address=batch.address, worker_epoch=batch.epoch)
                 _log.debug("placed", extra={"sequence": ticket.request_id, "worker": batch.worker_id})
-                waiting.record()
+                waiting.record(ticket)
                 waiting.waiter.placed(ticket, place)
-        elif isinstance(refusal := from_status(outcome), Overloaded) and ticket.key in self._waiting:
+        elif isinstance(refusal, Overloaded) and ticket.key in self._waiting:
             self.feed(events.Refused(ticket, batch.worker_id))
         else:
             self.feed(events.Failed(ticket, batch.worker_id))
@@ -229,14 +223,8 @@ class Scheduler:
 
     def _refuse(self, ticket: Ticket, error: HeadraceError) -> None:
         if (waiting := self._waiting.pop(ticket.key, None)) is not None:
-            waiting.record()
+            waiting.record(ticket)
             waiting.waiter.refused(ticket, error)
-
-    def _to_member(self, ticket: Ticket) -> BatchMember:
-        request = self._waiting[ticket.key].request
-        member = BatchMember(generation=request.generation, priority_class=request.priority_class)
-        member.remaining_duration.FromNanoseconds(max(0, int((ticket.deadline - self.clock()) * 1e9)))
-        return member
 
 
 def _not_taken(worker_id: str) -> Unavailable:

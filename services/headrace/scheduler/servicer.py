@@ -7,11 +7,12 @@ from typing import Any
 
 import grpc
 
-from headrace.scheduler.explanation import told
+from headrace.scheduler.core.explanation import told
 from headrace.scheduler.gateway_session import GatewaySession
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
+from headrace.scheduler.translation import to_journal_entry, to_queues, to_worker_view
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1 import scheduler_pb2_grpc
 
@@ -31,7 +32,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request_iterator: AsyncIterator[pb.ScheduleRequest], context: Context
     ) -> AsyncIterator[pb.ScheduleResponse]:
         session = GatewaySession(self._scheduler, self._leases, self._prefixes, self.sign)
-        reader = asyncio.create_task(session.read(request_iterator), name="schedule-reader")
+        reader = asyncio.create_task(session.read_commands(request_iterator), name="schedule-reader")
         try:
             async with contextlib.aclosing(session.responses()) as responses:
                 async for response in responses:
@@ -45,36 +46,20 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def GetSchedule(self, request: pb.GetScheduleRequest, context: Context) -> pb.GetScheduleResponse:  # noqa: N802
         now = self._scheduler.clock()
         workers = [
-            pb.WorkerView(
-                worker_id=worker.worker_id,
-                model=model,
-                credit_count=worker.free_count,
-                silence_seconds=now - worker.last_heard,
-            )
+            to_worker_view(worker, model, now)
             for model, desk in self._scheduler.core.desks.items()
             for worker in desk.fleet.workers.values()
         ]
-        return pb.GetScheduleResponse(queues=self.sign().queues, workers=workers)
+        return pb.GetScheduleResponse(queues=to_queues(self._scheduler.queues()), workers=workers)
 
     async def Explain(  # noqa: N802
         self, request: pb.ExplainRequest, context: Context
     ) -> pb.ExplainResponse:
         now = self._scheduler.clock()
         request_id, journal = request.request_id, self._scheduler.journal
-        entries = [line for entry in journal.about(request_id) for line in told(entry, request_id, now)]
-        return pb.ExplainResponse(entries=entries)
+        lines = [line for entry in journal.about(request_id) for line in told(entry, request_id, now)]
+        return pb.ExplainResponse(entries=map(to_journal_entry, lines))
 
     def sign(self) -> pb.SchedulerSign:
-        """The sign of life: how long the queues are."""
-        now = self._scheduler.clock()
-        queues = [
-            pb.ModelQueue(
-                model=model,
-                waiting_count=len(desk.queue),
-                window_seconds=desk.window_seconds(),
-                expected_wait_seconds=desk.expected_wait(now),
-                fence=self._scheduler.fence_of(model),
-            )
-            for model, desk in self._scheduler.core.desks.items()
-        ]
-        return pb.SchedulerSign(scheduler_id=self._scheduler_id, queues=queues)
+        """Makes a sign of life, which tells how long the queues are."""
+        return pb.SchedulerSign(scheduler_id=self._scheduler_id, queues=to_queues(self._scheduler.queues()))

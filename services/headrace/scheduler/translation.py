@@ -1,15 +1,22 @@
-"""Messages to what the core knows, and its rejections to errors."""
+"""Converts messages to what the scheduler keeps, and what it decides to messages and errors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from headrace.errors import HeadraceError, Overloaded, Unavailable
+from headrace.errors.status import from_status, to_status
 from headrace.scheduler.core.decisions import Reason, Reject
-from headrace.scheduler.core.fleet.worker import WorkerReport
+from headrace.scheduler.core.explanation import Line
+from headrace.scheduler.core.fleet.candidate import Candidate
+from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
+from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
+from headrace.scheduler.core.queueing.waiter import Order, Place
+from headrace.scheduler.prefixes import Prompt
+from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1.generation_pb2 import PriorityClass
-from headrace.v1.scheduler_pb2 import Submission
-from headrace.v1.worker_pb2 import WorkerStatus
+from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
 
 URGENCIES: Mapping[int, Urgency] = {
     PriorityClass.PRIORITY_CLASS_REALTIME: Urgency.REALTIME,
@@ -19,8 +26,18 @@ URGENCIES: Mapping[int, Urgency] = {
 }
 
 
-def to_ticket(request: Submission, held: Mapping[str, int], now: float) -> Ticket:
-    """The ticket of a submission. `held`: leading KV blocks of the prompt that a worker holds, by worker id."""
+@dataclass(frozen=True, slots=True)
+class DispatchAnswer:
+    """Answer of a worker to a batch."""
+
+    report: WorkerReport
+    refusals: list[HeadraceError | None]
+    """Error for each member in order, or None where the worker took it."""
+
+
+def to_ticket(request: pb.Submission, held: Mapping[str, int], now: float) -> Ticket:
+    """Converts a submission that arrives `now`. `held`: leading KV blocks of the prompt that
+    each worker holds, by worker id."""
     generation = request.generation
     given = len(generation.output_token_ids)
     wants_soon = request.HasField("first_token_duration")
@@ -43,8 +60,34 @@ def to_ticket(request: Submission, held: Mapping[str, int], now: float) -> Ticke
     )
 
 
+def to_order(request: pb.Submission) -> Order:
+    """Converts the part of a submission that workers read."""
+    generation = request.generation
+    return Order(generation.SerializeToString(), request.priority_class, generation.traceparent)
+
+
+def to_prompt(generation: pb.Generation) -> Prompt:
+    """Converts what decides which KV blocks a prompt has."""
+    token_ids = tuple(generation.prompt_token_ids)
+    return Prompt(generation.model, token_ids, generation.cache_salt, generation.adapter)
+
+
+def to_member(order: Order, remaining_seconds: float) -> BatchMember:
+    """Converts one request of a batch, which has `remaining_seconds` left."""
+    member = BatchMember(priority_class=PriorityClass.ValueType(order.priority_class))
+    member.generation.MergeFromString(order.generation)
+    member.remaining_duration.FromNanoseconds(max(0, int(remaining_seconds * 1e9)))
+    return member
+
+
+def to_answer(response: DispatchResponse) -> DispatchAnswer:
+    """Converts the answer of a worker."""
+    refusals = [from_status(outcome) if outcome.code else None for outcome in response.outcomes]
+    return DispatchAnswer(to_report(response.status), refusals)
+
+
 def to_report(status: WorkerStatus) -> WorkerReport:
-    """The report that a status is."""
+    """Converts the status of a worker."""
     info = status.model_info
     return WorkerReport(
         worker_id=status.worker_id,
@@ -72,7 +115,7 @@ def to_report(status: WorkerStatus) -> WorkerReport:
 
 
 def to_error(rejection: Reject) -> HeadraceError:
-    """The error that whoever waits is told."""
+    """Converts a rejection to the error that its waiter gets."""
     model, seconds = rejection.ticket.model, round(rejection.retry_after, 3)
     details = {"reason": rejection.reason.value}
     match rejection.reason:
@@ -90,3 +133,56 @@ def to_error(rejection: Reject) -> HeadraceError:
             return Unavailable(message, stage="schedule", retry_after=seconds, details=details)
         case Reason.NOT_LEADING:
             return Unavailable(f"another scheduler leads {model} now", stage="schedule", details=details)
+
+
+def to_placement(request_id: str, attempt: int, place: Place) -> pb.ScheduleEvent:
+    """Converts the place of a request."""
+    placed = pb.Place(worker_id=place.worker_id, worker_address=place.worker_address, worker_epoch=place.worker_epoch)
+    return pb.ScheduleEvent(placement=pb.Placement(request_id=request_id, attempt=attempt, place=placed))
+
+
+def to_refusal(request_id: str, attempt: int, error: HeadraceError) -> pb.ScheduleEvent:
+    """Converts the error by which a request gets no place."""
+    refusal = pb.Refusal(request_id=request_id, attempt=attempt, error=to_status(error))
+    return pb.ScheduleEvent(refusal=refusal)
+
+
+def to_queues(queues: Iterable[QueueStatus]) -> list[pb.ModelQueue]:
+    """Converts the queues of a scheduler."""
+    return [
+        pb.ModelQueue(
+            model=queue.model,
+            waiting_count=queue.waiting_count,
+            window_seconds=queue.window_seconds,
+            expected_wait_seconds=queue.expected_wait_seconds,
+            fence=queue.fence,
+        )
+        for queue in queues
+    ]
+
+
+def to_worker_view(worker: Worker, model: str, now: float) -> pb.WorkerView:
+    """Converts a worker as the scheduler sees it; `now` in seconds of the scheduler's clock."""
+    return pb.WorkerView(
+        worker_id=worker.worker_id,
+        model=model,
+        credit_count=worker.free_count,
+        silence_seconds=now - worker.last_heard,
+    )
+
+
+def to_journal_entry(line: Line) -> pb.JournalEntry:
+    """Converts a line of an explanation."""
+    views = [_to_candidate_view(candidate) for candidate in line.candidates]
+    return pb.JournalEntry(age_seconds=line.age_seconds, text=line.text, candidates=views)
+
+
+def _to_candidate_view(candidate: Candidate) -> pb.CandidateView:
+    return pb.CandidateView(
+        worker_id=candidate.worker_id,
+        load=candidate.load,
+        held_block_count=candidate.held_block_count,
+        first_token_seconds=candidate.first_token_seconds,
+        price=candidate.price,
+        remark=candidate.remark,
+    )

@@ -5,18 +5,17 @@ import logging
 import random
 from collections.abc import Callable
 
-import grpc
-
 from headrace.clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.errors import HeadraceError, Unavailable
-from headrace.lifecycle import Background
+from headrace.lifecycle import Background, cancel_and_wait
+from headrace.rpc.channel import Channel, OpenChannel
 from headrace.rpc.deadline import Deadline
 from headrace.scheduler.core import events
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.translation import to_report
 
 SILENCE_SECONDS = 1.2
-"""A stream on which nothing came for this long is opened anew: workers speak four times a second."""
+"""A stream on which nothing came for this long is opened again: workers speak four times a second."""
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
 PROBE_SECONDS = 1.0
 """Time that a worker which did not answer a dispatch gets to answer an empty one."""
@@ -29,10 +28,10 @@ _log = logging.getLogger(__name__)
 class WorkerWatches:
     """Keeps a channel and a stream per address. The first status of a stream shows that the worker answers calls."""
 
-    def __init__(self, open_channel: Callable[[str], grpc.aio.Channel], background: Background) -> None:
+    def __init__(self, open_channel: OpenChannel, background: Background) -> None:
         self._open_channel = open_channel
         self._background = background
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels: dict[str, Channel] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._doubted: set[str] = set()
         """Addresses whose worker did not answer a dispatch, and has not answered an empty one since."""
@@ -56,8 +55,8 @@ class WorkerWatches:
             task.add_done_callback(lambda _: self._forget(address))
 
     def doubt(self, address: str) -> None:
-        """Opens the stream to an address anew once the worker answers an empty dispatch: it did not answer one before,
-        and gets no others until it does."""
+        """Opens the stream to an address again once its worker answers an empty dispatch. Until then it gets no others:
+        it did not answer one."""
         self._doubted.add(address)
         if (task := self._tasks.pop(address, None)) is not None:
             task.cancel()
@@ -65,10 +64,7 @@ class WorkerWatches:
 
     async def close(self) -> None:
         """Ends all streams and channels."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(self._tasks.values())
         for channel in self._channels.values():
             await channel.close()
 

@@ -7,12 +7,21 @@ from typing import Any
 
 import grpc
 
-from headrace.errors import InvalidRequest, ModelNotFound
+from headrace.errors import ModelNotFound
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.telemetry.traces import span
 from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.text.text_model import TextModel
-from headrace.tokenizer.text.vocabulary import vocabulary_of
+from headrace.tokenizer.text.vocabulary import Vocabulary
+from headrace.tokenizer.translation import (
+    TextToEncode,
+    opens_answer,
+    to_context_token_count,
+    to_messages,
+    to_response,
+    to_text,
+    vocabulary_of,
+)
 from headrace.v1 import tokenizer_pb2 as pb
 from headrace.v1 import tokenizer_pb2_grpc
 
@@ -29,31 +38,20 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         self._models = models
         self._pool = pool
         self._inline_characters = inline_characters
-        self._vocabularies: dict[str, pb.GetVocabularyResponse] = {}
+        self._vocabularies: dict[str, Vocabulary] = {}
         """Vocabularies that were asked for, by model: one for each of `models` at most."""
         self._vocabulary_lock = asyncio.Lock()
 
     async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802
         model = self._model(request.model)
+        context_token_count = to_context_token_count(request)
         with span("tokenize", {"gen_ai.request.model": model.name}):
-            context_token_count = request.context_token_count if request.HasField("context_token_count") else None
             if request.WhichOneof("input") == "conversation":
-                messages, opens_answer = _messages(request.conversation), _opens_answer(request.conversation)
-                token_ids = await self._pool.encode_chat(model.name, messages, opens_answer, context_token_count)
-                return pb.EncodeResponse(token_ids=token_ids)
-            return pb.EncodeResponse(token_ids=await self._encode(model, request, context_token_count))
-
-    async def _encode(self, model: TextModel, request: pb.EncodeRequest, context_token_count: int | None) -> list[int]:
-        text = request.text
-        special = request.add_special_tokens if request.HasField("add_special_tokens") else True
-        limit = request.max_token_count if request.HasField("max_token_count") else None
-        _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
-        if context_token_count is not None and len(text) > context_token_count:
-            # The bound on what a token stands for is read from the vocabulary the first time.
-            await asyncio.to_thread(model.check_length, text, context_token_count)
-        if len(text) <= self._inline_characters:
-            return model.encode(text, special, limit)
-        return await self._pool.encode(model.name, text, special, limit)
+                messages, opens = to_messages(request.conversation), opens_answer(request.conversation)
+                token_ids = await self._pool.encode_chat(model.name, messages, opens, context_token_count)
+            else:
+                token_ids = await self._encode(model, to_text(request), context_token_count)
+            return pb.EncodeResponse(token_ids=token_ids)
 
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802
         model = self._model(request.model)
@@ -70,9 +68,19 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         vocabulary = await self._vocabulary(model)
         if vocabulary.fingerprint in request.known_fingerprints:
             return pb.GetVocabularyResponse(fingerprint=vocabulary.fingerprint)
-        return vocabulary
+        return to_response(vocabulary)
 
-    async def _vocabulary(self, model: TextModel) -> pb.GetVocabularyResponse:
+    async def _encode(self, model: TextModel, asked: TextToEncode, context_token_count: int | None) -> list[int]:
+        text, special, limit = asked.text, asked.add_special_tokens, asked.max_token_count
+        _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
+        if context_token_count is not None and len(text) > context_token_count:
+            # The bound on what a token stands for is read from the vocabulary the first time.
+            await asyncio.to_thread(model.check_length, text, context_token_count)
+        if len(text) <= self._inline_characters:
+            return model.encode(text, special, limit)
+        return await self._pool.encode(model.name, text, special, limit)
+
+    async def _vocabulary(self, model: TextModel) -> Vocabulary:
         """Builds the vocabulary of a model when it is first asked for, beside the event loop."""
         async with self._vocabulary_lock:
             if model.name not in self._vocabularies:
@@ -84,16 +92,3 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         if model is None:
             raise ModelNotFound(f"model {name!r} does not exist; there are: {', '.join(self._models)}", param="model")
         return model
-
-
-def _messages(conversation: pb.Conversation) -> list[dict[str, str]]:
-    if not conversation.messages:
-        raise InvalidRequest("messages must not be empty", param="messages")
-    return [
-        {"role": message.role, "content": message.content} | ({"name": message.name} if message.name else {})
-        for message in conversation.messages
-    ]
-
-
-def _opens_answer(conversation: pb.Conversation) -> bool:
-    return conversation.add_generation_prompt if conversation.HasField("add_generation_prompt") else True

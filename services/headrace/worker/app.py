@@ -11,9 +11,9 @@ from headrace.worker.config import WorkerSettings
 from headrace.worker.load_engine import load_engine
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
-from headrace.worker.status.heartbeat import Heartbeat
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
+from headrace.worker.tells import WorkerPublisher
 
 SWITCH_SECONDS = 0.0005
 """Longest that the event loop and the engine keep each other from running Python. The default is 5 ms, half a step."""
@@ -27,10 +27,10 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
     runtime = Runtime(load_engine(settings), settings.model, settings.attach_seconds)
     bus = open_bus(settings)
     board = StatusBoard(runtime, settings.service_id, epoch, settings.model, settings.hourly_price)
-    heartbeat = Heartbeat(board, bus, settings.service_id)
+    publisher = WorkerPublisher(board, bus, settings.service_id)
     servicer = WorkerServicer(runtime, board, settings.service_id, epoch)
-    board.listen(heartbeat.on_change)
-    runtime.start(board.on_change, heartbeat.on_blocks)
+    board.listen(publisher.on_change)
+    runtime.start(board.on_change, publisher.on_blocks)
     patience = Patience(settings.step_seconds, settings.first_step_seconds)
     watchdog = Watchdog(runtime.thread, runtime.spec, patience, exit_hung)
     background = Background()
@@ -38,8 +38,8 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
         await runtime.prove(settings.first_step_seconds)
         background.start(watchdog.watch(), "watchdog")
         background.watch(bus.start())
-        background.start(heartbeat.beat(), "heartbeat")
-        background.start(heartbeat.tell_blocks(), "blocks")
+        background.start(publisher.beat(), "heartbeat")
+        background.start(publisher.tell_blocks(), "blocks")
         yield Service(
             kind="worker",
             bus=bus,

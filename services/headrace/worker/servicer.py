@@ -14,7 +14,9 @@ from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.runtime import Runtime
+from headrace.worker.requests.translation import to_assignments, to_frame, to_outcome
 from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.status.translation import to_model_info, to_responses, to_worker_status
 
 Context = grpc.aio.ServicerContext[Any, Any]
 SIGN_OF_LIFE_INTERVAL = 0.4
@@ -32,27 +34,27 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
 
     async def Dispatch(self, request: pb.DispatchRequest, context: Context) -> pb.DispatchResponse:  # noqa: N802
         await failpoints.pause("dispatch.arrive")
-        outcomes = self._runtime.accept_batch(request.members, request.fence)
+        refusals = self._runtime.accept_batch(to_assignments(request.members), request.fence)
         await failpoints.pause("dispatch.answer")
-        return pb.DispatchResponse(outcomes=outcomes, status=self._board.status())
+        return pb.DispatchResponse(outcomes=map(to_outcome, refusals), status=to_worker_status(self._board.status()))
 
     async def Watch(  # noqa: N802
         self, request: pb.WatchRequest, context: Context
     ) -> AsyncIterator[pb.WatchResponse]:
         async with contextlib.aclosing(self._board.watch()) as statuses:
             async for status in statuses:
-                yield pb.WatchResponse(status=status)
+                yield pb.WatchResponse(status=to_worker_status(status))
 
     async def GetWorkerStatus(  # noqa: N802
         self, request: pb.GetWorkerStatusRequest, context: Context
     ) -> pb.GetWorkerStatusResponse:
-        return pb.GetWorkerStatusResponse(status=self._board.status())
+        return pb.GetWorkerStatusResponse(status=to_worker_status(self._board.status()))
 
     async def ListBlocks(  # noqa: N802
         self, request: pb.ListBlocksRequest, context: Context
     ) -> AsyncIterator[pb.ListBlocksResponse]:
-        for part in self._board.blocks.list_blocks():
-            yield part
+        for response in to_responses(self._board.blocks.list_blocks()):
+            yield response
 
     async def Attach(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context
@@ -65,10 +67,9 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         reader = asyncio.create_task(self._read(request_iterator, outbox), name=f"attach-{gateway_id}")
         reader.add_done_callback(lambda _: outbox.close())
         try:
-            hello = pb.WorkerHello(worker_id=self._worker_id, epoch=self._epoch, model_info=self._board.model_info)
-            yield pb.AttachResponse(hello=hello)
+            yield pb.AttachResponse(hello=self._hello())
             while (frame := await outbox.next_frame(SIGN_OF_LIFE_INTERVAL)) is not None:
-                yield pb.AttachResponse(frame=frame)
+                yield pb.AttachResponse(frame=to_frame(frame))
         finally:
             self._runtime.detach(gateway_id, outbox)
             reader.cancel()
@@ -80,10 +81,18 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
         await self._runtime.drain(deadline)
         self._board.close()
 
+    def _hello(self) -> pb.WorkerHello:
+        board = self._board
+        return pb.WorkerHello(
+            worker_id=self._worker_id, epoch=self._epoch, model_info=to_model_info(board.spec, board.model)
+        )
+
     async def _read(self, commands: AsyncIterator[pb.AttachRequest], outbox: Outbox) -> None:
         async for command in commands:
             match command.WhichOneof("command"):
                 case "cancellation":
                     self._runtime.cancel(command.cancellation.request_id, command.cancellation.attempt)
                 case "inquiry":
-                    self._runtime.inquire(command.inquiry.requests, outbox)
+                    self._runtime.inquire(
+                        ((each.request_id, each.attempt) for each in command.inquiry.requests), outbox
+                    )

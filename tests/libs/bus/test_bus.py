@@ -144,15 +144,15 @@ async def test_a_bus_without_a_server_starts_and_stops() -> None:
 def test_gaps_are_counted_and_restarts_are_not_gaps() -> None:
     numbering, gaps = Numbering("p"), GapCounter()
     headers = [numbering.headers("s") for _ in range(5)]
-    assert [gaps.observe("s", headers[index]) for index in (0, 1, 4)] == [0, 0, 2]
+    assert [gaps.count_missing("s", headers[index]) for index in (0, 1, 4)] == [0, 0, 2]
     again = Numbering("p")
-    assert gaps.observe("s", again.headers("s")) == 0
+    assert gaps.count_missing("s", again.headers("s")) == 0
 
 
 def test_an_event_that_was_overtaken_is_one_gap() -> None:
     numbering, gaps = Numbering("p"), GapCounter()
     headers = [numbering.headers("s") for _ in range(4)]
-    assert [gaps.observe("s", headers[index]) for index in (0, 2, 1, 3)] == [0, 1, 0, 0]
+    assert [gaps.count_missing("s", headers[index]) for index in (0, 2, 1, 3)] == [0, 1, 0, 0]
 
 
 def test_workers_that_come_and_go_leave_no_numbers_and_no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,8 +162,8 @@ def test_workers_that_come_and_go_leave_no_numbers_and_no_labels(monkeypatch: py
     for worker in range(100):
         numbering, subject = Numbering(f"w{worker}"), subjects.of(subjects.BLOCKS_CHANGED, f"w{worker}")
         headers = [numbering.headers(subject) for _ in range(3)]
-        assert gaps.observe(subject, headers[0]) == 0
-        assert gaps.observe(subject, headers[2]) == 1
+        assert gaps.count_missing(subject, headers[0]) == 0
+        assert gaps.count_missing(subject, headers[2]) == 1
     assert len(gaps) == 10
     samples = [sample for metric in EVENT_GAPS.collect() for sample in metric.samples]
     assert {sample.labels["subject"] for sample in samples} <= {*labels, subjects.BLOCKS_CHANGED}

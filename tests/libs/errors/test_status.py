@@ -16,7 +16,6 @@ HTTP = {
     errors.UploadTimeout: 408,
     errors.PayloadTooLarge: 413,
     errors.UnsupportedMediaType: 415,
-    errors.RateLimited: 429,
     errors.RequestCancelled: 499,
     errors.InternalError: 500,
     errors.Overloaded: 503,

@@ -1,6 +1,6 @@
 """The index is what the workers hold after one quiet period, whatever was lost, late, doubled or out of order."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import settings
@@ -10,10 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from headrace.cache import block_feed
 from headrace.cache.block_feed import FORGET_SECONDS, BlockFeed
 from headrace.cache.prefix_index import PrefixIndex
+from headrace.cache.translation import to_block_change
+from headrace.clients.block_change import BlockChange
 from headrace.clients.block_list import BlockList
 from headrace.engine.contract.request import BlockEvents
-from headrace.v1.events_pb2 import BlocksChanged
 from headrace.worker.status.block_log import BlockLog
+from headrace.worker.status.translation import to_blocks_changed, to_responses
 
 A, B, C, D = (letter * 16 for letter in (b"a", b"b", b"c", b"d"))
 
@@ -37,9 +39,15 @@ class Cache:
         return self.index.held(worker_id, "m")
 
 
-def change(number: int, stored: Iterable[bytes] = (), removed: Iterable[bytes] = (), epoch: int = 5) -> BlocksChanged:
-    return BlocksChanged(
-        worker_id="w",
+def change(
+    number: int,
+    stored: Sequence[bytes] = (),
+    removed: Sequence[bytes] = (),
+    epoch: int = 5,
+    worker_id: str = "w",
+) -> BlockChange:
+    return BlockChange(
+        worker_id=worker_id,
         epoch=epoch,
         model="m",
         stored_block_hashes=stored,
@@ -47,6 +55,11 @@ def change(number: int, stored: Iterable[bytes] = (), removed: Iterable[bytes] =
         sequence_number=number,
         address="here",
     )
+
+
+def sent(log: BlockLog) -> list[BlockChange]:
+    """Takes the changes of a log as they arrive."""
+    return [to_block_change(to_blocks_changed(taken)) for taken in log.take_changes("here")]
 
 
 def block_list(number: int, *hashes: bytes, epoch: int = 5, worker_id: str = "w") -> BlockList:
@@ -158,9 +171,7 @@ def test_a_worker_that_is_silent_for_long_is_forgotten() -> None:
     cache = Cache()
     cache.feed.hear(change(1, [A]))
     cache.clock.now += FORGET_SECONDS + 1
-    other = change(1, [B])
-    other.worker_id = "other"
-    cache.feed.hear(other)
+    cache.feed.hear(change(1, [B], worker_id="other"))
     assert len(cache.feed) == 1
     assert cache.held() == set()
     assert cache.index.match("m", [B]) == {"other": 1}
@@ -171,9 +182,7 @@ def test_workers_and_waiting_changes_are_bounded(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(block_feed, "MAX_WAITING_HASHES", 4)
     cache = Cache()
     for number in range(10):
-        heard = change(1, [A])
-        heard.worker_id = f"w{number}"
-        cache.feed.hear(heard)
+        cache.feed.hear(change(1, [A], worker_id=f"w{number}"))
     assert len(cache.feed) == 3
     assert cache.index.match("m", [A]).keys() == {"w7", "w8", "w9"}
     for number in range(2, 20):
@@ -195,7 +204,7 @@ class LossyLife(RuleBasedStateMachine):
         self.cache = Cache()
         self.epoch = 100
         self.life_count = 0
-        self.under_way: list[BlocksChanged] = []
+        self.under_way: list[BlockChange] = []
         self.answers: list[BlockList] = []
         self.start()
 
@@ -206,12 +215,12 @@ class LossyLife(RuleBasedStateMachine):
     @rule(wanted=blocks)
     def change(self, wanted: list[bytes]) -> None:
         removed, stored = self.truth - set(wanted), set(wanted) - self.truth
-        self.log.add(BlockEvents(stored=tuple(stored), removed=tuple(removed)))
+        self.log.collect(BlockEvents(stored=tuple(stored), removed=tuple(removed)))
         self.truth = set(wanted)
 
     @rule()
     def publish(self) -> None:
-        self.under_way += self.log.take("here")
+        self.under_way += sent(self.log)
 
     @rule(position=st.integers(0, 5), keeps=st.booleans())
     def deliver(self, position: int, keeps: bool) -> None:
@@ -224,7 +233,7 @@ class LossyLife(RuleBasedStateMachine):
 
     @rule()
     def ask(self) -> None:
-        self.answers.append(BlockList.joined(list(self.log.list_blocks())))
+        self.answers.append(BlockList.joined(list(to_responses(self.log.list_blocks()))))
 
     @rule(position=st.integers(0, 3))
     def answer(self, position: int) -> None:
@@ -244,10 +253,10 @@ class LossyLife(RuleBasedStateMachine):
     @rule()
     def be_quiet(self) -> None:
         """The worker tells its latest number, and is asked if that shows that something was missed."""
-        for told in self.log.take("here"):
+        for told in sent(self.log):
             self.cache.feed.hear(told)
         if self.cache.feed.misses("w"):
-            self.cache.feed.restore("w", BlockList.joined(list(self.log.list_blocks())))
+            self.cache.feed.restore("w", BlockList.joined(list(to_responses(self.log.list_blocks()))))
         assert not self.cache.feed.misses("w")
         assert self.cache.held() == self.truth
 

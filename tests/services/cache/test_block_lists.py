@@ -13,6 +13,7 @@ from headrace.cache import block_lists
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
 from headrace.cache.prefix_index import PrefixIndex
+from headrace.cache.translation import to_block_change
 from headrace.engine.contract.request import BlockEvents
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.lifecycle import Background
@@ -21,12 +22,12 @@ from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Server
 from headrace.v1.events_pb2 import BlocksChanged
 from headrace.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server
+from headrace.worker import tells
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
-from headrace.worker.status import heartbeat
 from headrace.worker.status.block_log import MAX_HASHES
-from headrace.worker.status.heartbeat import Heartbeat
 from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.tells import WorkerPublisher
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 20.0
@@ -38,7 +39,7 @@ class RunningWorker:
     def __init__(self, bus: MemoryBus, worker_id: str = "w", epoch: int = 7) -> None:
         runtime = Runtime(SimEngine(SimConfig()), "m", attach_seconds=30.0)
         self.board = StatusBoard(runtime, worker_id, epoch, "m", hourly_price=0.0)
-        self.heartbeat = Heartbeat(self.board, bus, worker_id)
+        self.publisher = WorkerPublisher(self.board, bus, worker_id)
         servicer = WorkerServicer(runtime, self.board, worker_id, epoch)
         self.server = Server(
             lambda to: add_WorkerServiceServicer_to_server(servicer, to), ["headrace.v1.WorkerService"]
@@ -47,7 +48,7 @@ class RunningWorker:
 
     async def start(self) -> None:
         self.board.advertise(await self.server.start("127.0.0.1:0"))
-        self.telling = asyncio.create_task(self.heartbeat.tell_blocks())
+        self.telling = asyncio.create_task(self.publisher.tell_blocks())
 
     async def stop(self) -> None:
         self.telling.cancel()
@@ -58,7 +59,7 @@ class RunningWorker:
         """Holds `wanted` from now on, and tells it."""
         removed, stored = self.truth - wanted, wanted - self.truth
         self.truth = wanted
-        self.heartbeat.on_blocks(BlockEvents(stored=tuple(stored), removed=tuple(removed)))
+        self.publisher.on_blocks(BlockEvents(stored=tuple(stored), removed=tuple(removed)))
         await until(lambda: not self.board.blocks.pending)
 
 
@@ -78,7 +79,7 @@ class RunningCache:
         await self.bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, self.hear)
 
     def hear(self, change: BlocksChanged) -> None:
-        if not self.loses and self.feed.hear(change):
+        if not self.loses and self.feed.hear(to_block_change(change)):
             self.lists.want(change.worker_id)
 
     def open(self, address: str) -> grpc.aio.Channel:
@@ -111,7 +112,7 @@ def named(*names: str) -> set[bytes]:
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> MemoryBus:
-    monkeypatch.setattr(heartbeat, "QUIET_BLOCKS_INTERVAL", 0.1)
+    monkeypatch.setattr(tells, "QUIET_BLOCKS_INTERVAL", 0.1)
     return MemoryBus()
 
 

@@ -20,12 +20,12 @@ from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Server
 from headrace.supervisor.nats_server import LocalNats
 from headrace.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server
+from headrace.worker import tells
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
-from headrace.worker.status import heartbeat
 from headrace.worker.status.block_log import MAX_HASHES
-from headrace.worker.status.heartbeat import Heartbeat
 from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.tells import WorkerPublisher
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 PATIENCE = 20.0
@@ -68,7 +68,7 @@ class Worker:
         runtime = Runtime(SimEngine(SimConfig()), "m", attach_seconds=30.0)
         self.board = StatusBoard(runtime, "w", 7, "m", hourly_price=0.0)
         self.bus = NatsBus(url, "w")
-        self.heartbeat = Heartbeat(self.board, self.bus, "w")
+        self.publisher = WorkerPublisher(self.board, self.bus, "w")
         servicer = WorkerServicer(runtime, self.board, "w", 7)
         self._server = Server(
             lambda to: add_WorkerServiceServicer_to_server(servicer, to), ["headrace.v1.WorkerService"], CREDENTIAL
@@ -76,7 +76,7 @@ class Worker:
 
     async def start(self) -> None:
         self.bus.start()
-        self._telling = asyncio.create_task(self.heartbeat.tell_blocks())
+        self._telling = asyncio.create_task(self.publisher.tell_blocks())
         self.board.advertise(await self._server.start("127.0.0.1:0"))
         await until_connected(self.bus, True)
 
@@ -88,7 +88,7 @@ class Worker:
 
     async def store(self, *hashes: bytes) -> None:
         """Tells of blocks, whether anybody hears it or not."""
-        self.heartbeat.on_blocks(BlockEvents(stored=hashes))
+        self.publisher.on_blocks(BlockEvents(stored=hashes))
         deadline = Deadline.after(PATIENCE)
         while self.board.blocks.pending:
             assert not deadline.expired
@@ -112,7 +112,7 @@ async def until_held(cache: GrpcCacheClient, *hashes: bytes) -> None:
 
 @pytest.fixture
 async def nats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nats]:
-    monkeypatch.setattr(heartbeat, "QUIET_BLOCKS_INTERVAL", 0.2)
+    monkeypatch.setattr(tells, "QUIET_BLOCKS_INTERVAL", 0.2)
     made = Nats(tmp_path / "nats")
     await made.start()
     yield made

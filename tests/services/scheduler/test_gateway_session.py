@@ -14,10 +14,10 @@ from headrace.errors import InvalidRequest, Overloaded, Unavailable
 from headrace.errors.status import from_status, to_status
 from headrace.scheduler.core import events
 from headrace.scheduler.core.core import SchedulingCore
+from headrace.scheduler.core.explanation import told
 from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.policy import Policy
-from headrace.scheduler.explanation import told
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
@@ -219,7 +219,7 @@ async def test_the_journal_tells_why() -> None:
 async def test_a_core_that_fails_ends_the_scheduler() -> None:
     """Decisions that it made and did not carry out would be waited for for ever."""
     gateway = Gateway(PlayedWorker())
-    running = asyncio.create_task(gateway.scheduler.run())
+    running = asyncio.create_task(gateway.scheduler.keep_ticking())
     await asyncio.sleep(0)
 
     def broken(event: events.Event, now: float) -> list[Any]:

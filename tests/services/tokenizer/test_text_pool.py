@@ -166,11 +166,11 @@ async def test_a_process_that_dies_is_replaced() -> None:
         assert await pool.encode("m", "hello", True) == MODEL.encode("hello", True)
 
 
-async def test_the_vocabulary_is_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_asks_at_the_same_time_gets_the_same_vocabulary() -> None:
     servicer = TokenizerServicer({"m": MODEL}, None, 10)  # type: ignore[arg-type]
     request = pb.GetVocabularyRequest(model="m")
     found = await asyncio.gather(*(servicer.GetVocabulary(request, None) for _ in range(8)))  # type: ignore[arg-type]
-    assert all(response is found[0] for response in found)
+    assert all(response == found[0] for response in found)
     assert list(found[0].pieces) == MODEL.pieces.pieces
 
 

@@ -108,7 +108,7 @@ async def test_a_watcher_that_reads_late_reads_the_newest(worker: RunningWorker)
     for name in ("a", "b", "c"):
         await worker.dispatch(member(name, tokens=3000))
     await until(lambda: worker.runtime.stats.running_count == 3)
-    assert (await anext(watching)).running_count == 3
+    assert (await anext(watching)).stats.running_count == 3
     await watching.aclose()
 
 
@@ -148,12 +148,12 @@ async def test_no_fence_claims_no_lead(worker: RunningWorker) -> None:
 
 
 async def test_the_pace_is_measured(worker: RunningWorker) -> None:
-    assert (worker.board.status().prefill_rate, worker.board.status().step_seconds) == (0, 0)
+    assert (worker.board.status().pace.prefill_rate, worker.board.status().pace.step_seconds) == (0, 0)
     await worker.dispatch(member("a", prompt=400, tokens=10))
     await until(lambda: len(worker.runtime.sessions) == 0)
     status = worker.board.status()
-    assert 0.005 <= status.step_seconds < 1
-    assert 40 < status.prefill_rate <= 400 / (0.005 + 400 * 1e-5)
+    assert 0.005 <= status.pace.step_seconds < 1
+    assert 40 < status.pace.prefill_rate <= 400 / (0.005 + 400 * 1e-5)
     assert status.waiting_token_count == 0
 
 

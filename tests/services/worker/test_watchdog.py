@@ -88,11 +88,11 @@ async def test_a_hung_engine_is_noticed() -> None:
     with running(engine) as runtime:
         await runtime.prove(TIMEOUT)
         watching = asyncio.create_task(Watchdog(runtime.thread, runtime.spec, SHORT, reasons.append).watch())
-        runtime.thread.add(request("a", 5))
+        runtime.thread.submit(request("a", 5))
         await until(lambda: runtime.stats.step_count >= 5)
         step_count = runtime.stats.step_count
         engine.released.clear()
-        runtime.thread.add(request("b", 5))
+        runtime.thread.submit(request("b", 5))
         await asyncio.wait_for(watching, TIMEOUT)
         assert "allowed are 0.3 s" in reasons[0]
         assert runtime.stats.step_count <= step_count + 4, "a step that hangs is no progress"
@@ -115,7 +115,7 @@ async def test_steps_may_take_what_they_are_known_to_take() -> None:
     with running(SimEngine(SimConfig(base_seconds=0.2))) as runtime:
         await runtime.prove(TIMEOUT)
         watching = asyncio.create_task(Watchdog(runtime.thread, runtime.spec, patience, reasons.append).watch())
-        runtime.thread.add(request("a", 4))
+        runtime.thread.submit(request("a", 4))
         await until(lambda: runtime.stats.output_token_count >= 6)
         watching.cancel()
     assert reasons == []
@@ -127,7 +127,7 @@ async def test_the_first_step_may_take_long() -> None:
     engine.released.clear()
     with running(engine) as runtime:
         watching = asyncio.create_task(Watchdog(runtime.thread, runtime.spec, SHORT, reasons.append).watch())
-        runtime.thread.add(request("a", 2))
+        runtime.thread.submit(request("a", 2))
         await asyncio.wait({watching}, timeout=1.0)
         assert reasons == []
         watching.cancel()
@@ -140,7 +140,7 @@ async def test_time_for_which_the_process_stood_still_does_not_count() -> None:
         await runtime.prove(TIMEOUT)
         watching = asyncio.create_task(Watchdog(runtime.thread, runtime.spec, SHORT, reasons.append).watch())
         engine.released.clear()
-        runtime.thread.add(request("a", 2))
+        runtime.thread.submit(request("a", 2))
         await until(lambda: runtime.thread.busy is not None)
         await asyncio.sleep(0)
         # As when the process, with both of its threads, gets no turn.
@@ -173,7 +173,7 @@ async def main():
     runtime.start(lambda: None, lambda _events: None)
     await runtime.prove(20)
     engine.hangs = True
-    runtime.thread.add(EngineRequest("a", (1,), SamplingParams()))
+    runtime.thread.submit(EngineRequest("a", (1,), SamplingParams()))
     await Watchdog(runtime.thread, runtime.spec, Patience(0.2, 0.2), exit_hung).watch()
 
 asyncio.run(main())
@@ -187,7 +187,7 @@ asyncio.run(main())
 async def test_the_canary_leaves_no_trace() -> None:
     with running(SimEngine(SimConfig(base_seconds=0.001))) as runtime:
         await runtime.prove(TIMEOUT)
-        runtime.thread.add(request("a", 1))
+        runtime.thread.submit(request("a", 1))
         await until(lambda: runtime.stats.output_token_count == 3)
         stats = runtime.stats
     assert (stats.prefix_hit_token_count, stats.used_block_count, stats.running_count) == (0, 0, 0)
@@ -200,7 +200,7 @@ async def test_the_canary_is_not_told_as_cached_blocks() -> None:
     runtime = Runtime(SimEngine(SimConfig()), "m", 30.0)
     runtime.start(lambda: None, told.append)
     await runtime.prove(TIMEOUT)
-    runtime.thread.add(request("a", 1))
+    runtime.thread.submit(request("a", 1))
     await until(lambda: runtime.stats.output_token_count == 3)
     runtime.stop()
     assert told == []
@@ -230,9 +230,9 @@ def test_what_a_step_will_take_is_known_once_its_like_was_measured() -> None:
     engine.add(request("a", 3))
     engine.step()
     read = engine.stats()
-    pace.observe(before, read, seconds=0.003)
+    pace.measure_step(before, read, seconds=0.003)
     engine.step()
-    pace.observe(read, engine.stats(), seconds=0.5)
+    pace.measure_step(read, engine.stats(), seconds=0.5)
     assert pace.prefill_rate == pytest.approx(1000)
     assert pace.predict(0) == pytest.approx(0.5)
     assert pace.predict(2000) == pytest.approx(2.5)

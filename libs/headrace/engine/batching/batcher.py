@@ -7,7 +7,6 @@ counts catch up within one token budget. A decode is a sequence that is one toke
 import random
 from collections.abc import Mapping
 
-from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.batching.block_pool import BlockPool
 from headrace.engine.batching.drafter import Drafter
 from headrace.engine.batching.sequence import Sequence
@@ -155,9 +154,6 @@ class Batcher:
 
     def drain_block_events(self) -> BlockEvents:
         return self.pool.drain_events()
-
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
-        return hash_blocks(token_ids, self._spec.block_size, cache_salt, adapter)
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the state contradicts itself. For tests and idle moments: costs O(blocks)."""

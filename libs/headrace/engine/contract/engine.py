@@ -73,7 +73,4 @@ class Engine(Protocol):
 
     def drain_block_events(self) -> BlockEvents: ...
 
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
-        """Chained hashes of the full blocks of a prompt: the prefix-cache keys."""
-
     def close(self) -> None: ...

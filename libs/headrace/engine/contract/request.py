@@ -26,8 +26,6 @@ class FinishReason(enum.Enum):
     """An end-of-sequence token or one of the request's stop ids was generated. It is the last id delivered."""
     LENGTH = "length"
     """`max_tokens` were generated, or the context is full."""
-    CANCELLED = "cancelled"
-    """The caller cancelled it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,6 @@ class DecoderEmbeddingEngine:
     def drain_block_events(self) -> BlockEvents:
         return self._batcher.drain_block_events()
 
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
-        return self._batcher.block_hashes(token_ids, cache_salt, adapter)
-
     def check_invariants(self) -> None:
         self._batcher.check_invariants()
 

@@ -78,10 +78,6 @@ class EncoderEngine:
     def drain_block_events(self) -> BlockEvents:
         return BlockEvents()
 
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
-        """Returns no hashes: nothing of an input is kept."""
-        return []
-
     def close(self) -> None:
         """Lets go of the model."""
         del self._encoder

@@ -83,9 +83,6 @@ class TextEngine:
     def drain_block_events(self) -> BlockEvents:
         return self._batcher.drain_block_events()
 
-    def block_hashes(self, token_ids: tuple[int, ...], cache_salt: str, adapter: str = "") -> list[bytes]:
-        return self._batcher.block_hashes(token_ids, cache_salt, adapter)
-
     def sleep(self) -> None:
         """Gives the KV cache's memory back to the system and keeps the weights (level 1 of vLLM's sleep mode).
 

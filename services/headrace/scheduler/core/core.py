@@ -92,7 +92,7 @@ class SchedulingCore:
         if ticket.deadline <= now:
             yield Expire(ticket)
         else:
-            desk.queue.add(ticket)
+            desk.queue.enqueue(ticket)
             yield from self._await_deadline(ticket)
             yield from desk.serve(now)
 

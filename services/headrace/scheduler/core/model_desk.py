@@ -67,7 +67,7 @@ class ModelDesk:
             self.queue.remove(last)
             yield Reject(last, Reason.DISPLACED, self._forecast.appointment(self._nominal_rate(), now))
         self._window.observe_arrival(now)
-        self.queue.add(ticket)
+        self.queue.enqueue(ticket)
 
     def cancel(self, key: str) -> None:
         """Takes a ticket out, if it still waits."""
@@ -92,7 +92,7 @@ class ModelDesk:
         if worker is not None and ticket.key in worker.sent:
             worker.arrive(ticket.key)
             self.fleet.add_load(-1)
-            self.fleet.note(worker)
+            self.fleet.reindex(worker)
 
     def take_back(self, ticket: Ticket) -> None:
         """Refunds a ticket that was not served."""
@@ -147,10 +147,10 @@ class ModelDesk:
     def _send(self, ticket: Ticket, worker: Worker) -> Iterator[Decision]:
         if worker.pauses_for(ticket):
             yield Preempt(worker.worker_id, 1)
-        self.queue.take(ticket)
+        self.queue.serve(ticket)
         worker.send(ticket)
         self.fleet.add_load(1)
-        self.fleet.note(worker)
+        self.fleet.reindex(worker)
 
     def _ready_at(self, now: float) -> float:
         """Returns the time at which the batch should go: now, where nothing is gained by waiting."""

@@ -16,7 +16,7 @@ class Policy:
     max_batch_token_count: int = 16_384
     """Most prompt tokens that wait on one worker, but for a single longer prompt."""
     max_window_seconds: float = 0.05
-    """Longest time that a request waits for company."""
+    """Longest time that a request waits for others to form a batch with."""
     no_worker_seconds: float = 15.0
     """Time that requests wait while nobody serves their model."""
     starvation_seconds: float = 30.0

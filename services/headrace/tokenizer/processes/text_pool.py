@@ -95,7 +95,7 @@ class TextPool:
 
     async def _finish(self, process: TextProcess, job: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
-            return await process.run(job, *args)
+            return await process.do_job(job, *args)
         finally:
             self._idle.put_nowait(process)
 

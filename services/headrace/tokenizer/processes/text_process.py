@@ -1,4 +1,4 @@
-"""A process that does one job after the other, and is ended and started anew when one goes on for too long."""
+"""A process that does one job at a time, and is replaced by a new one when a job takes too long."""
 
 import asyncio
 import multiprocessing
@@ -29,7 +29,7 @@ class TextProcess:
         self._connection: Connection[bytes, Any] | None = None
         self.process: BaseProcess | None = None
 
-    async def run(self, job: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def do_job(self, job: Callable[[*Ts], T], *args: *Ts) -> T:
         """Returns what the job returns. Raises what it raises, InvalidRequest when it goes on for too long, and
         Unavailable when the process dies of it twice. Is not to be cancelled: the process would go on."""
         question = pickle.dumps((job, args))

@@ -18,7 +18,7 @@ MAX_POWER_BITS = 4096
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Powers of whole numbers are bounded: a large one is a single step that nothing can end but the process's end."""
+    """Bounds powers of integers: a large one is a single operation, which only the end of the process interrupts."""
 
     intercepted_binops = frozenset({"**"})
 

@@ -1,23 +1,16 @@
-"""The vocabulary of a model as it is sent."""
+"""The vocabulary of a model, from which gateways turn tokens into text."""
 
-import hashlib
+from dataclasses import dataclass
 
-from headrace.tokenizer.text.text_model import TextModel
-from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
-
-FINGERPRINT_SIZE = 16
+from headrace.tokenizer.text.pieces import Pieces
 
 
-def vocabulary_of(model: TextModel) -> GetVocabularyResponse:
-    """Builds the message, with its fingerprint. Takes a second for a large vocabulary; raises Unsupported."""
-    pieces = model.pieces
-    message = GetVocabularyResponse(
-        pieces=pieces.pieces,
-        special_token_ids=pieces.special_token_ids,
-        strips_leading_space=pieces.strips_leading_space,
-        eos_token_ids=model.eos_token_ids,
-        has_chat_template=model.has_chat_template,
-    )
-    content = message.SerializeToString(deterministic=True)
-    message.fingerprint = hashlib.blake2b(content, digest_size=FINGERPRINT_SIZE).digest()
-    return message
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """A vocabulary, and facts about the text of its model."""
+
+    pieces: Pieces
+    eos_token_ids: list[int]
+    has_chat_template: bool
+    fingerprint: bytes
+    """Digest of all of it."""

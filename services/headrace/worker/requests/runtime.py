@@ -1,17 +1,14 @@
 """Runs what is dispatched: between the engine thread and the gateways' outboxes."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from google.rpc.status_pb2 import Status
-
 from headrace.engine.contract.engine import Engine
-from headrace.engine.contract.request import BlockEvents, Delta, EngineStats, Urgency
+from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, Urgency
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,
@@ -21,12 +18,11 @@ from headrace.errors import (
     Unavailable,
     Unsupported,
 )
-from headrace.errors.status import to_status
+from headrace.lifecycle import wait_at_most
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
-from headrace.v1.scheduler_pb2 import Generation
-from headrace.v1.worker_pb2 import BatchMember, RequestReference, TokenDelta
-from headrace.worker.requests.conversion import to_engine_request, to_token_delta, to_urgency
+from headrace.worker.requests.assignment import Assignment
+from headrace.worker.requests.frame import SessionDelta
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.sessions import Session, Sessions
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
@@ -87,41 +83,41 @@ class Runtime:
         """Tokens accepted and not yet computed, those included that the engine has not heard of yet."""
         return self._unread_token_count + self.stats.waiting_token_count
 
-    def accept_batch(self, members: Iterable[BatchMember], fence: int) -> list[Status]:
-        """Takes the members of a batch over, or says for each why not.
+    def accept_batch(self, members: Iterable[Assignment | HeadraceError], fence: int) -> list[HeadraceError | None]:
+        """Takes over the members of a batch. Returns for each the error by which it is refused, or None.
 
+        A member that could not be read is an error already, and is refused with it.
         A fence of zero claims no lead. Another one must not be smaller than any before: its sender has lost the lead.
         """
         if 0 < fence < self.fence:
             message = f"a newer scheduler leads model {self._model}: its lease is number {self.fence}, not {fence}"
-            refusal = to_status(Unavailable(message, stage="dispatch"))
+            refusal = Unavailable(message, stage="dispatch")
             return [refusal for _ in members]
         self.fence = max(self.fence, fence)
-        return [self.accept(member) for member in members]
+        return [member if isinstance(member, HeadraceError) else self.accept(member) for member in members]
 
-    def accept(self, member: BatchMember) -> Status:
-        """Takes one member of a batch over, or says why not."""
-        generation = member.generation
+    def accept(self, assignment: Assignment) -> HeadraceError | None:
+        """Takes over one request. Returns the error by which it is refused, or None."""
         try:
-            self._check(generation, to_urgency(member.priority_class))
-            request = to_engine_request(member)
+            self._check(assignment)
         except HeadraceError as error:
-            return to_status(error)
+            return error
+        request = assignment.request
         session = Session(
-            generation.request_id,
-            generation.attempt,
-            generation.gateway_id,
-            generation.traceparent,
+            assignment.request_id,
+            assignment.attempt,
+            assignment.gateway_id,
+            assignment.traceparent,
             pausable=request.urgency is Urgency.BATCH,
         )
         self._unread_token_count += request.token_count
-        replaced = self.sessions.open(session, member.remaining_duration.ToTimedelta().total_seconds(), self._expire)
+        replaced = self.sessions.open(session, assignment.remaining_seconds, self._expire)
         if replaced is not None:
             self.thread.cancel(replaced.engine_id)
-        self._outbox(generation.gateway_id)
-        self.thread.add(request)
+        self._outbox(assignment.gateway_id)
+        self.thread.submit(request)
         _log.debug("accepted", extra={"sequence": session.request_id, "attempt": session.attempt})
-        return Status()
+        return None
 
     def cancel(self, request_id: str, attempt: int) -> None:
         """Drops a request. Unknown ones are fine: they have ended."""
@@ -129,13 +125,13 @@ class Runtime:
         if session is not None and session.attempt <= attempt:
             self._drop(session)
 
-    def inquire(self, references: Iterable[RequestReference], outbox: Outbox) -> None:
-        """Ends the requests of a gateway that are not held here, or no longer: what said so went astray."""
-        lost = to_status(StageFailed("the worker does not hold the request any more", stage="dispatch"))
+    def inquire(self, attempts: Iterable[tuple[str, int]], outbox: Outbox) -> None:
+        """Ends the requests of a gateway, each with its attempt, that are not held here: their last delta got lost."""
+        lost = StageFailed("the worker does not hold the request any more", stage="dispatch")
         unknown = [
-            TokenDelta(request_id=each.request_id, attempt=each.attempt, error=lost)
-            for each in references
-            if self.sessions.newest_attempt(each.request_id) != each.attempt
+            SessionDelta(request_id, attempt, error=lost)
+            for request_id, attempt in attempts
+            if self.sessions.newest_attempt(request_id) != attempt
         ]
         if unknown:
             outbox.put(self.stats.step_count, unknown)
@@ -167,29 +163,29 @@ class Runtime:
         """Takes nothing new and lets running requests end. What is left at the deadline is the gateways' to move."""
         self.draining = True
         self._on_change()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.sessions.emptied.wait(), deadline.remaining)
+        await wait_at_most(self.sessions.emptied, deadline.remaining)
         for outbox in self._outboxes.values():
             outbox.close()
 
     def stop(self) -> None:
         self.thread.stop(timeout=2.0)
 
-    def _check(self, generation: Generation, urgency: Urgency) -> None:
+    def _check(self, asked: Assignment) -> None:
+        """Raises the HeadraceError by which a request is refused."""
         if self.draining:
             raise Unavailable("the worker is about to stop", stage="dispatch")
-        if generation.model != self._model:
-            raise Unavailable(f"this worker serves {self._model}, not {generation.model}", stage="dispatch")
-        if generation.adapter and generation.adapter not in self.spec.adapters:
-            raise Unavailable(f"this worker has no adapter {generation.adapter}", stage="dispatch")
-        if generation.embeds != (self.spec.embedding_size is not None):
-            made = "text" if generation.embeds else "embeddings"
+        if asked.model != self._model:
+            raise Unavailable(f"this worker serves {self._model}, not {asked.model}", stage="dispatch")
+        if (adapter := asked.request.adapter) and adapter not in self.spec.adapters:
+            raise Unavailable(f"this worker has no adapter {adapter}", stage="dispatch")
+        if asked.embeds != (self.spec.embedding_size is not None):
+            made = "text" if asked.embeds else "embeddings"
             raise Unsupported(f"model {self._model} makes {made}, which is not what was asked for", param="model")
-        _check_ids(generation, self.spec.vocabulary_size)
-        if self.sessions.newest_attempt(generation.request_id) >= generation.attempt:
+        _check_ids(asked.request, self.spec.vocabulary_size)
+        if self.sessions.newest_attempt(asked.request_id) >= asked.attempt:
             raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
         # Each session of the batch class makes room for a realtime one: it is paused and goes on later.
-        paused_count = self.sessions.pausable_count if urgency is Urgency.REALTIME else 0
+        paused_count = self.sessions.pausable_count if asked.request.urgency is Urgency.REALTIME else 0
         if len(self.sessions) - paused_count >= self.spec.max_running_count:
             raise Overloaded("the worker has no credit left", stage="dispatch")
 
@@ -219,7 +215,7 @@ class Runtime:
         self._fail(session, error)
 
     def _fail(self, session: Session, error: HeadraceError) -> None:
-        delta = TokenDelta(request_id=session.request_id, attempt=session.attempt, error=to_status(error))
+        delta = SessionDelta(session.request_id, session.attempt, error=error)
         outbox = self._outboxes.get(session.gateway_id)
         if outbox is not None:
             outbox.put(self.stats.step_count, [delta])
@@ -253,38 +249,37 @@ class Runtime:
 
     def _deliver(self, deltas: list[Delta]) -> None:
         now = time.time()
-        by_gateway: defaultdict[str, list[TokenDelta]] = defaultdict(list)
+        by_gateway: defaultdict[str, list[SessionDelta]] = defaultdict(list)
         for delta in deltas:
             session = self.sessions.get(delta.request_id)
             if session is not None:
-                by_gateway[session.gateway_id].append(self._convert(delta, session, now))
-        for gateway_id, converted in by_gateway.items():
-            self._outboxes[gateway_id].put(self.stats.step_count, converted)
+                by_gateway[session.gateway_id].append(self._address(delta, session, now))
+        for gateway_id, addressed in by_gateway.items():
+            self._outboxes[gateway_id].put(self.stats.step_count, addressed)
         for gateway_id, outbox in self._outboxes.items():
             if gateway_id not in by_gateway:
                 outbox.note_step(self.stats.step_count)
 
-    def _convert(self, delta: Delta, session: Session, now: float) -> TokenDelta:
+    def _address(self, delta: Delta, session: Session, now: float) -> SessionDelta:
+        """Names the attempt that a delta belongs to. Its last one ends the session, and carries the timings."""
         if session.first_token_time is None:
             session.first_token_time = now
-        converted = to_token_delta(delta, session)
-        if delta.finish_reason is not None:
-            converted.timings.CopyFrom(session.timings(now))
-        if delta.finish_reason is not None or converted.HasField("error"):
-            self.sessions.close(session.engine_id)
-        return converted
+        if delta.finish_reason is None:
+            return SessionDelta(session.request_id, session.attempt, delta)
+        self.sessions.close(session.engine_id)
+        session.record_spans(now)
+        return SessionDelta(session.request_id, session.attempt, delta, timings=session.timings(now))
 
 
-def _check_ids(generation: Generation, vocabulary_size: int) -> None:
-    """Ids index the embeddings: one that is out of range must not come as far as a kernel."""
-    params = generation.sampling_params
-    check_token_ids(generation.prompt_token_ids, vocabulary_size, "prompt_token_ids")
-    check_token_ids(generation.output_token_ids, vocabulary_size, "output_token_ids")
-    check_token_ids(params.stop_token_ids, vocabulary_size, "stop_token_ids")
-    check_token_ids(list(params.logit_biases), vocabulary_size, "logit_biases")
+def _check_ids(request: EngineRequest, vocabulary_size: int) -> None:
+    """Raises InvalidRequest for an id that the kernels must not see: they use it as an index, unchecked."""
+    check_token_ids(request.prompt_token_ids, vocabulary_size, "prompt_token_ids")
+    check_token_ids(request.output_token_ids, vocabulary_size, "output_token_ids")
+    check_token_ids(request.sampling.stop_token_ids, vocabulary_size, "stop_token_ids")
+    check_token_ids(request.sampling.logit_bias, vocabulary_size, "logit_biases")
 
 
 def _exit_after_crash(error: BaseException) -> None:
     """An engine that crashed may hold anything: the process ends, gateways see it at once and move their requests."""
-    _log.critical("exiting after an engine crash", extra={"error": repr(error or InternalError())})
+    _log.critical("exiting after an engine crash", extra={"error": repr(error)})
     os._exit(EXIT_ENGINE_CRASHED)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.identity.ids import AttemptId, attempt_id, trace_attributes
 from headrace.telemetry.traces import record_span
-from headrace.v1.generation_pb2 import WorkerTimings
+from headrace.worker.requests.frame import Timings
 
 
 @dataclass(slots=True)
@@ -31,23 +31,21 @@ class Session:
     def engine_id(self) -> AttemptId:
         return attempt_id(self.request_id, self.attempt)
 
-    def timings(self, end_time: float) -> WorkerTimings:
-        """Time that each stage took. Also recorded as spans of the request's trace."""
+    def timings(self, end_time: float) -> Timings:
+        """Measures the stages of a session that ends at `end_time`, in Unix seconds."""
+        seconds = (max(0.0, end - start) for start, end in self._stages(end_time))
+        return Timings(*seconds)
+
+    def record_spans(self, end_time: float) -> None:
+        """Records the stages of a session that ends at `end_time`, in Unix seconds, as spans of the request's trace."""
+        attributes = trace_attributes(self.request_id, self.attempt)
+        for name, (start, end) in zip(("queue", "prefill", "decode"), self._stages(end_time), strict=True):
+            record_span(name, self.traceparent, start, end, attributes)
+
+    def _stages(self, end_time: float) -> tuple[tuple[float, float], ...]:
         started = self.started_time or end_time
         first_token = self.first_token_time or end_time
-        timings = WorkerTimings()
-        timings.queue_duration.FromNanoseconds(_nanoseconds(self.accepted_time, started))
-        timings.prefill_duration.FromNanoseconds(_nanoseconds(started, first_token))
-        timings.decode_duration.FromNanoseconds(_nanoseconds(first_token, end_time))
-        attributes = trace_attributes(self.request_id, self.attempt)
-        record_span("queue", self.traceparent, self.accepted_time, started, attributes)
-        record_span("prefill", self.traceparent, started, first_token, attributes)
-        record_span("decode", self.traceparent, first_token, end_time, attributes)
-        return timings
-
-
-def _nanoseconds(start: float, end: float) -> int:
-    return max(0, int((end - start) * 1e9))
+        return (self.accepted_time, started), (started, first_token), (first_token, end_time)
 
 
 class Sessions:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from headrace.clients.block_change import BlockChange
+from headrace.clients.block_list import BlockList
 from headrace.engine.contract.request import BlockEvents
-from headrace.v1.events_pb2 import BlocksChanged
-from headrace.v1.worker_pb2 import ListBlocksResponse
 
 MAX_HASHES = 32_768
 """Hashes per message: 0.6 MB of the 1 MB that NATS carries."""
@@ -29,12 +29,12 @@ class BlockLog:
         """Whether there are changes that were not taken yet."""
         return bool(self._stored or self._removed)
 
-    def add(self, events: BlockEvents) -> None:
+    def collect(self, events: BlockEvents) -> None:
         """Collects what changed. A block that comes and goes before it is taken leaves no trace."""
         _net(events.removed, self._removed, self._stored)
         _net(events.stored, self._stored, self._removed)
 
-    def take(self, address: str) -> list[BlocksChanged]:
+    def take_changes(self, address: str) -> list[BlockChange]:
         """Numbers what was collected. `address` is where the worker lists its blocks.
 
         Returns changes that fit into a message each, in the order in which they apply; without any, one that only tells
@@ -48,32 +48,34 @@ class BlockLog:
         self._held.update(dict.fromkeys(stored))
         if 0 < len(removed) + len(stored) <= MAX_HASHES:
             return [self._numbered(address, stored, removed)]
-        changes = [self._numbered(address, removed=part) for part in _parts(removed)]
-        changes += [self._numbered(address, stored=part) for part in _parts(stored)]
+        changes = [self._numbered(address, removed=part) for part in parts_of(removed)]
+        changes += [self._numbered(address, stored=part) for part in parts_of(stored)]
         return changes or [self._change(address)]
 
-    def list_blocks(self) -> Iterator[ListBlocksResponse]:
-        """Lists the blocks as they are when this is called, with the number of the latest change among them."""
-        whole = ListBlocksResponse(
-            worker_id=self._worker_id, epoch=self._epoch, model=self._model, sequence_number=self._number
-        )
-        return _listed(whole, list(self._held))
+    def list_blocks(self) -> BlockList:
+        """Lists the blocks as they are now, with the number of the latest change among them."""
+        return BlockList(self._worker_id, self._epoch, self._model, self._number, list(self._held))
 
-    def _numbered(self, address: str, stored: Sequence[bytes] = (), removed: Sequence[bytes] = ()) -> BlocksChanged:
+    def _numbered(self, address: str, stored: Sequence[bytes] = (), removed: Sequence[bytes] = ()) -> BlockChange:
         self._number += 1
-        change = self._change(address)
-        change.stored_block_hashes.extend(stored)
-        change.removed_block_hashes.extend(removed)
-        return change
+        return self._change(address, stored, removed)
 
-    def _change(self, address: str) -> BlocksChanged:
-        return BlocksChanged(
+    def _change(self, address: str, stored: Sequence[bytes] = (), removed: Sequence[bytes] = ()) -> BlockChange:
+        return BlockChange(
             worker_id=self._worker_id,
             epoch=self._epoch,
             model=self._model,
             sequence_number=self._number,
             address=address,
+            stored_block_hashes=stored,
+            removed_block_hashes=removed,
         )
+
+
+def parts_of(hashes: list[bytes]) -> Iterator[list[bytes]]:
+    """Splits hashes so that each part fits into a message. Yields nothing for none."""
+    for start in range(0, len(hashes), MAX_HASHES):
+        yield hashes[start : start + MAX_HASHES]
 
 
 def _net(hashes: Sequence[bytes], gained: dict[bytes, None], opposite: dict[bytes, None]) -> None:
@@ -82,15 +84,3 @@ def _net(hashes: Sequence[bytes], gained: dict[bytes, None], opposite: dict[byte
             del opposite[block_hash]
         else:
             gained[block_hash] = None
-
-
-def _parts(hashes: list[bytes]) -> Iterator[list[bytes]]:
-    for start in range(0, len(hashes), MAX_HASHES):
-        yield hashes[start : start + MAX_HASHES]
-
-
-def _listed(whole: ListBlocksResponse, hashes: list[bytes]) -> Iterator[ListBlocksResponse]:
-    for part in list(_parts(hashes)) or [[]]:
-        response = ListBlocksResponse(block_hashes=part)
-        response.MergeFrom(whole)
-        yield response

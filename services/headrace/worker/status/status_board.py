@@ -7,10 +7,10 @@ import time
 from collections.abc import AsyncGenerator, Callable
 
 from headrace.engine.memory.host_memory import resident_bytes
-from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
-from headrace.v1.worker_pb2 import WorkerStatus
+from headrace.lifecycle import wait_at_most
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.status.block_log import BlockLog
+from headrace.worker.status.worker_status import Status
 
 MIN_INTERVAL = 0.004
 """Changes closer together than this are told together."""
@@ -24,8 +24,10 @@ class StatusBoard:
 
     def __init__(self, runtime: Runtime, worker_id: str, epoch: int, model: str, hourly_price: float) -> None:
         self._runtime = runtime
-        self._worker_id = worker_id
-        self._epoch = epoch
+        self.worker_id = worker_id
+        self.epoch = epoch
+        self.model = model
+        self.spec = runtime.spec
         self._hourly_price = hourly_price
         self._versions = itertools.count(1)
         self._watchers: set[asyncio.Event] = set()
@@ -34,7 +36,6 @@ class StatusBoard:
         self._measured = -math.inf
         self._memory = 0
         self.address = ""
-        self.model_info = _model_info(runtime, model)
         self.blocks = BlockLog(worker_id, epoch, model)
 
     def advertise(self, address: str) -> None:
@@ -57,56 +58,41 @@ class StatusBoard:
         self._closed = True
         self.on_change()
 
-    async def watch(self) -> AsyncGenerator[WorkerStatus, None]:
+    async def watch(self) -> AsyncGenerator[Status, None]:
         """Yields the status at once, after every change and at least every MAX_INTERVAL seconds, until closed.
 
         A slow reader misses what was in between: it is always told the newest.
         """
         changed = asyncio.Event()
         self._watchers.add(changed)
-        loop = asyncio.get_running_loop()
         try:
             while not self._closed:
                 changed.clear()
                 yield self.status()
                 await asyncio.sleep(MIN_INTERVAL)
-                timer = loop.call_later(MAX_INTERVAL - MIN_INTERVAL, changed.set)
-                try:
-                    await changed.wait()
-                finally:
-                    timer.cancel()
+                await wait_at_most(changed, MAX_INTERVAL - MIN_INTERVAL)
             yield self.status()
         finally:
             self._watchers.discard(changed)
 
-    def status(self) -> WorkerStatus:
-        """The load now, with a version newer than any before."""
+    def status(self) -> Status:
+        """Returns the load now, with a version larger than any before."""
         runtime = self._runtime
-        stats, pace, memory = runtime.stats, runtime.pace, runtime.spec.memory
-        return WorkerStatus(
-            worker_id=self._worker_id,
-            epoch=self._epoch,
+        return Status(
+            worker_id=self.worker_id,
+            epoch=self.epoch,
             version=next(self._versions),
             address=self.address,
-            model_info=self.model_info,
-            step_count=stats.step_count,
-            running_count=stats.running_count,
-            waiting_count=stats.waiting_count,
+            model=self.model,
+            spec=self.spec,
+            stats=runtime.stats,
+            pace=runtime.pace,
             credit_count=runtime.credit_count,
-            block_count=stats.block_count,
-            used_block_count=stats.used_block_count,
-            draining=runtime.draining,
             open_request_count=len(runtime.sessions),
-            weight_byte_count=memory.weight_bytes,
-            kv_byte_count=memory.kv_bytes,
-            resident_byte_count=self._resident_bytes(),
-            draft_token_count=stats.draft_token_count,
-            accepted_token_count=stats.accepted_token_count,
             waiting_token_count=runtime.waiting_token_count,
+            draining=runtime.draining,
             fence=runtime.fence,
-            prefill_rate=pace.prefill_rate,
-            step_seconds=pace.step_seconds,
-            pausable_count=stats.pausable_count,
+            resident_bytes=self._resident_bytes(),
             hourly_price=self._hourly_price,
         )
 
@@ -116,20 +102,3 @@ class StatusBoard:
         if now - self._measured > MEMORY_INTERVAL:
             self._measured, self._memory = now, resident_bytes()
         return self._memory
-
-
-def _model_info(runtime: Runtime, model: str) -> ModelInfo:
-    spec = runtime.spec
-    return ModelInfo(
-        model=model,
-        architecture=spec.architecture,
-        max_model_length=spec.max_model_length,
-        vocabulary_size=spec.vocabulary_size,
-        block_size=spec.block_size,
-        parameter_count=spec.parameter_count,
-        precision=spec.precision,
-        embedding_size=spec.embedding_size or 0,
-        fingerprint=spec.fingerprint,
-        evicts_context=spec.long_context == "evict",
-        adapters=[AdapterInfo(name=name, fingerprint=digest) for name, digest in spec.adapters.items()],
-    )

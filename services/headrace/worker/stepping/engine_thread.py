@@ -103,12 +103,15 @@ class EngineThread:
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     def start(self) -> None:
+        """Starts the thread."""
         self._thread.start()
 
-    def add(self, request: EngineRequest) -> None:
+    def submit(self, request: EngineRequest) -> None:
+        """Queues a request for the engine. A refusal comes with the next report."""
         self._commands.put(_Add(request))
 
     def cancel(self, request_id: str) -> None:
+        """Drops a request before the next step."""
         self._commands.put(_Cancel(request_id))
 
     async def prove(self, timeout: float) -> None:
@@ -174,7 +177,7 @@ class EngineThread:
             return self._engine.step() if self._engine.has_work() else []
         finally:
             stats, pace = self._engine.stats(), replace(self._pace)
-            pace.observe(self._stats, stats, time.perf_counter() - started)
+            pace.measure_step(self._stats, stats, time.perf_counter() - started)
             self._stats, self._pace = stats, pace
 
     def _take_commands(self, intake: _Intake) -> bool:

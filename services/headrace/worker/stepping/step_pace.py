@@ -31,7 +31,7 @@ class StepPace:
             return self.step_seconds or None
         return self.step_seconds + read_count / self.prefill_rate if self.prefill_rate > 0 else None
 
-    def observe(self, before: EngineStats, after: EngineStats, seconds: float) -> None:
+    def measure_step(self, before: EngineStats, after: EngineStats, seconds: float) -> None:
         """Takes in one step: the engine's books before and after it, and how long it took."""
         if after.step_count == before.step_count or seconds <= 0:
             return

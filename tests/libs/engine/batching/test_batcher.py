@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.libs.engine.engine_running import request
 
 from headrace.engine.batching.batcher import Batcher
+from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
@@ -294,7 +295,9 @@ def test_blocks_before_the_window_are_given_back_and_still_found() -> None:
         take_step(batcher)
         assert batcher.stats().used_block_count <= 4
         batcher.check_invariants()
-    kept = batcher.pool.find_seen(batcher.block_hashes(tuple(range(1, 31)), ""), lambda count: max(0, count - 2))
+    kept = batcher.pool.find_seen(
+        hash_blocks(tuple(range(1, 31)), batcher._spec.block_size, ""), lambda count: max(0, count - 2)
+    )
     assert kept[:5] == [batcher.pool.no_block] * 5
     assert len(kept) == 7
     batcher.add(request("again", range(1, 31), max_tokens=1))

@@ -57,7 +57,7 @@ class Fleet:
                 if moved or not (report.running_count or report.waiting_token_count):
                     worker.last_progress = now
                 worker.report = report
-        self.note(worker)
+        self.reindex(worker)
 
     def remove(self, worker_id: str, epoch: int) -> None:
         """Forgets an incarnation of a worker."""
@@ -71,7 +71,7 @@ class Fleet:
         if worker is not None and worker.report.epoch == epoch:
             worker.suspect = True
 
-    def note(self, worker: Worker) -> None:
+    def reindex(self, worker: Worker) -> None:
         """Puts a worker whose load changed in its new place."""
         worker.stamp += 1
         if not (worker.free_count or worker.report.pausable_count):

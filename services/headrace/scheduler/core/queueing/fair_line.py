@@ -38,7 +38,7 @@ class FairLine:
     def __contains__(self, key: str) -> bool:
         return key in self._live
 
-    def add(self, ticket: Ticket) -> None:
+    def line_up(self, ticket: Ticket) -> None:
         """Puts a ticket in."""
         line = self._tenants.setdefault(ticket.tenant, _TenantLine())
         heapq.heappush(line.heap, (ticket.due, next(self._numbers), ticket))

@@ -46,10 +46,10 @@ class ModelQueue:
 
     @property
     def has_urgent(self) -> bool:
-        """Whether someone waits who is not to wait for company."""
+        """Whether a ticket waits that is not to wait for others to form a batch with."""
         return any(line for lane in self._lanes.values() for rank, line in lane.items() if rank <= Urgency.REALTIME)
 
-    def add(self, ticket: Ticket) -> None:
+    def enqueue(self, ticket: Ticket) -> None:
         """Puts a ticket in."""
         if not self._tenant_counts.get(ticket.tenant):
             self._accounts.enter(ticket.tenant)
@@ -58,7 +58,7 @@ class ModelQueue:
         line = lane.get(ticket.rank)
         if line is None:
             line = lane[ticket.rank] = FairLine(self._accounts)
-        line.add(ticket)
+        line.line_up(ticket)
         self._tickets[ticket.key] = ticket
         self.token_count += ticket.prompt_token_count
 
@@ -77,7 +77,7 @@ class ModelQueue:
             if not lane:
                 del self._lanes[ticket.adapter]
 
-    def take(self, ticket: Ticket) -> None:
+    def serve(self, ticket: Ticket) -> None:
         """Takes out a ticket whose turn it was, at the expense of its tenant."""
         self._turn += 1
         self.remove(ticket)

@@ -9,6 +9,7 @@ from tests.libs.engine.engine_running import DEFAULTS, engine_config, finish, re
 from tests.libs.engine.tiny_models import WINDOW, make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
+from headrace.engine.batching.block_hash import hash_blocks
 from headrace.engine.contract.request import Delta
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
@@ -80,7 +81,7 @@ def test_a_hit_needs_only_the_blocks_in_the_window(folder: Path) -> None:
     second = finish(engine)["r"]
     assert [d.logprobs for d in second] == [d.logprobs for d in first]
     assert second[0].cached_token_count == 144
-    hashes = engine.block_hashes(PROMPTS[0], "")
+    hashes = hash_blocks(PROMPTS[0], engine.spec.block_size, "")
     stored = set(before.stored) - set(before.removed)
     assert hashes[-1] in stored
     assert hashes[0] in set(engine.drain_block_events().removed) | set(before.removed)

@@ -1,4 +1,6 @@
-"""The journal in words."""
+"""Tells in words what the journal knows about a request."""
+
+from dataclasses import dataclass
 
 from headrace.identity.ids import belongs_to
 from headrace.scheduler.core import decisions, events
@@ -6,15 +8,24 @@ from headrace.scheduler.core.decisions import Decision
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.journal import Entry
-from headrace.v1.scheduler_pb2 import CandidateView, JournalEntry
 
 
-def told(entry: Entry, request_id: str, now: float) -> list[JournalEntry]:
-    """Returns what an entry says about a request; `now` in seconds of the scheduler's clock."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that happened to a request, or was decided about it."""
+
+    age_seconds: float
+    text: str
+    candidates: tuple[Candidate, ...] = ()
+    """Workers that could have got the request, and what spoke for each."""
+
+
+def told(entry: Entry, request_id: str, now: float) -> list[Line]:
+    """Tells what an entry says about a request; `now` in seconds of the scheduler's clock."""
     age = now - entry.time
-    lines = [JournalEntry(age_seconds=age, text=text)] if (text := _event(entry.event, request_id)) else []
+    lines = [Line(age, text)] if (text := _event(entry.event, request_id)) else []
     for decision in entry.decisions:
-        lines += [_decision(line, age) for line in _about(decision, request_id)]
+        lines += [Line(age, text, candidates) for text, candidates in _about(decision, request_id)]
     return lines
 
 
@@ -50,19 +61,3 @@ def _about(decision: Decision, request_id: str) -> list[tuple[str, tuple[Candida
         case decisions.Expire(ticket) if belongs_to(ticket.request_id, request_id):
             return [(f"{ticket.key} expired in the queue", ())]
     return []
-
-
-def _decision(line: tuple[str, tuple[Candidate, ...]], age: float) -> JournalEntry:
-    text, candidates = line
-    views = [
-        CandidateView(
-            worker_id=candidate.worker_id,
-            load=candidate.load,
-            held_block_count=candidate.held_block_count,
-            first_token_seconds=candidate.first_token_seconds,
-            price=candidate.price,
-            remark=candidate.remark,
-        )
-        for candidate in candidates
-    ]
-    return JournalEntry(age_seconds=age, text=text, candidates=views)

@@ -11,10 +11,10 @@ from headrace.bus.memory_bus import MemoryBus
 from headrace.engine.contract.request import BlockEvents
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.v1.events_pb2 import BlocksChanged, WorkerHeartbeatSent
+from headrace.worker import tells
 from headrace.worker.requests.runtime import Runtime
-from headrace.worker.status import heartbeat
-from headrace.worker.status.heartbeat import BLOCKS_INTERVAL, MIN_INTERVAL, Heartbeat
 from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.tells import BLOCKS_INTERVAL, MIN_INTERVAL, WorkerPublisher
 
 pytestmark = pytest.mark.anyio
 TIMEOUT = 10.0
@@ -26,8 +26,8 @@ class Heard:
     def __init__(self) -> None:
         self.bus = MemoryBus()
         self.board = StatusBoard(Runtime(SimEngine(SimConfig()), "m", 1.0), "w", 1, "m", 0.0)
-        self.heartbeat = Heartbeat(self.board, self.bus, "w")
-        self.board.listen(self.heartbeat.on_change)
+        self.publisher = WorkerPublisher(self.board, self.bus, "w")
+        self.board.listen(self.publisher.on_change)
         self.statuses: asyncio.Queue[tuple[float, WorkerHeartbeatSent]] = asyncio.Queue()
         self.blocks: asyncio.Queue[BlocksChanged] = asyncio.Queue()
 
@@ -44,7 +44,7 @@ class Heard:
 async def heard() -> AsyncIterator[Heard]:
     made = Heard()
     await made.listen()
-    tasks = [asyncio.create_task(made.heartbeat.beat()), asyncio.create_task(made.heartbeat.tell_blocks())]
+    tasks = [asyncio.create_task(made.publisher.beat()), asyncio.create_task(made.publisher.tell_blocks())]
     yield made
     for task in tasks:
         task.cancel()
@@ -79,7 +79,7 @@ async def test_an_idle_worker_is_heard_of_and_one_without_an_address_is_not(hear
 async def test_blocks_are_told_once_and_in_order(heard: Heard) -> None:
     heard.board.advertise("here")
     for number in range(50):
-        heard.heartbeat.on_blocks(BlockEvents(stored=(bytes([number]),), removed=()))
+        heard.publisher.on_blocks(BlockEvents(stored=(bytes([number]),), removed=()))
         await asyncio.sleep(0)
     told: list[bytes] = []
     async with asyncio.timeout(TIMEOUT):
@@ -89,7 +89,7 @@ async def test_blocks_are_told_once_and_in_order(heard: Heard) -> None:
 
 
 async def test_blocks_wait_for_the_address_at_which_they_can_be_asked_for(heard: Heard) -> None:
-    heard.heartbeat.on_blocks(BlockEvents(stored=(b"a",)))
+    heard.publisher.on_blocks(BlockEvents(stored=(b"a",)))
     await asyncio.sleep(5 * BLOCKS_INTERVAL)
     assert heard.blocks.empty()
     heard.board.advertise("here")
@@ -99,9 +99,9 @@ async def test_blocks_wait_for_the_address_at_which_they_can_be_asked_for(heard:
 
 
 async def test_a_quiet_worker_tells_its_latest_number_again(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "QUIET_BLOCKS_INTERVAL", 0.05)
+    monkeypatch.setattr(tells, "QUIET_BLOCKS_INTERVAL", 0.05)
     heard.board.advertise("here")
-    heard.heartbeat.on_blocks(BlockEvents(stored=(b"a",)))
+    heard.publisher.on_blocks(BlockEvents(stored=(b"a",)))
     async with asyncio.timeout(TIMEOUT):
         changes = [await heard.blocks.get() for _ in range(3)]
     assert [change.sequence_number for change in changes] == [1, 1, 1]

@@ -1,13 +1,14 @@
-"""Tells everyone that this worker is there, and what its prefix cache holds. Who must know at once watches it."""
+"""Everything that the worker tells over NATS: its status now and then, and each change of its prefix cache."""
 
 import asyncio
-import contextlib
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.engine.contract.request import BlockEvents
+from headrace.lifecycle import wait_at_most
 from headrace.v1.events_pb2 import WorkerHeartbeatSent
 from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.status.translation import to_blocks_changed, to_worker_status
 
 INTERVAL = 0.5
 MIN_INTERVAL = 0.25
@@ -18,8 +19,8 @@ QUIET_BLOCKS_INTERVAL = 2.0
 """Seconds after which the number of the latest change is told again: so long a lost one goes unnoticed."""
 
 
-class Heartbeat:
-    """Publishes the status of a worker, and what its prefix cache holds."""
+class WorkerPublisher:
+    """Publishes the status of a worker, and what its prefix cache holds. StatusBoard shows watchers every change."""
 
     def __init__(self, board: StatusBoard, bus: Bus, worker_id: str) -> None:
         self._board = board
@@ -34,18 +35,17 @@ class Heartbeat:
             self._blocks_changed.set()
 
     def on_blocks(self, events: BlockEvents) -> None:
-        self._board.blocks.add(events)
+        self._board.blocks.collect(events)
         self._blocks_changed.set()
 
     async def beat(self) -> None:
         """Publishes the status until cancelled. Nobody is told of a worker without an address."""
         subject = subjects.of(subjects.WORKER_HEARTBEAT, self._worker_id)
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), INTERVAL)
+            await wait_at_most(self._changed, INTERVAL)
             self._changed.clear()
             if self._board.address:
-                await self._bus.publish(subject, WorkerHeartbeatSent(status=self._board.status()))
+                await self._bus.publish(subject, WorkerHeartbeatSent(status=to_worker_status(self._board.status())))
             await asyncio.sleep(MIN_INTERVAL)
 
     async def tell_blocks(self) -> None:
@@ -53,10 +53,9 @@ class Heartbeat:
         could ask it for what they missed."""
         subject = subjects.of(subjects.BLOCKS_CHANGED, self._worker_id)
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._blocks_changed.wait(), QUIET_BLOCKS_INTERVAL)
+            await wait_at_most(self._blocks_changed, QUIET_BLOCKS_INTERVAL)
             self._blocks_changed.clear()
             if self._board.address:
-                for change in self._board.blocks.take(self._board.address):
-                    await self._bus.publish(subject, change)
+                for change in self._board.blocks.take_changes(self._board.address):
+                    await self._bus.publish(subject, to_blocks_changed(change))
             await asyncio.sleep(BLOCKS_INTERVAL)

@@ -1,0 +1,49 @@
+"""Everything that the scheduler hears over NATS: where workers are, and which of them left."""
+
+import asyncio
+
+from headrace.bus import subjects
+from headrace.bus.bus import Bus
+from headrace.lifecycle import AddressBook
+from headrace.scheduler.core import events
+from headrace.scheduler.scheduler import Scheduler
+from headrace.scheduler.worker_watches import WorkerWatches
+from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered, WorkerHeartbeatSent
+
+
+class SchedulerSubscriber:
+    """Finds workers for WorkerWatches, on whose streams they report their load."""
+
+    def __init__(self, bus: Bus, scheduler: Scheduler, watches: WorkerWatches, book: AddressBook) -> None:
+        self._bus = bus
+        self._book = book
+        self._scheduler = scheduler
+        self._watches = watches
+        self._connected = asyncio.Event()
+
+    async def listen(self) -> None:
+        """Subscribes, and watches the workers that an earlier life of this scheduler knew."""
+        for address in self._book.read():
+            self._watches.meet(address)
+        await self._bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, self._on_heartbeat)
+        await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
+        self._bus.on_connect(self._connected.set)
+
+    async def follow_registry(self) -> None:
+        """Reads the registry after every connect until cancelled, instead of waiting for each worker's heartbeat."""
+        while True:
+            await self._connected.wait()
+            self._connected.clear()
+            for entry in await self._bus.entries(ServiceRegistered):
+                if entry.kind == "worker":
+                    self._watches.meet(entry.address)
+
+    def _on_heartbeat(self, event: WorkerHeartbeatSent) -> None:
+        self._watches.meet(event.status.address)
+        self._book.note(event.status.worker_id, event.status.address)
+
+    def _on_deregistered(self, event: ServiceDeregistered) -> None:
+        self._book.forget(event.service_id)
+        for model, desk in self._scheduler.core.desks.items():
+            if event.service_id in desk.fleet.workers:
+                self._scheduler.feed(events.WorkerLeft(model, event.service_id, event.epoch))

@@ -1,0 +1,161 @@
+"""Converts what the wire says of requests to what the worker keeps, and back."""
+
+from collections.abc import Iterable
+
+from google.rpc.status_pb2 import Status
+
+from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob, Urgency
+from headrace.errors import HeadraceError, InvalidRequest
+from headrace.errors.status import to_status
+from headrace.identity.ids import attempt_id
+from headrace.v1 import generation_pb2 as pb
+from headrace.v1 import worker_pb2
+from headrace.worker.requests.assignment import Assignment
+from headrace.worker.requests.frame import Frame, SessionDelta, Timings
+
+_FINISH_REASONS = {
+    FinishReason.STOP: pb.FINISH_REASON_STOP,
+    FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
+}
+_GRAMMAR_KINDS: dict["pb.GrammarKind.ValueType", GrammarKind] = {
+    pb.GRAMMAR_KIND_JSON_SCHEMA: GrammarKind.JSON_SCHEMA,
+    pb.GRAMMAR_KIND_JSON_OBJECT: GrammarKind.JSON_OBJECT,
+    pb.GRAMMAR_KIND_REGEX: GrammarKind.REGEX,
+    pb.GRAMMAR_KIND_LARK: GrammarKind.LARK,
+    pb.GRAMMAR_KIND_CHOICE: GrammarKind.CHOICE,
+}
+_URGENCIES: dict["pb.PriorityClass.ValueType", Urgency] = {
+    pb.PRIORITY_CLASS_UNSPECIFIED: Urgency.DEFAULT,
+    pb.PRIORITY_CLASS_REALTIME: Urgency.REALTIME,
+    pb.PRIORITY_CLASS_INTERACTIVE: Urgency.INTERACTIVE,
+    pb.PRIORITY_CLASS_BATCH: Urgency.BATCH,
+}
+_OPTIONAL_FIELDS = frozenset(
+    {"temperature", "top_k", "top_p", "repetition_penalty", "seed", "logprob_count", "prompt_logprob_count"}
+)
+
+
+def to_assignments(members: Iterable[worker_pb2.BatchMember]) -> list[Assignment | HeadraceError]:
+    """Converts the members of a batch. One that is invalid becomes the error that says why."""
+    return [_to_assignment_or_error(member) for member in members]
+
+
+def to_outcome(refusal: HeadraceError | None) -> Status:
+    """Converts the error by which a member is refused; None, which accepts it, to code 0."""
+    return Status() if refusal is None else to_status(refusal)
+
+
+def to_frame(frame: Frame) -> worker_pb2.Frame:
+    """Converts a frame: this runs for each token, and builds deltas in place, which spares a copy."""
+    message = worker_pb2.Frame(step=frame.step)
+    for delta in frame.deltas:
+        _add_delta(message, delta)
+    return message
+
+
+def to_assignment(member: worker_pb2.BatchMember) -> Assignment:
+    """Converts a member of a batch. Raises InvalidRequest."""
+    generation = member.generation
+    return Assignment(
+        request=_to_engine_request(member),
+        request_id=generation.request_id,
+        attempt=generation.attempt,
+        gateway_id=generation.gateway_id,
+        model=generation.model,
+        embeds=generation.embeds,
+        traceparent=generation.traceparent,
+        remaining_seconds=member.remaining_duration.ToTimedelta().total_seconds(),
+    )
+
+
+def _to_assignment_or_error(member: worker_pb2.BatchMember) -> Assignment | HeadraceError:
+    try:
+        return to_assignment(member)
+    except HeadraceError as error:
+        return error
+
+
+def _to_engine_request(member: worker_pb2.BatchMember) -> EngineRequest:
+    generation = member.generation
+    return EngineRequest(
+        request_id=attempt_id(generation.request_id, generation.attempt),
+        prompt_token_ids=tuple(generation.prompt_token_ids),
+        sampling=to_sampling_params(generation.sampling_params),
+        output_token_ids=tuple(generation.output_token_ids),
+        cache_salt=generation.cache_salt,
+        adapter=generation.adapter,
+        urgency=_URGENCIES.get(member.priority_class, Urgency.DEFAULT),
+    )
+
+
+def to_sampling_params(message: pb.SamplingParams) -> SamplingParams:
+    """Converts sampling parameters. Unset fields take the engine's defaults. Raises InvalidRequest."""
+    given = {field.name: value for field, value in message.ListFields() if field.name in _OPTIONAL_FIELDS}
+    return SamplingParams(
+        max_tokens=message.max_token_count,
+        min_p=message.min_p,
+        presence_penalty=message.presence_penalty,
+        frequency_penalty=message.frequency_penalty,
+        logit_bias=dict(message.logit_biases),
+        stop_token_ids=frozenset(message.stop_token_ids),
+        ignore_eos=message.ignore_eos,
+        min_tokens=message.min_token_count,
+        grammar=_to_grammar(message.grammar) if message.HasField("grammar") else None,
+        **given,
+    )
+
+
+def _add_delta(frame: worker_pb2.Frame, addressed: SessionDelta) -> None:
+    delta = addressed.delta
+    if delta is None:
+        added = frame.deltas.add(request_id=addressed.request_id, attempt=addressed.attempt)
+    else:
+        added = frame.deltas.add(
+            request_id=addressed.request_id,
+            attempt=addressed.attempt,
+            first_index=delta.first_index,
+            token_ids=delta.token_ids,
+            cached_token_count=delta.cached_token_count,
+        )
+        _add_details(added, delta)
+    if addressed.error is not None:
+        added.error.CopyFrom(to_status(addressed.error))
+    if addressed.timings is not None:
+        _set_timings(added, addressed.timings)
+
+
+def _add_details(message: worker_pb2.TokenDelta, delta: Delta) -> None:
+    """Adds what most deltas do not have."""
+    if delta.logprobs:
+        message.logprobs.extend(_to_logprob(entry) for entry in delta.logprobs)
+    if delta.prompt_logprobs is not None:
+        message.prompt_logprobs.extend(_to_logprob(entry) for entry in delta.prompt_logprobs)
+    if delta.embedding:
+        message.embedding.values.extend(delta.embedding)
+    if delta.finish_reason is not None:
+        message.finish_reason = _FINISH_REASONS[delta.finish_reason]
+
+
+def _set_timings(message: worker_pb2.TokenDelta, timings: Timings) -> None:
+    message.timings.queue_duration.FromNanoseconds(int(timings.queue_seconds * 1e9))
+    message.timings.prefill_duration.FromNanoseconds(int(timings.prefill_seconds * 1e9))
+    message.timings.decode_duration.FromNanoseconds(int(timings.decode_seconds * 1e9))
+
+
+def _to_grammar(message: pb.Grammar) -> Grammar:
+    """Raises InvalidRequest for a kind that is unset or unknown."""
+    param = message.parameter or "grammar"
+    kind = _GRAMMAR_KINDS.get(message.kind)
+    if kind is None:
+        raise InvalidRequest(f"{param} has a kind that is not known: {message.kind}", param=param)
+    return Grammar(kind, message.text, param)
+
+
+def _to_logprob(entry: TokenLogprob | None) -> pb.TokenLogprob:
+    if entry is None:
+        return pb.TokenLogprob()
+    return pb.TokenLogprob(
+        chosen=pb.ScoredToken(token_id=entry.token_id, logprob=entry.logprob),
+        alternatives=[pb.ScoredToken(token_id=token_id, logprob=logprob) for token_id, logprob in entry.top],
+    )

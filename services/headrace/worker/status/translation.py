@@ -1,0 +1,85 @@
+"""Converts the status of a worker and its blocks to messages."""
+
+from collections.abc import Iterator
+
+from headrace.clients.block_change import BlockChange
+from headrace.clients.block_list import BlockList
+from headrace.engine.contract.engine import EngineSpec
+from headrace.v1.events_pb2 import BlocksChanged
+from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
+from headrace.v1.worker_pb2 import ListBlocksResponse, WorkerStatus
+from headrace.worker.status.block_log import parts_of
+from headrace.worker.status.worker_status import Status
+
+
+def to_worker_status(status: Status) -> WorkerStatus:
+    """Converts a status."""
+    stats, pace, memory = status.stats, status.pace, status.spec.memory
+    return WorkerStatus(
+        worker_id=status.worker_id,
+        epoch=status.epoch,
+        version=status.version,
+        address=status.address,
+        model_info=to_model_info(status.spec, status.model),
+        step_count=stats.step_count,
+        running_count=stats.running_count,
+        waiting_count=stats.waiting_count,
+        credit_count=status.credit_count,
+        block_count=stats.block_count,
+        used_block_count=stats.used_block_count,
+        draining=status.draining,
+        open_request_count=status.open_request_count,
+        weight_byte_count=memory.weight_bytes,
+        kv_byte_count=memory.kv_bytes,
+        resident_byte_count=status.resident_bytes,
+        draft_token_count=stats.draft_token_count,
+        accepted_token_count=stats.accepted_token_count,
+        waiting_token_count=status.waiting_token_count,
+        fence=status.fence,
+        prefill_rate=pace.prefill_rate,
+        step_seconds=pace.step_seconds,
+        pausable_count=stats.pausable_count,
+        hourly_price=status.hourly_price,
+    )
+
+
+def to_model_info(spec: EngineSpec, model: str) -> ModelInfo:
+    """Converts the facts about a model that is served under the name `model`."""
+    return ModelInfo(
+        model=model,
+        architecture=spec.architecture,
+        max_model_length=spec.max_model_length,
+        vocabulary_size=spec.vocabulary_size,
+        block_size=spec.block_size,
+        parameter_count=spec.parameter_count,
+        precision=spec.precision,
+        embedding_size=spec.embedding_size or 0,
+        fingerprint=spec.fingerprint,
+        evicts_context=spec.long_context == "evict",
+        adapters=[AdapterInfo(name=name, fingerprint=digest) for name, digest in spec.adapters.items()],
+    )
+
+
+def to_blocks_changed(change: BlockChange) -> BlocksChanged:
+    """Converts a change of the worker's blocks."""
+    return BlocksChanged(
+        worker_id=change.worker_id,
+        epoch=change.epoch,
+        model=change.model,
+        stored_block_hashes=change.stored_block_hashes,
+        removed_block_hashes=change.removed_block_hashes,
+        sequence_number=change.sequence_number,
+        address=change.address,
+    )
+
+
+def to_responses(blocks: BlockList) -> Iterator[ListBlocksResponse]:
+    """Converts a list of blocks to at least one response, each small enough to be sent."""
+    for part in list(parts_of(blocks.block_hashes)) or [[]]:
+        yield ListBlocksResponse(
+            worker_id=blocks.worker_id,
+            epoch=blocks.epoch,
+            model=blocks.model,
+            sequence_number=blocks.sequence_number,
+            block_hashes=part,
+        )

@@ -1,0 +1,33 @@
+"""Status of a worker at one moment."""
+
+from dataclasses import dataclass
+
+from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.request import EngineStats
+from headrace.worker.stepping.step_pace import StepPace
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Load of a worker, and facts about it that do not change."""
+
+    worker_id: str
+    epoch: int
+    version: int
+    """Larger than that of every status before."""
+    address: str
+    """Address at which the worker serves gRPC; empty before it does."""
+    model: str
+    spec: EngineSpec
+    stats: EngineStats
+    pace: StepPace
+    credit_count: int
+    """Sequences that the worker would accept now."""
+    open_request_count: int
+    waiting_token_count: int
+    """Prompt tokens accepted and not yet computed."""
+    draining: bool
+    fence: int
+    """Largest fencing number that the worker has seen."""
+    resident_bytes: int
+    hourly_price: float
