@@ -71,7 +71,7 @@ class Fleet:
     def models(self) -> dict[str, ModelFacts]:
         """Models that can be asked for, by name, alone and with an adapter. Not to be changed.
 
-        The list is made anew only when a worker came, changed or went: every request asks several times.
+        The list is made again only when a worker came, changed or went: every request asks several times.
         """
         now = time.monotonic()
         if self._listed is None or now - self._listed_at > LIST_SECONDS:

@@ -1,4 +1,4 @@
-"""Finds the request that ends every worker it comes to, among others that were only in its company."""
+"""Finds the request that ends every worker it comes to, among others that only shared its batch."""
 
 import asyncio
 

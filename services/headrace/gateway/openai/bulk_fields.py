@@ -32,7 +32,7 @@ def _check_ids(values: list[Any], otherwise: str) -> None:
         array("I", values)
     except OverflowError:
         bad = next(value for value in values if not 0 <= value <= _MAX_TOKEN_ID)
-        raise mistake(f"has the token id {bad}; token ids are whole numbers from 0 to {_MAX_TOKEN_ID}") from None
+        raise mistake(f"has the token id {bad}; token ids are integers from 0 to {_MAX_TOKEN_ID}") from None
 
 
 def _prompt(value: Any) -> Any:

@@ -16,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 def kept(values: Sequence[float], dimension_count: int | None) -> Sequence[float]:
     """The first elements at unit length, as models trained for it allow (Kusupati et al., 2022). Unset keeps all as
-    they are, and so does their whole number."""
+    they are, as does asking for all dimensions."""
     if dimension_count is None or dimension_count == len(values):
         return values
     first = values[:dimension_count]

@@ -15,6 +15,6 @@ def client_timeout(given: str | None) -> float | None:
         return None
     if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_TIMEOUT_MS:
         raise InvalidRequest(
-            f"{TIMEOUT_HEADER} must be a whole number from 1 to {MAX_TIMEOUT_MS}", param=TIMEOUT_HEADER
+            f"{TIMEOUT_HEADER} must be an integer from 1 to {MAX_TIMEOUT_MS}", param=TIMEOUT_HEADER
         )
     return int(given) / 1000

@@ -42,5 +42,5 @@ def first_token_seconds(given: str | None) -> float | None:
     if given is None:
         return None
     if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_FIRST_TOKEN_MS:
-        raise InvalidRequest(f"{TTFT_HEADER} must be a whole number from 1 to {MAX_FIRST_TOKEN_MS}", param=TTFT_HEADER)
+        raise InvalidRequest(f"{TTFT_HEADER} must be an integer from 1 to {MAX_FIRST_TOKEN_MS}", param=TTFT_HEADER)
     return int(given) / 1000
