@@ -61,7 +61,7 @@ async def test_a_prompt_is_repeated_even_when_the_first_token_is_half_a_characte
     body = CompletionBody(model="m", prompt="a", echo=True, stream=True)
     made = job()
     style = CompletionFormat(made, "cmpl-r", False, ["a"])
-    await routes._write(exchange, body, made, style, routes._pipeline.generate(made))
+    await routes._write(exchange, body, style, routes._pipeline.generate(made))
     text = [event.decode() for event in exchange.events if b'"text"' in event]
     assert '"text":"a"' in text[0]
     assert '"text":"b"' in text[1]

@@ -68,6 +68,8 @@ class TokenStream:
         self._excluded: list[str] = []
         self._suspicion = Suspicion(request.request_id, fleet.quarantine)
         self._meter = TokenMeter(request)
+        # Made here, so that the metric is there, and zero, before anything is lost.
+        self._resubmissions = RESUBMISSIONS.labels(model=request.model.model)
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
         """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
@@ -149,7 +151,7 @@ class TokenStream:
             raise self._queue_timeout() from None
         if isinstance(error, StageFailed):
             self._lost_count += 1
-            RESUBMISSIONS.labels(model=self._request.model.model).inc()
+            self._resubmissions.inc()
             _log.warning("moving a sequence", extra={"sequence": self._request.request_id, "error": error.message})
         elif error.stage == "schedule" and error.retry_after is not None:
             raise error

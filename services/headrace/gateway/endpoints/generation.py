@@ -1,6 +1,6 @@
 """/v1/completions and /v1/chat/completions."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TypeVar
 
@@ -14,9 +14,9 @@ from headrace.gateway.http.exchange import DONE, HttpExchange, data_event
 from headrace.gateway.openai.chat_response import ChatFormat
 from headrace.gateway.openai.completion_response import CompletionFormat
 from headrace.gateway.openai.options import chat_options, completion_options, messages_of, prompts_of
-from headrace.gateway.openai.response import ResponseFormat, choices_of
+from headrace.gateway.openai.response import ResponseFormat
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, parse
-from headrace.gateway.request.job import Job, Options
+from headrace.gateway.request.job import Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.deadline import Deadline
 
@@ -53,21 +53,21 @@ class GenerationRoutes:
     async def _complete(
         self, exchange: HttpExchange, body: CompletionBody, prompts: list[Prompt], options: Options
     ) -> None:
-        async with self._admission.open(exchange, body, "generate") as envelope, self._stream(exchange, body):
+        async with self._admission.open(exchange, body, "generate") as envelope, self._event_stream(exchange, body):
             job = await self._pipeline.prepare_completion(
                 body.model, prompts, body.add_special_tokens, options, envelope
             )
             echoed = await self._echoed(body, prompts, envelope.deadline)
             style = CompletionFormat(job, f"cmpl-{envelope.request_id}", bool(body.return_token_ids), echoed)
             async with aclosing(self._pipeline.generate(job)) as pieces:
-                await self._write(exchange, body, job, style, pieces)
+                await self._write(exchange, body, style, pieces)
 
     async def _chat(self, exchange: HttpExchange, body: ChatBody, options: Options) -> None:
-        async with self._admission.open(exchange, body, "generate") as envelope, self._stream(exchange, body):
+        async with self._admission.open(exchange, body, "generate") as envelope, self._event_stream(exchange, body):
             job = await self._pipeline.prepare_chat(body.model, messages_of(body), options, envelope)
             style = ChatFormat(job, f"chatcmpl-{envelope.request_id}", bool(body.return_token_ids))
             async with aclosing(self._pipeline.generate(job)) as pieces:
-                await self._write(exchange, body, job, style, pieces)
+                await self._write(exchange, body, style, pieces)
 
     def _overflowed(self, exchange: HttpExchange, body: B, error: Overloaded) -> B:
         """Returns the request for the model that takes what overflows. Raises `error` where there is none, or the
@@ -92,32 +92,37 @@ class GenerationRoutes:
             for prompt in prompts
         ]
 
-    def _stream(self, exchange: HttpExchange, body: Body) -> AbstractAsyncContextManager[None]:
+    def _event_stream(self, exchange: HttpExchange, body: Body) -> AbstractAsyncContextManager[None]:
         return event_stream(exchange, self._settings.heartbeat_seconds) if body.stream else nullcontext()
 
     async def _write(
-        self,
-        exchange: HttpExchange,
-        body: Body,
-        job: Job,
-        style: ResponseFormat,
-        pieces: AsyncGenerator[Piece, None],
+        self, exchange: HttpExchange, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]
     ) -> None:
-        choices = choices_of(job)
-        if not body.stream:
-            async for piece in pieces:
-                choices[piece.choice_index].add(piece)
-            await exchange.send_json(200, style.whole(choices))
-            return
-        with_usage = body.includes_usage
-        async for piece in pieces:
-            choice = choices[piece.choice_index]
-            if not choice.text and (opening := style.opening(choice)) is not None:
-                await exchange.send_event(data_event(style.chunk(opening, with_usage)))
-            chunk = style.delta(choice, piece)
-            choice.add(piece)
-            if style.says_something(chunk, piece) or body.return_token_ids:
-                await exchange.send_event(data_event(style.chunk(chunk, with_usage)))
-        if with_usage:
-            await exchange.send_event(data_event(style.usage_chunk(choices)))
-        await exchange.end_events(DONE)
+        if body.stream:
+            await _write_events(exchange, body, style, pieces)
+        else:
+            await _write_whole(exchange, style, pieces)
+
+
+async def _write_whole(exchange: HttpExchange, style: ResponseFormat, pieces: AsyncIterator[Piece]) -> None:
+    choices = style.choices()
+    async for piece in pieces:
+        choices[piece.choice_index].add(piece)
+    await exchange.send_json(200, style.whole(choices))
+
+
+async def _write_events(
+    exchange: HttpExchange, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]
+) -> None:
+    choices, with_usage = style.choices(), body.includes_usage
+    async for piece in pieces:
+        choice = choices[piece.choice_index]
+        if not choice.text and (opening := style.opening(choice)) is not None:
+            await exchange.send_event(data_event(style.chunk(opening, with_usage)))
+        chunk = style.delta(choice, piece)
+        choice.add(piece)
+        if style.says_something(chunk, piece) or body.return_token_ids:
+            await exchange.send_event(data_event(style.chunk(chunk, with_usage)))
+    if with_usage:
+        await exchange.send_event(data_event(style.usage_chunk(choices)))
+    await exchange.end_events(DONE)

@@ -43,11 +43,6 @@ class Choice:
         self.stop_reason = piece.stop_reason
 
 
-def choices_of(job: Job) -> list[Choice]:
-    count = job.options.choice_count
-    return [Choice(index, job.prompts[index // count], index % count == 0) for index in range(len(job.prompts) * count)]
-
-
 def usage_of(choices: Sequence[Choice]) -> Json:
     """Counts the tokens of all choices. Each prompt counts once, however often it was continued."""
     prompt_count = sum(len(choice.prompt) for choice in choices if choice.is_first_of_prompt)
@@ -71,6 +66,11 @@ class ResponseFormat(ABC):
         self._job = job
         self._returns_token_ids = returns_token_ids
         self._head: Json = {"id": response_id, "created": int(time.time()), "model": job.model.model}
+
+    def choices(self) -> list[Choice]:
+        """The choices of the response, by index, before any piece of them has come."""
+        prompts, count = self._job.prompts, self._job.options.choice_count
+        return [Choice(index, prompts[index // count], index % count == 0) for index in range(len(prompts) * count)]
 
     def whole(self, choices: Sequence[Choice]) -> Json:
         """The body of a response that is not streamed."""
