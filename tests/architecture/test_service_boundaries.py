@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 
-SERVICES = ["gateway"]
+SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 """Services that are held to it."""
 SERVICERS = {"servicer.py", "inference_servicer.py"}
 TRANSLATORS = {"translation.py", *SERVICERS}
 """Files that may build messages step by step."""
 MUTATORS = {"CopyFrom", "MergeFrom", "FromNanoseconds", "FromTimedelta", "ParseFromString"}
-PASSED_ON = {"TokenDelta", "TokenLogprob"}
-"""Messages that are passed on as they came, to be read only: there is one for every token."""
+PASSED_ON = {"TokenDelta", "TokenLogprob", "ScheduleEvent"}
+"""Messages that wait to be read or sent as they are: there is one for every token, or for every placement."""
 GENERATED = "headrace.v1"
 
 

@@ -14,7 +14,5 @@ def client_timeout(given: str | None) -> float | None:
     if given is None:
         return None
     if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_TIMEOUT_MS:
-        raise InvalidRequest(
-            f"{TIMEOUT_HEADER} must be an integer from 1 to {MAX_TIMEOUT_MS}", param=TIMEOUT_HEADER
-        )
+        raise InvalidRequest(f"{TIMEOUT_HEADER} must be an integer from 1 to {MAX_TIMEOUT_MS}", param=TIMEOUT_HEADER)
     return int(given) / 1000
