@@ -1,9 +1,9 @@
-"""Tells what another process does besides answering: whether it computes, or would if the machine let it."""
+"""Tells whether another process computes, or would if it were given a core."""
 
 from pathlib import Path
 
 BUSY_SHARE = 0.1
-"""Share of one core that a process takes or waits for at least which is not frozen but busy."""
+"""Smallest share of a core that a busy process uses or waits for; one with less is frozen."""
 
 
 class ProcessActivity:
@@ -20,7 +20,7 @@ class ProcessActivity:
         self.begin()
 
     def begin(self) -> None:
-        """Counts from now."""
+        """Starts counting from now."""
         self._seconds = self._wanted_seconds()
 
     def is_busy(self, seconds: float) -> bool:
@@ -45,7 +45,8 @@ class ProcessActivity:
 
 
 def _delay_seconds(schedstat: Path) -> float:
-    """Time for which a thread was ready to run and had no core. None is known where the system does not count it."""
+    """Returns the seconds for which a thread was ready to run and had no core; 0 where the system does not count
+    them."""
     try:
         return int(schedstat.read_text().split()[1]) / 1e9
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""The stream between the scheduler and one gateway: submissions come in, places go out."""
+"""Stream between the scheduler and one gateway: submissions come in, places go out."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -36,7 +36,7 @@ MAX_MODELS = 1000
 
 
 class GatewaySession:
-    """Answers each submission once. What still waits when the stream ends is withdrawn."""
+    """Answers each submission once. Those that still wait when the stream ends are withdrawn."""
 
     def __init__(
         self, scheduler: Scheduler, leases: Leases, prefixes: Prefixes, sign: Callable[[], SchedulerSign]
@@ -46,7 +46,7 @@ class GatewaySession:
         self._prefixes = prefixes
         self._sign = sign
         self._models: dict[str, str] = {}
-        """The model of each ticket that waits, by its key."""
+        """Model of each ticket that waits, by the ticket's key."""
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._outgoing: list[ScheduleEvent] = []
         self._due = asyncio.Event()
@@ -63,7 +63,7 @@ class GatewaySession:
             self._due.set()
 
     async def responses(self) -> AsyncGenerator[ScheduleResponse, None]:
-        """Yields what is to be sent: answers as they come, all that wait at once, and a sign of life in between."""
+        """Yields answers as they come, several at once if they wait, and signs of life every SIGN_SECONDS."""
         loop = asyncio.get_running_loop()
         sign_at = 0.0
         while not self._over:
@@ -77,7 +77,7 @@ class GatewaySession:
             self._due.clear()
 
     async def close(self) -> None:
-        """Withdraws what still waits."""
+        """Withdraws the tickets that still wait."""
         await cancel_and_wait(self._preparing.values())
         for key, model in list(self._models.items()):
             self._scheduler.withdraw(model, key, self)
@@ -123,7 +123,7 @@ class GatewaySession:
         preparing.add_done_callback(lambda task: self._preparing.get(key) is task and self._preparing.pop(key))
 
     async def _prepare(self, request: Submission) -> None:
-        """Makes sure that the model is led from here, and looks up who holds the prompt."""
+        """Claims the model's lease, finds the workers that hold the prompt, and queues the request."""
         generation, held = request.generation, dict[str, int]()
         try:
             await self._leases.lead(generation.model)

@@ -1,4 +1,4 @@
-"""The two sides of a wait for a place: a request as it is handed in, and the place that it gets."""
+"""Interface of those who wait for a place: the request that they hand in, and the place that they get."""
 
 from dataclasses import dataclass
 from typing import Protocol
