@@ -42,7 +42,7 @@ MAY_IMPORT_GRPC = (
     "libs/headrace/clients/",
     "libs/headrace/errors/status.py",
     "libs/headrace/errors/table.py",
-    "services/headrace/gateway/",
+    "services/headrace/gateway/inference_servicer.py",
     *(f"services/headrace/{service}/servicer.py" for service in ("tokenizer", "scheduler", "cache", "worker")),
 )
 """Servicers, clients, and the two that turn calls and statuses into something else."""

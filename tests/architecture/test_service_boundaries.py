@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 
-SERVICES = ["gateway"]
-"""Services that are held to it."""
+SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 SERVICERS = {"servicer.py", "inference_servicer.py"}
 TRANSLATORS = {"translation.py", *SERVICERS}
 """Files that may build messages step by step."""

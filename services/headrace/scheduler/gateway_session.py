@@ -1,7 +1,7 @@
 """Stream between the scheduler and one gateway: submissions come in, places go out."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
 from headrace.identity.ids import attempt_id
@@ -10,24 +10,22 @@ from headrace.rpc.checked_ids import check_token_ids
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.queueing.ticket import Ticket
-from headrace.scheduler.core.queueing.waiter import Place
+from headrace.scheduler.core.queueing.waiter import Answer, Place
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.translation import (
     to_order,
-    to_placement,
     to_prompt,
-    to_refusal,
+    to_schedule_response,
+    to_sign,
     to_ticket,
 )
 from headrace.v1.scheduler_pb2 import (
     Generation,
     ScheduleCommand,
-    ScheduleEvent,
     ScheduleRequest,
     ScheduleResponse,
-    SchedulerSign,
     Submission,
 )
 
@@ -38,17 +36,16 @@ MAX_MODELS = 1000
 class GatewaySession:
     """Answers each submission once. Those that still wait when the stream ends are withdrawn."""
 
-    def __init__(
-        self, scheduler: Scheduler, leases: Leases, prefixes: Prefixes, sign: Callable[[], SchedulerSign]
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, leases: Leases, prefixes: Prefixes, scheduler_id: str) -> None:
         self._scheduler = scheduler
         self._leases = leases
         self._prefixes = prefixes
-        self._sign = sign
+        self._scheduler_id = scheduler_id
         self._models: dict[str, str] = {}
         """Model of each ticket that waits, by the ticket's key."""
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        self._outgoing: list[ScheduleEvent] = []
+        self._answers: list[Answer] = []
+        """Answers that were not sent yet."""
         self._due = asyncio.Event()
         self._over = False
 
@@ -67,12 +64,13 @@ class GatewaySession:
         loop = asyncio.get_running_loop()
         sign_at = 0.0
         while not self._over:
+            sign = None
             if loop.time() >= sign_at:
                 sign_at = loop.time() + SIGN_SECONDS
-                self._outgoing.append(ScheduleEvent(sign=self._sign()))
-            while self._outgoing:
-                taken, self._outgoing = self._outgoing, []
-                yield ScheduleResponse(events=taken)
+                sign = to_sign(self._scheduler_id, self._scheduler.queues())
+            answers, self._answers = self._answers, []
+            if answers or sign is not None:
+                yield to_schedule_response(answers, sign)
             await wait_at_most(self._due, sign_at - loop.time())
             self._due.clear()
 
@@ -86,7 +84,7 @@ class GatewaySession:
     def placed(self, ticket: Ticket, place: Place) -> None:
         """See `Waiter`."""
         self._models.pop(ticket.key, None)
-        self._answer(to_placement(ticket.request_id, ticket.attempt, place))
+        self._answer(Answer(ticket.request_id, ticket.attempt, place))
 
     def refused(self, ticket: Ticket, error: HeadraceError) -> None:
         """See `Waiter`."""
@@ -157,8 +155,8 @@ class GatewaySession:
         check_token_ids(generation.output_token_ids, size, "output_token_ids")
 
     def _refuse(self, request_id: str, attempt: int, error: HeadraceError) -> None:
-        self._answer(to_refusal(request_id, attempt, error))
+        self._answer(Answer(request_id, attempt, error))
 
-    def _answer(self, event: ScheduleEvent) -> None:
-        self._outgoing.append(event)
+    def _answer(self, answer: Answer) -> None:
+        self._answers.append(answer)
         self._due.set()

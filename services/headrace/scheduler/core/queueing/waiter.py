@@ -28,6 +28,15 @@ class Place:
     worker_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer to one attempt of a request: a place, or the error by which it gets none."""
+
+    request_id: str
+    attempt: int
+    outcome: Place | HeadraceError
+
+
 class Waiter(Protocol):
     """Client of the scheduler that waits for a place."""
 
