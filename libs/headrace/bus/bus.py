@@ -101,7 +101,7 @@ class GapCounter:
         publisher, number = headers.get(PUBLISHER_HEADER, ""), int(headers.get(SEQUENCE_HEADER, "0"))
         known_publisher, last = self._last_seen.get(subject, ("", 0))
         is_known = publisher == known_publisher
-        # One that was overtaken is no reason to count what overtook it again.
+        # An event that arrives late must not make those that overtook it count as missing again.
         self._last_seen[subject] = (publisher, max(number, last) if is_known else number)
         self._last_seen.move_to_end(subject)
         while len(self._last_seen) > MAX_SUBJECTS:

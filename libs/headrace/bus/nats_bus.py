@@ -128,7 +128,7 @@ class NatsBus:
         if self._connecting is not None:
             deadline = time.monotonic() + REQUEST_TIMEOUT
             while not self._connecting.done() and time.monotonic() < deadline:
-                # Again and again: the client swallows a cancellation that comes just as a connection is refused.
+                # Repeated, because the client swallows a cancellation that comes just as a connection is refused.
                 self._connecting.cancel()
                 await asyncio.wait({self._connecting}, timeout=CANCEL_INTERVAL)
         with contextlib.suppress(*_FAILURES):

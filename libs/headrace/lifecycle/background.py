@@ -43,7 +43,7 @@ class Background:
         deadline = Deadline.after(CLOSE_SECONDS)
         while self._tasks and not deadline.expired:
             for task in self._tasks:
-                # Again and again: a library may swallow a cancellation that meets another end of its wait.
+                # Repeated, because a library may swallow a cancellation that coincides with another end of its wait.
                 task.cancel()
             await asyncio.wait(set(self._tasks), timeout=CANCEL_INTERVAL)
 

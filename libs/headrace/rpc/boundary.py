@@ -31,7 +31,7 @@ def translated(stage: str) -> Iterator[None]:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        # Nobody cancelled the caller: the channel was closed under the call, which gRPC tells in the same way.
+        # Nobody cancelled the caller: the channel was closed during the call, which gRPC reports the same way.
         raise Unavailable("the connection was closed", stage=stage) from None
 
 

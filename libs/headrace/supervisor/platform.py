@@ -94,7 +94,7 @@ class Platform:
         if self._nats is not None:
             self._add(self._nats_spec(self._nats))
             await self._processes["nats"].wait_ready(deadline)
-            # From now on the port that it picked is the one to come back on.
+            # When restarted, it must listen on the port that it picked.
             self._processes["nats"].spec = self._nats_spec(self._nats)
         for spec in self._service_specs():
             self._add(spec)
@@ -103,7 +103,7 @@ class Platform:
 
     async def stop(self) -> None:
         """Stops all processes in order."""
-        # Before the gateways end: nobody is to wait for one that does not come.
+        # Closed before the gateways end, so that no client waits for one that does not come.
         self._ports["http"].close()
         others = self._processes.keys() - {*self._gateways, "nats"}
         for names in (self._gateways, others, ["nats"]):

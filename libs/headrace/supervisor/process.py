@@ -85,7 +85,7 @@ class SupervisedProcess:
         """Stops the process: SIGTERM, then SIGKILL after `stop_seconds`."""
         self._stopping = True
         if self._probing is not None:
-            # Whoever is told to end may be silent over it.
+            # A process that is stopping may be silent meanwhile.
             self._probing.cancel()
         process = self._process
         if process is not None and process.returncode is None:
@@ -130,7 +130,7 @@ class SupervisedProcess:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.spec.environment},
-                # A session of its own: Ctrl-C in the terminal reaches the supervisor alone, which stops in order.
+                # In a session of its own, so that Ctrl-C reaches the supervisor alone, which stops all in order.
                 start_new_session=True,
                 pass_fds=self.spec.descriptors,
                 preexec_fn=_die_with_parent,

@@ -10,7 +10,7 @@ class ProcessActivity:
     """Counts the time for which a process has computed or waited for a core. A process that is gone has none."""
 
     def __init__(self, pid: int) -> None:
-        # Only who supervises needs it: a machine without services has the command line without it.
+        # Imported here, because only a supervisor needs it: the command line also runs where it is not installed.
         import psutil
 
         self._psutil = psutil
@@ -32,7 +32,7 @@ class ProcessActivity:
             return False
         if status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
             return False
-        # A thread's wait is added to its time only once it got a core: until then it is just ready.
+        # The wait of a thread is counted only once it gets a core: until then it is merely ready.
         is_due = any(map(_is_due, self._tasks.glob("*/stat")))
         return is_due or self._wanted_seconds() - self._seconds > BUSY_SHARE * seconds
 

@@ -53,7 +53,7 @@ class StateFolder:
 
     def make_credential(self) -> str:
         """Makes a new secret for the services of this platform, in a file that only this user can read."""
-        # Letters first: NATS takes a value that begins with a digit for a number.
+        # Begins with letters, because NATS reads a value that begins with a digit as a number.
         credential = f"hr-{secrets.token_hex(16)}"
         path = self.path / CREDENTIAL_FILE
         path.unlink(missing_ok=True)

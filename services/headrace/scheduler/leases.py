@@ -84,8 +84,8 @@ class Leases:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             for model in [model for model, lease in self._leases.items() if self._holds(lease)]:
-                # A lease that could not be renewed is kept: nobody else can claim it, or it is noticed when the store
-                # is back.
+                # A lease that could not be renewed is kept: either nobody else can reach the store too, or the next
+                # renewal shows who took over.
                 with contextlib.suppress(TimeoutError, Unavailable):
                     async with asyncio.timeout(CLAIM_SECONDS):
                         await self._renew(model, self._leases[model])
@@ -120,7 +120,7 @@ class Leases:
             return
         found = await self._look(model)
         if found is None:
-            await self._claim(model)  # The store lost its memory.
+            await self._claim(model)  # The store lost its data.
         elif found.holder != self._scheduler_id:
             _log.warning("another scheduler leads now", extra={"model": model, "leader": found.holder})
             self._scheduler.feed(events.LeadLost(model))

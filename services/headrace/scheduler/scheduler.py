@@ -106,7 +106,7 @@ class Scheduler:
                 for decision in decided:
                     self._perform(decision, now)
         except Exception as error:
-            # What was decided and not done is lost: the process must not go on with it. See `keep_ticking`.
+            # Decisions that were not carried out are lost, so the process must not go on. See `keep_ticking`.
             self._failure = error
             raise
         finally:
@@ -203,7 +203,7 @@ class Scheduler:
         answer = to_answer(await client.dispatch(members, self._dispatch_seconds, fence))
         BATCH_SIZE.labels(model=tickets[0].model).observe(len(members))
         if answer.report.worker_id == batch.worker_id:
-            # Before the outcomes: it counts the members that the worker has taken.
+            # Fed before the outcomes, because it already counts the members that the worker took.
             self.feed(events.WorkerReported(answer.report, answers=True))
         return answer
 

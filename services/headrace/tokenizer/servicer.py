@@ -74,7 +74,7 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         text, special, limit = asked.text, asked.add_special_tokens, asked.max_token_count
         _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
         if context_token_count is not None and len(text) > context_token_count:
-            # The bound on what a token stands for is read from the vocabulary the first time.
+            # In a thread, because the first check reads the whole vocabulary.
             await asyncio.to_thread(model.check_length, text, context_token_count)
         if len(text) <= self._inline_characters:
             return model.encode(text, special, limit)

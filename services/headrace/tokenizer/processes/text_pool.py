@@ -26,7 +26,7 @@ class TextPool:
         """`template_seconds`: processor time for one rendering; `job_seconds`: time for any one job."""
         self._template_seconds = template_seconds
         self._processes = [TextProcess(folders, job_seconds) for _ in range(size)]
-        # Whoever was idle last comes first: a process that is never needed is never started.
+        # Last in, first out, so that a process that is never needed is never started.
         self._idle: asyncio.LifoQueue[TextProcess] = asyncio.LifoQueue()
         for process in reversed(self._processes):
             self._idle.put_nowait(process)
@@ -102,6 +102,6 @@ class TextPool:
 
     def _forget(self, task: "asyncio.Task[object]") -> None:
         self._running.discard(task)
-        # Whoever asked may be gone: then nobody else looks at how it ended.
+        # The caller may be gone, and an exception that nobody retrieves would be logged.
         if not task.cancelled():
             task.exception()

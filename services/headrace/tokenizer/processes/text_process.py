@@ -97,5 +97,5 @@ async def _until_readable(descriptor: int) -> None:
         await readable.wait()
     finally:
         loop.remove_reader(descriptor)
-    # uvloop leaves it so that a message of which a part is still to come would be an error.
+    # uvloop leaves the descriptor non-blocking, in which case reading a message that is still arriving fails.
     os.set_blocking(descriptor, True)

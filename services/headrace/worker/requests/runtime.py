@@ -183,7 +183,7 @@ class Runtime:
         _check_ids(asked.request, self.spec.vocabulary_size)
         if self.sessions.newest_attempt(asked.request_id) >= asked.attempt:
             raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
-        # Each session of the batch class makes room for a realtime one: it is paused and goes on later.
+        # Each session of the batch class can be paused to make room for a realtime one.
         paused_count = self.sessions.pausable_count if asked.request.urgency is Urgency.REALTIME else 0
         if len(self.sessions) - paused_count >= self.spec.max_running_count:
             raise Overloaded("the worker has no credit left", stage="dispatch")

@@ -38,7 +38,7 @@ def choose(ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: fl
         remark = _objection(worker, ticket, fleet, token_limit, spares, now)
         scored.append((worker, _score(worker, ticket, remark)))
     allowed = [pair for pair in scored if not pair[1].remark]
-    # A worker that lost this request before is better than none.
+    # A worker that lost this request before is still better than none.
     allowed = [pair for pair in allowed if pair[0].worker_id not in ticket.excluded] or allowed
     if not allowed:
         return None
@@ -54,7 +54,7 @@ def _candidates(ticket: Ticket, fleet: Fleet) -> list[Worker]:
         more = CANDIDATE_COUNT + len(ticket.excluded)
         found = {worker.worker_id: worker for worker in fleet.least_loaded(ticket.adapter, more)}
     if not found:
-        return []  # Whoever has room is among the least loaded.
+        return []  # Any worker with room is among the least loaded.
     holders = sorted(ticket.held, key=lambda worker_id: -ticket.held[worker_id])[:CANDIDATE_COUNT]
     for worker_id in holders:
         if (worker := fleet.workers.get(worker_id)) is not None and worker.has_adapter(ticket.adapter):
