@@ -1,4 +1,4 @@
-"""The Protocol of the bus, and what NATS and its in-memory twin share: numbering and the counting of gaps."""
+"""Protocol of the bus, and the parts that NATS and its in-memory twin share: numbering and the counting of gaps."""
 
 import itertools
 import time
@@ -18,35 +18,36 @@ PUBLISHER_HEADER = "Headrace-Publisher"
 SEQUENCE_HEADER = "Headrace-Sequence"
 TRACE_HEADER = "traceparent"
 MAX_SUBJECTS = 10_000
-"""Subjects whose numbers are remembered. Every worker has a few of its own."""
+"""Most subjects whose numbers are remembered. Every worker has a few of its own."""
 
 EVENT_GAPS = Counter("headrace_bus_event_gaps", "Events that were published and never arrived here", ["subject"])
 EVENTS_DROPPED = Counter("headrace_bus_events_dropped", "Events that could not be published or handled", ["reason"])
 
 
 class StoreAway(Unavailable):
-    """The store of the bus does not answer."""
+    """The key-value store of the bus does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned(Generic[M]):
-    """An entry as it was at a revision. Later writes have larger ones."""
+    """Entry of the store at one revision. Later writes have larger ones."""
 
     message: M
     revision: int
 
 
 class Bus(Protocol):
-    """Publishes and hears facts. Losing it loses facts, never requests: nothing here raises when it is away."""
+    """Publishes and delivers events. Without it events are lost, never requests: only the store raises when it is
+    away."""
 
     @property
     def connected(self) -> bool: ...
 
     async def publish(self, subject: str, message: Message) -> None:
-        """Tells a fact. Dropped and counted while there is no connection."""
+        """Publishes an event. Dropped and counted while there is no connection."""
 
     async def subscribe(self, pattern: str, message_type: type[M], handler: Callable[[M], None]) -> None:
-        """Calls `handler` with every fact whose subject fits. Goes on after a reconnect."""
+        """Calls `handler` with every event whose subject matches. Continues after a reconnect."""
 
     async def put(self, key: str, message: Message) -> None:
         """Writes an entry of the registry."""
@@ -58,11 +59,11 @@ class Bus(Protocol):
         """Reads the registry. Empty while there is no connection."""
 
     async def read(self, key: str, message_type: type[M]) -> "Versioned[M] | None":
-        """Reads an entry that is swapped, if there is one. Raises StoreAway while there is no connection."""
+        """Reads an entry of the store, or None if there is none. Raises StoreAway while there is no connection."""
 
     async def swap(self, key: str, message: Message, revision: int) -> int | None:
-        """Writes an entry if it is still as it was at `revision`; 0: if there is none. Returns the new revision, or
-        None if somebody else was faster. Raises StoreAway while there is no connection."""
+        """Writes an entry of the store if its revision is still `revision`; 0: if there is none. Returns the new
+        revision, or None if somebody else was faster. Raises StoreAway while there is no connection."""
 
     def on_connect(self, callback: Callable[[], None]) -> None:
         """Calls back after every connect, the first included."""
@@ -72,7 +73,7 @@ class Bus(Protocol):
 
 @dataclass
 class Numbering:
-    """Numbers what is published, per subject, so that the other side can count what it missed."""
+    """Numbers events per subject, so that the other side can count those it missed."""
 
     publisher_id: str
     _counters: dict[str, "itertools.count[int]"] = field(default_factory=dict)
@@ -96,11 +97,11 @@ class GapCounter:
         return len(self._last_seen)
 
     def count_missing(self, subject: str, headers: Mapping[str, str]) -> int:
-        """The number of events missing just before this one."""
+        """Returns the number of events missing just before this one."""
         publisher, number = headers.get(PUBLISHER_HEADER, ""), int(headers.get(SEQUENCE_HEADER, "0"))
         known_publisher, last = self._last_seen.get(subject, ("", 0))
         is_known = publisher == known_publisher
-        # One that was overtaken is no reason to count what overtook it again.
+        # An event that arrives late must not make those that overtook it count as missing again.
         self._last_seen[subject] = (publisher, max(number, last) if is_known else number)
         self._last_seen.move_to_end(subject)
         while len(self._last_seen) > MAX_SUBJECTS:

@@ -1,4 +1,4 @@
-"""The bus within one process: the twin that tests use. Delivers at once, in order."""
+"""Bus within one process, for tests. Delivers at once, in order."""
 
 import fnmatch
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from headrace.bus.bus import EVENTS_DROPPED, GapCounter, M, Numbering, StoreAway
 
 
 class MemoryBus:
-    """Behaves like NatsBus for everyone that shares the object. `disconnect` acts a lost broker."""
+    """Behaves like NatsBus for everyone that shares the object. `disconnect` simulates the loss of the broker."""
 
     def __init__(self, publisher_id: str = "memory") -> None:
         self._connected = True

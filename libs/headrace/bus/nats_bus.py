@@ -1,7 +1,6 @@
-"""The bus over NATS: facts on core NATS, the registry in a JetStream KV bucket.
+"""Bus over NATS: events on core NATS, the registry and leases in JetStream key-value buckets.
 
-It connects in the background and forever: a service starts, and goes on, without it.
-"""
+It connects in the background and retries forever: a service starts, and runs on, without it."""
 
 import asyncio
 import contextlib
@@ -53,7 +52,7 @@ class NatsBus:
         return bool(self._client.is_connected)
 
     def start(self) -> "asyncio.Task[None]":
-        """Begins to connect. Returns at once, with the task that does it."""
+        """Starts connecting. Returns at once, with the task that does it."""
         self._connecting = asyncio.create_task(self._connect(), name="nats-connect")
         return self._connecting
 
@@ -129,7 +128,7 @@ class NatsBus:
         if self._connecting is not None:
             deadline = time.monotonic() + REQUEST_TIMEOUT
             while not self._connecting.done() and time.monotonic() < deadline:
-                # Again and again: the client swallows a cancellation that comes just as a connection is refused.
+                # Repeated, because the client swallows a cancellation that comes just as a connection is refused.
                 self._connecting.cancel()
                 await asyncio.wait({self._connecting}, timeout=CANCEL_INTERVAL)
         with contextlib.suppress(*_FAILURES):

@@ -1,4 +1,4 @@
-"""The only place that spells subjects: `headrace.v1.<noun>.<id>.<past-tense fact>`."""
+"""Names of subjects: `headrace.v1.<noun>.<id>.<past-tense verb>`."""
 
 SERVICE_REGISTERED = "headrace.v1.service.*.registered"
 SERVICE_DEREGISTERED = "headrace.v1.service.*.deregistered"
@@ -8,11 +8,11 @@ SCHEDULER_HEARTBEAT = "headrace.v1.scheduler.*.heartbeat_sent"
 
 
 def of(pattern: str, identifier: str) -> str:
-    """The subject of one publisher."""
+    """Returns the subject of one publisher."""
     return pattern.replace("*", identifier)
 
 
 def pattern_of(subject: str) -> str:
-    """The pattern of a subject: the same for all publishers, of which there may be any number over time."""
+    """Returns the pattern of a subject: the same for all publishers, of which there may be any number over time."""
     words = subject.split(".")
     return ".".join((*words[:3], "*", words[-1])) if len(words) > 4 else subject

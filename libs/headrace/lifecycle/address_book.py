@@ -1,4 +1,4 @@
-"""Addresses of the workers that were there last, on disk: a service that starts finds them again without NATS."""
+"""Addresses of known workers, kept on disk: a service that starts finds them again without NATS."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class AddressBook:
-    """Keeps one address per worker. What cannot be read or written is said in the log and does no other harm."""
+    """Keeps one address per worker. A file that cannot be read or written is logged and does no other harm."""
 
     def __init__(self, path: Path | None) -> None:
         """Without a path nothing is kept."""
@@ -24,7 +24,7 @@ class AddressBook:
         self._changed = asyncio.Event()
 
     def read(self) -> list[str]:
-        """Returns the addresses that an earlier life of the service wrote down."""
+        """Returns the addresses that an earlier process of this service wrote."""
         if self._path is None:
             return []
         try:
@@ -38,7 +38,7 @@ class AddressBook:
         return sorted({value for value in values if isinstance(value, str)})[:MAX_WORKERS]
 
     def note(self, worker_id: str, address: str) -> None:
-        """Takes note of a worker that is there."""
+        """Notes the address of a worker."""
         if address and self._addresses.get(worker_id) != address:
             self._addresses[worker_id] = address
             self._changed.set()
@@ -46,12 +46,12 @@ class AddressBook:
             self._addresses.popitem(last=False)
 
     def forget(self, worker_id: str) -> None:
-        """Takes out a worker that said goodbye."""
+        """Removes a worker that said goodbye."""
         if self._addresses.pop(worker_id, None) is not None:
             self._changed.set()
 
     async def keep(self) -> None:
-        """Writes changes down until cancelled, at most once in WRITE_SECONDS."""
+        """Writes changes to the file until cancelled, at most once in WRITE_SECONDS."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -60,7 +60,7 @@ class AddressBook:
             await asyncio.sleep(WRITE_SECONDS)
 
     def _write(self, path: Path) -> None:
-        """Replaces the file, whole."""
+        """Replaces the file as a whole."""
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tells the others that a service is there: in the registry and, every second, as a fact."""
+"""Tells other services that this one is there: in the registry and, every second, as an event."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered
 
 FACT_INTERVAL = 1.0
 REGISTRY_EVERY = 10
-"""Facts between two writes to the registry, whose entries expire after 30 seconds."""
+"""Events between two writes to the registry, whose entries expire after 30 seconds."""
 
 
 class Announcer:
@@ -28,7 +28,7 @@ class Announcer:
         self._task = background.start(self._announce(), "announcer")
 
     async def withdraw(self) -> None:
-        """Stops announcing and tells that the service goes."""
+        """Stops announcing and tells that the service stops."""
         if self._task is not None:
             await cancel_and_wait([self._task])
         service_id = self._registration.service_id

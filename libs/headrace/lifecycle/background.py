@@ -1,4 +1,4 @@
-"""The tasks that a service cannot do without."""
+"""Tasks that a service cannot do without."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Background:
-    """Keeps tasks and looks at how they end. The first that fails ends the service: nobody else would notice."""
+    """Watches tasks to their end. The first that fails ends the service: nobody else would notice."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -27,23 +27,23 @@ class Background:
         return self.watch(asyncio.create_task(work, name=name))
 
     def watch(self, task: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
-        """Takes over a task that runs already. It may end by itself or be cancelled, but not fail."""
+        """Watches a task that runs already. It may end by itself or be cancelled, but not fail."""
         self._tasks.add(task)
         task.add_done_callback(self._on_end)
         return task
 
     async def failure(self) -> TaskDied:
-        """Waits for the first task that fails; says which and why."""
+        """Waits for the first task that fails. Returns the error that says which and why."""
         while self._failure is None:
             await self._died.wait()
         return self._failure
 
     async def close(self) -> None:
-        """Cancels what still runs, and waits for it for at most CLOSE_SECONDS."""
+        """Cancels the tasks that still run, and waits for them for at most CLOSE_SECONDS."""
         deadline = Deadline.after(CLOSE_SECONDS)
         while self._tasks and not deadline.expired:
             for task in self._tasks:
-                # Again and again: a library may swallow a cancellation that meets another end of its wait.
+                # Repeated, because a library may swallow a cancellation that coincides with another end of its wait.
                 task.cancel()
             await asyncio.wait(set(self._tasks), timeout=CANCEL_INTERVAL)
 

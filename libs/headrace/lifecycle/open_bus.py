@@ -1,4 +1,4 @@
-"""The bus of a service, opened from its settings."""
+"""Opens the bus of a service from its settings."""
 
 import asyncio
 from collections.abc import Callable

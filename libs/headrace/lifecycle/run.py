@@ -52,7 +52,7 @@ OpenApp = Callable[[C], AbstractAsyncContextManager[Service]]
 
 
 def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
-    """The whole life of a service process. Reads flags and environment; exits 0 after a clean stop, and with
+    """Runs a service process from start to stop. Reads flags and environment; exits 0 after a clean stop, and with
     EXIT_TASK_DIED after the failure of a task that it cannot do without."""
     try:
         settings = load(schema, kind, sys.argv[1:], os.environ)
@@ -102,15 +102,15 @@ async def _until_over(stopping: asyncio.Event, background: Background) -> TaskDi
 
 
 def _end_by_force(seconds: float) -> None:
-    """Ends the process after a time, should what is broken keep it from ending by itself."""
+    """Ends the process after `seconds`, should the broken part keep it from ending by itself."""
     timer = threading.Timer(seconds, os._exit, (EXIT_TASK_DIED,))
     timer.daemon = True
     timer.start()
 
 
 def _spare_collections() -> None:
-    """Tells the garbage collector that all that is loaded stays. To look at it again would take up to 80 ms beside a
-    model, in which every stream stands still."""
+    """Excludes everything loaded so far from garbage collection. Collecting it would take up to 80 ms with a model, in
+    which every stream stands still."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""The built service that is handed to `run`."""
+"""Built service, as it is handed to `run`."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ def _no_interest(_address: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A built service: ready to be bound to a server."""
+    """Everything that serving a service takes."""
 
     kind: str
     """Kind of service: gateway, tokenizer, scheduler, cache or worker."""
@@ -28,13 +28,13 @@ class Service:
     service_names: Sequence[str]
     """Full names of the gRPC services, for health and reflection."""
     epoch: int
-    """The incarnation: larger after every start."""
+    """Number of its incarnation: larger after every start."""
     model: str = ""
-    """The model it serves, for workers."""
+    """Model that it serves; empty but for workers."""
     is_public: bool = False
     """Whether it answers calls from outside, which come without the credential of the platform."""
     on_listening: Callable[[str], None] = _no_interest
-    """Told the advertised address once it is known."""
+    """Called with the advertised address once it is known."""
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain
     """Lets running work end. Called after the service left the registry and health went red."""
     background: Background = field(default_factory=Background)

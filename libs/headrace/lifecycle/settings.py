@@ -1,4 +1,4 @@
-"""The settings that every process has."""
+"""Settings that every process has."""
 
 from pathlib import Path
 

@@ -20,7 +20,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 @contextmanager
 def translated(stage: str) -> Iterator[None]:
-    """Turns the failure of a call into our error, and says which stage it happened in."""
+    """Turns the failure of a call into a HeadraceError that names the stage."""
     try:
         yield
     except grpc.aio.AioRpcError as error:
@@ -31,12 +31,12 @@ def translated(stage: str) -> Iterator[None]:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        # Nobody cancelled the caller: the channel was closed under the call, which gRPC tells in the same way.
+        # Nobody cancelled the caller: the channel was closed during the call, which gRPC reports the same way.
         raise Unavailable("the connection was closed", stage=stage) from None
 
 
 async def abort(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> None:
-    """Ends a call with the status of an error, whole in the trailing metadata."""
+    """Ends a call with the status of an error, complete in the trailing metadata."""
     status = to_status(error)
     metadata = ((DETAILS_KEY, status.SerializeToString()),)
     await context.abort(_CODES[status.code], status.message, trailing_metadata=metadata)
@@ -49,7 +49,7 @@ async def _fail(context: grpc.aio.ServicerContext[Any, Any], method: str, error:
 
 
 class Boundary(grpc.aio.ServerInterceptor):
-    """Wraps every handler: continues the caller's trace, takes over its request id, and maps exceptions to status."""
+    """Wraps every handler: continues the caller's trace, adopts its request id, and maps exceptions to status."""
 
     async def intercept_service(
         self,

@@ -14,7 +14,7 @@ OpenChannel: TypeAlias = Callable[[str], Channel]
 
 
 def open_channel(address: str, credential: str = "") -> Channel:
-    """A channel to `host:port`. Connects when first used, and again after every loss. Calls carry the credential, if
-    there is one."""
+    """Opens a channel to `host:port`. Connects when first used, and again after every loss. Calls carry the credential,
+    if there is one."""
     channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
     return CredentialedChannel(channel, credential) if credential else channel

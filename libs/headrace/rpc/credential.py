@@ -1,4 +1,4 @@
-"""The secret by which services of one platform know each other: a bearer token (RFC 6750) in the metadata of calls."""
+"""Secret by which services of one platform know each other: a bearer token (RFC 6750) in the metadata of calls."""
 
 import hmac
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,8 @@ from headrace.rpc.boundary import abort
 
 KEY = "authorization"
 SCOPE = "/headrace."
-"""Health and reflection are open to everyone: container health checks have no secret."""
+"""Prefix of the methods that need the credential. Health and reflection do not: container health checks have no
+secret."""
 
 
 class CredentialGuard(grpc.aio.ServerInterceptor):

@@ -1,4 +1,4 @@
-"""A channel whose calls carry the platform's credential."""
+"""Channel whose calls carry the platform's credential."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from headrace.rpc.credential import KEY, bearer
 
 
 class CredentialedChannel(grpc.aio.Channel):
-    """A channel that sends the credential with every call."""
+    """Wraps a channel and adds the credential to the metadata of every call."""
 
     def __init__(self, channel: grpc.aio.Channel, credential: str) -> None:
         self._channel = channel

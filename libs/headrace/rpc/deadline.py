@@ -1,4 +1,4 @@
-"""A point in time by which something must have ended."""
+"""Point in time by which something must have ended."""
 
 import time
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """Measured on the monotonic clock, so it only means something in the process that made it."""
+    """Deadline on the monotonic clock: it only means something in the process that made it."""
 
     at: float
 

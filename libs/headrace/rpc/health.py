@@ -1,4 +1,4 @@
-"""Asks a server how it is."""
+"""Asks servers for their health."""
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -15,7 +15,7 @@ async def is_serving(channel: grpc.aio.Channel, timeout: float) -> bool:
 
 
 async def answers(channel: grpc.aio.Channel, timeout: float) -> bool:
-    """Whether the server says anything within `timeout` seconds, be it that it does not serve."""
+    """Whether the server answers within `timeout` seconds, even if only that it does not serve."""
     stub = health_pb2_grpc.HealthStub(channel)
     try:
         await stub.Check(health_pb2.HealthCheckRequest(), timeout=timeout)

@@ -1,4 +1,5 @@
-"""Channel options. Both sides agree on keepalive, or gRPC kills long silent streams with ENHANCE_YOUR_CALM."""
+"""Options of channels and servers. Both sides agree on keepalive, or gRPC ends long silent streams with
+ENHANCE_YOUR_CALM."""
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 

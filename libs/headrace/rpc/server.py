@@ -1,4 +1,4 @@
-"""A gRPC server with health, reflection and the boundary."""
+"""gRPC server with health, reflection, credentials and the boundary."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -20,7 +20,7 @@ Bind: TypeAlias = Callable[[grpc.aio.Server], None]
 
 
 class Server:
-    """Serves some services on one address. Health says NOT_SERVING until `set_serving(True)`."""
+    """Serves gRPC services on one address. Health says NOT_SERVING until `set_serving(True)`."""
 
     def __init__(
         self,

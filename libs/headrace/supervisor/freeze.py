@@ -1,4 +1,4 @@
-"""Notices that a process lives and does nothing: it was stopped, or waits for what never comes."""
+"""Notices a frozen process: one that lives but was stopped, or waits for something that never comes."""
 
 import asyncio
 import time
@@ -10,9 +10,9 @@ from headrace.supervisor.process_activity import ProcessActivity
 ANSWER_INTERVAL = 0.4
 """Seconds between an answer and the next question."""
 QUESTION_SECONDS = 1.0
-"""Time that the answer to one question is given, by whoever asks."""
+"""Seconds that an answer may take; whoever asks keeps to it."""
 LONGEST_ROUND = QUESTION_SECONDS + ANSWER_INTERVAL + 0.2
-"""A question and the pause after it that took longer say nothing: this process, too, was kept from running."""
+"""Seconds of a question and its pause beyond which its outcome is ignored: this process, too, was kept from running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,9 @@ class AnswerPatience:
 
 
 async def until_frozen(answers: Callable[[], Awaitable[bool]], pid: int, patience: AnswerPatience) -> float:
-    """Asks again and again; returns after too long without an answer, with the seconds that it was.
+    """Asks until the process was silent for too long, and returns the seconds of silence.
 
-    Time for which this process was itself kept from asking does not count.
-    """
+    Time for which this process was itself kept from asking does not count."""
     activity = ProcessActivity(pid)
     answered = time.monotonic()
     while True:

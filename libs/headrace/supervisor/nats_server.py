@@ -1,4 +1,4 @@
-"""The NATS server that a local platform brings along."""
+"""NATS server that a local platform brings along."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ class LocalNats:
         return [self._binary, *arguments]
 
     async def is_ready(self) -> bool:
-        """Whether it says INFO to a new connection."""
+        """Whether it greets a new connection with INFO."""
         self._read_port()
         if self.port is None:
             return False
@@ -79,7 +79,7 @@ class LocalNats:
 
 
 def find_nats_server() -> str:
-    """The binary of this environment, else one on PATH. Raises ConfigError."""
+    """Returns the binary of this environment, else one on PATH. Raises ConfigError."""
     found = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
     if found is None:
         raise ConfigError(

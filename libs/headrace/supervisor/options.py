@@ -10,7 +10,7 @@ from headrace.supervisor.model_source import ModelSource
 
 @dataclass(frozen=True, slots=True)
 class PlatformOptions:
-    """The choices of `headrace up`."""
+    """Options of `headrace up`."""
 
     models: list[ModelSource]
     http_port: int = 8000
@@ -38,10 +38,10 @@ class PlatformOptions:
     strict: bool | None = None
     """Whether request fields that nobody knows are refused. None leaves it to the gateway's settings."""
     start_seconds: float = 120.0
-    """Time that everything together is given to get ready."""
+    """Seconds that the whole platform is given to get ready."""
 
     frozen_seconds: float = 2.0
-    """A process that was ready is killed and started again when it does not answer and does nothing for so long."""
+    """Seconds after which a process that was ready, does not answer and does nothing is killed and started again."""
 
     @property
     def thread_count(self) -> int:

@@ -1,4 +1,4 @@
-"""The platform of one machine: which processes there are, in which order they start and stop."""
+"""Platform of one machine: which processes there are, in which order they start and stop."""
 
 import asyncio
 import contextlib
@@ -26,16 +26,15 @@ from headrace.supervisor.worker_arguments import worker_arguments
 
 PROBE_TIMEOUT = 1.0
 ANSWERS_OF_SEVERAL = 8
-"""Answers in a row for each further gateway, after which probably all have answered."""
+"""Answers in a row, for each further gateway, after which all have probably answered."""
 GATEWAY_STOP_SECONDS = 6.0
 
 
 class Platform:
-    """Starts everything, keeps it running, stops it.
+    """Starts all processes, keeps them running, and stops them.
 
-    Start: NATS first, because its port is picked then; all others at once, because each waits for what it needs.
-    Stop: the gateways first, so that running requests end; then those it called; NATS last.
-    """
+    Start: NATS first, because its port is picked then; all others at once, because each waits for the services it
+    needs. Stop: the gateways first, so that running requests end; then the services that they called; NATS last."""
 
     def __init__(
         self, options: PlatformOptions, state: StateFolder, on_change: Callable[["Platform"], None] = lambda _: None
@@ -77,7 +76,7 @@ class Platform:
         return list(self._processes.values())
 
     def describe(self) -> dict[str, Any]:
-        """Describes what runs, for `ps`, for the ready line and for scripts."""
+        """Describes the running platform, for `ps`, for the ready line and for scripts."""
         return {
             "http": self.http_url,
             "grpc": self.grpc_address,
@@ -90,12 +89,12 @@ class Platform:
         }
 
     async def start(self) -> None:
-        """Returns once everything is ready. Raises HeadraceError."""
+        """Starts all processes and returns once they are ready. Raises HeadraceError."""
         deadline = Deadline.after(self._options.start_seconds)
         if self._nats is not None:
             self._add(self._nats_spec(self._nats))
             await self._processes["nats"].wait_ready(deadline)
-            # From now on the port that it picked is the one to come back on.
+            # When restarted, it must listen on the port that it picked.
             self._processes["nats"].spec = self._nats_spec(self._nats)
         for spec in self._service_specs():
             self._add(spec)
@@ -103,8 +102,8 @@ class Platform:
         await self._wait_until_answering(deadline)
 
     async def stop(self) -> None:
-        """Stops what was started, in order. Nothing is left of it."""
-        # Before the gateways end: nobody is to wait for one that does not come.
+        """Stops all processes in order."""
+        # Closed before the gateways end, so that no client waits for one that does not come.
         self._ports["http"].close()
         others = self._processes.keys() - {*self._gateways, "nats"}
         for names in (self._gateways, others, ["nats"]):
@@ -117,7 +116,7 @@ class Platform:
             reservation.close()
 
     def kill(self) -> None:
-        """Ends everything at once, for the impatient."""
+        """Kills all processes at once, for the impatient."""
         for process in self.processes:
             process.kill()
 
@@ -214,8 +213,8 @@ class Platform:
         return ["--workers-file", str(self._state.path / "workers" / f"{name}.json")]
 
     def _environment(self, kind: str) -> dict[str, str]:
-        """Secrets, which other users could read from the command line; and the size of torch's pool, which is made
-        when torch is imported, before a worker reads its settings."""
+        """Returns secrets, which other users could read from the command line; and the size of torch's pool, which is
+        made when torch is imported, before a worker reads its settings."""
         prefix = f"HEADRACE_{kind.upper()}"
         threads = self._options.model_options.get("thread_count") or self._options.thread_count
         secrets = {f"{prefix}_CREDENTIAL": self._credential, f"{prefix}_NATS_URL": self.nats_url}
@@ -251,7 +250,7 @@ class Platform:
 
 
 def _names(kind: str, count: int) -> list[str]:
-    """The first one is called as its kind, as where there is only one."""
+    """Names the processes of a kind. The first is called like the kind, as where there is only one."""
     return [kind, *(f"{kind}-{index}" for index in range(1, count))]
 
 

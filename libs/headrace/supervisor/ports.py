@@ -1,4 +1,4 @@
-"""Ports that stay ours while the process that serves there comes and goes."""
+"""Ports that stay reserved while the processes that serve there come and go."""
 
 import socket
 
@@ -6,7 +6,7 @@ from headrace.errors import AddressInUse
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
-"""Connections that wait while nobody accepts them."""
+"""Most connections that wait while no process accepts them."""
 
 
 class PortReservation:

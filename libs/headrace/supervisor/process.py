@@ -1,4 +1,4 @@
-"""One process that is kept running."""
+"""Keeps one process running."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from headrace.supervisor.freeze import AnswerPatience, until_frozen
 State = Literal["starting", "ready", "restarting", "stopped"]
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 STABLE_SECONDS = 30.0
-"""A process that lived this long starts again at once when it dies."""
+"""Seconds of life after which a process that dies is started again at once."""
 PROBE_INTERVAL = 0.05
 
 _PR_SET_PDEATHSIG = 1
@@ -30,7 +30,7 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """A process to run, and how to tell whether it is ready and alive."""
+    """Process to run, and how to tell whether it is ready and alive."""
 
     name: str
     command: Sequence[str]
@@ -49,7 +49,7 @@ class ProcessSpec:
 
 
 class SupervisedProcess:
-    """Starts the process, waits for it, and starts it again for as long as it is not stopped."""
+    """Starts a process, waits until it is ready, and restarts it whenever it ends until it is stopped."""
 
     def __init__(self, spec: ProcessSpec, on_change: Callable[[], None]) -> None:
         self.spec = spec
@@ -68,7 +68,8 @@ class SupervisedProcess:
         return self._task
 
     async def wait_ready(self, deadline: Deadline) -> None:
-        """Raises ConfigError when it refuses to start, Unavailable when it is not ready in time."""
+        """Waits until the process is ready. Raises ConfigError when it refuses to start, Unavailable when it is not
+        ready in time."""
         running = self._task or self.start()
         waiting = asyncio.create_task(self.ready.wait())
         try:
@@ -81,10 +82,10 @@ class SupervisedProcess:
             raise Unavailable(f"{self.spec.name} is not ready in time; its log: {self.spec.log_path}")
 
     async def stop(self) -> None:
-        """SIGTERM, then SIGKILL when it takes too long."""
+        """Stops the process: SIGTERM, then SIGKILL after `stop_seconds`."""
         self._stopping = True
         if self._probing is not None:
-            # Whoever is told to end may be silent over it.
+            # A process that is stopping may be silent meanwhile.
             self._probing.cancel()
         process = self._process
         if process is not None and process.returncode is None:
@@ -129,7 +130,7 @@ class SupervisedProcess:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.spec.environment},
-                # A session of its own: Ctrl-C in the terminal reaches the supervisor alone, which stops in order.
+                # In a session of its own, so that Ctrl-C reaches the supervisor alone, which stops all in order.
                 start_new_session=True,
                 pass_fds=self.spec.descriptors,
                 preexec_fn=_die_with_parent,
@@ -139,7 +140,7 @@ class SupervisedProcess:
         return self._process
 
     async def _probe(self, pid: int) -> None:
-        """Waits until it is ready, then until it is frozen, which ends it: it is started again."""
+        """Waits until the process is ready, then until it is frozen, and kills it: it is then started again."""
         while not await self.spec.is_ready():  # noqa: ASYNC110 - it is another process's event
             await asyncio.sleep(PROBE_INTERVAL)
         self.ready.set()
@@ -162,7 +163,7 @@ class SupervisedProcess:
 
 
 def _die_with_parent() -> None:
-    """A supervisor that was killed leaves no orphans."""
+    """Ties the child's life to the supervisor's, so that a killed supervisor leaves no orphans."""
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,16 +1,16 @@
-"""Tells what another process does besides answering: whether it computes, or would if the machine let it."""
+"""Tells whether another process computes, or would if it were given a core."""
 
 from pathlib import Path
 
 BUSY_SHARE = 0.1
-"""Share of one core that a process takes or waits for at least which is not frozen but busy."""
+"""Smallest share of a core that a busy process uses or waits for; one with less is frozen."""
 
 
 class ProcessActivity:
     """Counts the time for which a process has computed or waited for a core. A process that is gone has none."""
 
     def __init__(self, pid: int) -> None:
-        # Only who supervises needs it: a machine without services has the command line without it.
+        # Imported here, because only a supervisor needs it: the command line also runs where it is not installed.
         import psutil
 
         self._psutil = psutil
@@ -20,7 +20,7 @@ class ProcessActivity:
         self.begin()
 
     def begin(self) -> None:
-        """Counts from now."""
+        """Starts counting from now."""
         self._seconds = self._wanted_seconds()
 
     def is_busy(self, seconds: float) -> bool:
@@ -32,7 +32,7 @@ class ProcessActivity:
             return False
         if status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP):
             return False
-        # A thread's wait is added to its time only once it got a core: until then it is just ready.
+        # The wait of a thread is counted only once it gets a core: until then it is merely ready.
         is_due = any(map(_is_due, self._tasks.glob("*/stat")))
         return is_due or self._wanted_seconds() - self._seconds > BUSY_SHARE * seconds
 
@@ -45,7 +45,8 @@ class ProcessActivity:
 
 
 def _delay_seconds(schedstat: Path) -> float:
-    """Time for which a thread was ready to run and had no core. None is known where the system does not count it."""
+    """Returns the seconds for which a thread was ready to run and had no core; 0 where the system does not count
+    them."""
     try:
         return int(schedstat.read_text().split()[1]) / 1e9
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""The state folder of a platform: who runs on it, and what runs."""
+"""State folder of a platform: its lock, its credential and its description."""
 
 import contextlib
 import fcntl
@@ -17,7 +17,8 @@ CREDENTIAL_FILE = "credential"
 
 
 class StateFolder:
-    """One platform at a time. Use as a context manager; raises ConfigError when another one runs on it."""
+    """Folder of one platform at a time. Use it as a context manager; raises ConfigError when another platform runs on
+    it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
@@ -45,14 +46,14 @@ class StateFolder:
         return self.path / "logs" / f"{name}.log"
 
     def write(self, platform: dict[str, Any]) -> None:
-        """Replaces the description of the running platform, whole."""
+        """Replaces the description of the running platform as a whole."""
         draft = self.path / f"{PLATFORM_FILE}.new"
         draft.write_text(json.dumps(platform))
         draft.replace(self.path / PLATFORM_FILE)
 
     def make_credential(self) -> str:
-        """A new secret for the services of this platform, in a file that only this user can read."""
-        # Letters first: NATS takes a value that begins with a digit for a number.
+        """Makes a new secret for the services of this platform, in a file that only this user can read."""
+        # Begins with letters, because NATS reads a value that begins with a digit as a number.
         credential = f"hr-{secrets.token_hex(16)}"
         path = self.path / CREDENTIAL_FILE
         path.unlink(missing_ok=True)
@@ -61,7 +62,7 @@ class StateFolder:
         return credential
 
     def _acquire(self) -> int:
-        """A lock that dies with the process. The loop covers a lock file that its owner has just removed."""
+        """Takes a lock that ends with the process. The loop covers a lock file that its owner has just removed."""
         path = self.path / LOCK_FILE
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -95,7 +96,7 @@ def read_platform(folder: Path) -> dict[str, Any]:
 
 
 def read_credential(folder: Path) -> str:
-    """The secret of the platform that runs on a state folder; empty when this user may not read it."""
+    """Returns the secret of the platform that runs on a state folder; empty when this user may not read it."""
     with contextlib.suppress(OSError):
         return (folder.expanduser().absolute() / CREDENTIAL_FILE).read_text()
     return ""

@@ -1,4 +1,4 @@
-"""Metadata of a call, which tells the other side the trace and the id of the request it serves."""
+"""gRPC metadata that tells the other side the trace and the id of the request that a call serves."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ REQUEST_KEY = "x-request-id"
 
 
 def outgoing_metadata() -> tuple[tuple[str, str], ...]:
-    """The gRPC metadata for a call made on behalf of the current request."""
+    """Returns the metadata for a call made on behalf of the current request."""
     pairs = ((TRACE_KEY, current_traceparent()), (REQUEST_KEY, current_request_id() or ""))
     return tuple((key, value) for key, value in pairs if value)
 

@@ -23,7 +23,7 @@ def bound_request_id(request_id: str) -> Iterator[None]:
 
 
 def current_request_id() -> str | None:
-    """The id that log lines of this task carry."""
+    """Returns the request id that log lines of this task carry."""
     return _request_id.get()
 
 

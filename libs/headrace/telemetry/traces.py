@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 EXPORT_TIMEOUT = 2
-"""Seconds. A collector that is away must not hold up a stop."""
+"""Seconds to wait for a collector: one that is away must not delay a stop."""
 
 _propagator = TraceContextTextMapPropagator()
 _recording = False
@@ -46,7 +46,7 @@ def span(name: str, attributes: Mapping[str, str | int | float | bool] | None = 
 
 
 def current_traceparent() -> str:
-    """The trace context of this task as a W3C `traceparent`; empty when there is none."""
+    """Returns the trace context of this task as a W3C `traceparent`; empty when there is none."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier)
     return carrier.get("traceparent", "")
@@ -54,7 +54,7 @@ def current_traceparent() -> str:
 
 @contextmanager
 def continued_trace(traceparent: str) -> Iterator[None]:
-    """Runs its body inside the trace that a `traceparent` names. Empty changes nothing."""
+    """Runs its body inside the trace that a `traceparent` names. An empty one changes nothing."""
     if not traceparent:
         yield
         return

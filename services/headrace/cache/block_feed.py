@@ -1,4 +1,4 @@
-"""Follows the numbered changes of every worker's KV blocks, and knows where one was missed."""
+"""Follows the numbered changes of every worker's KV blocks, and notices when one is missing."""
 
 import time
 from collections import OrderedDict
@@ -11,28 +11,28 @@ from headrace.clients.block_list import BlockList
 
 MAX_WORKERS = 10_000
 FORGET_SECONDS = 600.0
-"""A worker that says nothing for this long is gone: one that lives speaks every two seconds."""
+"""Seconds of silence after which a worker is forgotten: a living one speaks every two seconds."""
 MAX_WAITING_HASHES = 200_000
-"""Most hashes per worker in changes that came before one that is missing. Changes beyond that are missed too."""
+"""Most hashes per worker in changes that wait for an earlier one. Changes beyond that count as missed."""
 MAX_WAITING_CHANGES = 1024
 
 
 @dataclass(slots=True)
 class _Life:
-    """One incarnation of a worker, as far as it was heard of."""
+    """Incarnation of a worker, as far as the cache heard of it."""
 
     epoch: int
     heard: float
     """Time of its last sign of life, in monotonic seconds."""
     address: str = ""
     number: int = 0
-    """The index holds all changes up to this one. A life begins with no blocks."""
+    """Number up to which the index holds all changes. An incarnation begins with no blocks."""
     latest: int = 0
-    """Largest number of a change that was heard of."""
+    """Largest change number heard of."""
     challenger: int | None = None
-    """A smaller epoch that was heard of since: a straggler, or a new life under a clock that was set back."""
+    """Smaller epoch heard of since: a delayed message, or a new incarnation under a clock that was set back."""
     departed: bool = False
-    """The worker said that it stops: what it still tells is not wanted."""
+    """Whether the worker said that it stops, so that its later changes are ignored."""
     waiting: dict[int, BlockChange] = field(default_factory=dict)
     waiting_hash_count: int = 0
 
@@ -41,7 +41,7 @@ class _Life:
         return self.challenger is not None or (self.number < self.latest and not self.departed)
 
     def hold(self, change: BlockChange) -> None:
-        """Keeps a change until those before it are there."""
+        """Keeps a change until the earlier ones have arrived."""
         if change.sequence_number not in self.waiting:
             self.waiting[change.sequence_number] = change
             self.waiting_hash_count += change.hash_count
@@ -55,20 +55,21 @@ class _Life:
 
 
 class BlockFeed:
-    """Keeps the index true to the workers. Applies every change once and in order; after a missed one it waits for the
-    worker's list of blocks, which `restore` takes. Knows no network."""
+    """Keeps the index equal to what workers hold. Applies every change once and in order; after a missed one it waits
+    for the worker's list of blocks, which `restore` takes. Does no I/O."""
 
     def __init__(self, index: PrefixIndex, clock: Callable[[], float] = time.monotonic) -> None:
         self._index = index
         self._clock = clock
         self._lives: OrderedDict[str, _Life] = OrderedDict()
-        """The one that was silent longest comes first."""
+        """Ordered by silence, longest first."""
 
     def __len__(self) -> int:
         return len(self._lives)
 
     def hear(self, change: BlockChange) -> bool:
-        """Takes in a change, however late, twice or out of order. Returns whether the list of blocks is now needed."""
+        """Applies a change, however late, repeated or out of order. Returns whether the worker's list of blocks is now
+        needed."""
         life = self._lives.get(change.worker_id)
         if life is None or change.epoch > life.epoch:
             life = self._begin(change.worker_id, change.epoch)
@@ -93,15 +94,14 @@ class BlockFeed:
         return life is not None and life.misses
 
     def address(self, worker_id: str) -> str:
-        """The address at which a worker lists its blocks. Empty where it is not known."""
+        """Returns the address at which a worker lists its blocks. Empty if it is not known."""
         life = self._lives.get(worker_id)
         return "" if life is None else life.address
 
     def restore(self, worker_id: str, blocks: BlockList) -> bool:
-        """Puts the list of a worker's blocks in place of what the index holds, and goes on with the changes after it.
+        """Replaces what the index holds of a worker by its list, and applies the changes that follow it.
 
-        Returns False for an answer of another worker, and for one that is older than what is known: it is ignored.
-        """
+        Returns False for a list of another worker, or older than what is known, which is ignored."""
         life = self._lives.get(worker_id)
         if life is None or blocks.worker_id != worker_id:
             return False
@@ -121,13 +121,14 @@ class BlockFeed:
         return True
 
     def give_up(self, worker_id: str) -> None:
-        """Stops believing in a new life that does not answer. What it says next brings the question up again."""
+        """Stops waiting for a list from a worker that does not answer. Its next change brings the question up again."""
         life = self._lives.get(worker_id)
         if life is not None:
             life.challenger = None
 
     def depart(self, worker_id: str, epoch: int) -> None:
-        """Forgets the blocks of a worker that stops of its own accord, and what this life of it still tells."""
+        """Forgets the blocks of a worker that stops of its own accord, and ignores later changes of this
+        incarnation."""
         life = self._lives.get(worker_id)
         if life is not None and life.epoch == epoch:
             self._index.forget(worker_id)

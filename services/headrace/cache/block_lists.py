@@ -14,13 +14,13 @@ from headrace.rpc.channel import OpenChannel
 from headrace.rpc.deadline import Deadline
 
 MAX_CALLS = 8
-"""Lists that are asked for at the same time: after a restart every worker is asked."""
+"""Most lists asked for at the same time: after a restart every worker is asked."""
 CALL_SECONDS = 5.0
 GRACE_SECONDS = 0.02
-"""A change that was only overtaken arrives within this time."""
+"""Seconds within which a change arrives that was merely overtaken."""
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 GIVE_UP_SECONDS = 60.0
-"""A worker that gave no list for this long is asked again when it is next heard of."""
+"""Seconds after which a worker that gave no list is left alone until it is next heard of."""
 
 LISTS = Counter("headrace_cache_block_lists", "Lists of blocks asked of workers, by outcome", ["outcome"])
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class BlockLists:
-    """Heals the feed: one call at a time per worker, few at once, later and later where none succeeds."""
+    """Restores the feed: one call at a time per worker, few at once, with growing pauses after failures."""
 
     def __init__(self, feed: BlockFeed, open_channel: OpenChannel, background: Background) -> None:
         self._feed = feed
@@ -38,7 +38,7 @@ class BlockLists:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def want(self, worker_id: str) -> None:
-        """Starts to ask for a worker's list, if that is not being done."""
+        """Starts asking for a worker's list, unless that is under way."""
         if worker_id not in self._tasks:
             task = self._background.start(self._heal(worker_id), f"blocks-{worker_id}")
             self._tasks[worker_id] = task

@@ -17,7 +17,7 @@ class CacheSubscriber:
         self._lists = lists
 
     async def listen(self) -> None:
-        """Subscribes."""
+        """Subscribes to both kinds of news."""
         await self._bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, self._on_blocks_changed)
         await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
 

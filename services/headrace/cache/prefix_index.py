@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 MODEL_SIZE = 8
-"""Bytes of the digest of a model's name before each hash. Keys of bytes are nothing for the garbage collector to visit:
-to take in the list of a large worker is five times faster than with pairs."""
+"""Bytes of the digest of a model's name before each hash. Keys are bytes, which the garbage collector need not visit:
+the list of a large worker is indexed five times faster than with tuples."""
 
 
 class PrefixIndex:
@@ -23,14 +23,14 @@ class PrefixIndex:
         return len(self._holders)
 
     def change(self, worker_id: str, model: str, stored: Iterable[bytes], removed: Iterable[bytes]) -> None:
-        """Takes in what changed on one worker."""
+        """Applies a change of one worker."""
         prefix = _prefix(model)
         for block_hash in removed:
             self._drop(prefix + block_hash, worker_id)
         self._store(worker_id, [prefix + block_hash for block_hash in stored])
 
     def replace(self, worker_id: str, model: str, block_hashes: Sequence[bytes]) -> None:
-        """Takes in all that one worker holds. Whatever else it was thought to hold is forgotten."""
+        """Sets the blocks that a worker holds. All others it was thought to hold are forgotten."""
         prefix = _prefix(model)
         blocks = [prefix + block_hash for block_hash in block_hashes]
         for block in self._held.get(worker_id, set()).difference(blocks):
@@ -38,12 +38,12 @@ class PrefixIndex:
         self._store(worker_id, blocks)
 
     def forget(self, worker_id: str) -> None:
-        """Drops everything that a worker held."""
+        """Forgets everything that a worker held."""
         for block in self._held.pop(worker_id, ()):
             self._let_go(block, worker_id)
 
     def held(self, worker_id: str, model: str) -> set[bytes]:
-        """Hashes of the blocks of a model that a worker is thought to hold."""
+        """Returns the hashes of a model's blocks that a worker is thought to hold."""
         prefix = _prefix(model)
         return {block[MODEL_SIZE:] for block in self._held.get(worker_id, ()) if block.startswith(prefix)}
 

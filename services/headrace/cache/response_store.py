@@ -1,7 +1,6 @@
-"""Responses on disk, per tenant, in LMDB: bounded in bytes and in age, alive after a crash.
+"""Responses on disk, per tenant, in LMDB: bounded in bytes and age, and kept through a crash.
 
-Two tables in one transaction: `responses` by (tenant, key), and `order` by time of writing, oldest first.
-"""
+Two tables in one transaction: `responses` by (tenant, key), and `order` by time of writing, oldest first."""
 
 import hashlib
 import logging
@@ -17,13 +16,13 @@ from headrace import failpoints
 _HEADER = struct.Struct(">dQ")  # expiry as Unix seconds, position in `order`
 _POSITION = struct.Struct(">Q")
 _FREE_SHARE = 0.7
-"""Evict beyond this share of the map: LMDB needs free pages to write, even to delete."""
+"""Share of the map beyond which the oldest responses are evicted: LMDB needs free pages to write, even to delete."""
 
 _log = logging.getLogger(__name__)
 
 
 class ResponseStore:
-    """Get and put. Not thread-safe; one process writes."""
+    """Key-value store of responses. Not thread-safe; one process writes."""
 
     def __init__(self, folder: Path, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +34,7 @@ class ResponseStore:
         self._usable_pages = max_bytes * _FREE_SHARE / self._environment.stat()["psize"]
 
     def get(self, tenant: str, key: bytes) -> bytes | None:
-        """The response, or None when there is none or it is too old."""
+        """Returns a response, or None when there is none or it has expired."""
         with self._environment.begin(db=self._responses) as transaction:
             entry = transaction.get(_name(tenant, key))
         if entry is None or _HEADER.unpack_from(entry)[0] <= self._clock():
@@ -43,7 +42,7 @@ class ResponseStore:
         return failpoints.damage("cache.value", bytes(entry[_HEADER.size :]))
 
     def put(self, tenant: str, key: bytes, value: bytes, lifetime: float) -> bool:
-        """Keeps a response for `lifetime` seconds. Returns False when it is too large to be worth it."""
+        """Keeps a response for `lifetime` seconds. Returns False if it is too large to be worth keeping."""
         if len(value) > self._max_value_bytes:
             return False
         failpoints.hit("cache.write")
@@ -94,8 +93,8 @@ def _name(tenant: str, key: bytes) -> bytes:
 
 
 def _opened(folder: Path, max_bytes: int) -> lmdb.Environment:
-    """The database of a folder. One that does not open is moved aside, and said so: a cache starts empty rather than
-    not at all."""
+    """Opens the database of a folder. One that does not open is moved aside, which is logged: an empty cache is better
+    than none."""
     try:
         return lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False)
     except lmdb.Error as error:

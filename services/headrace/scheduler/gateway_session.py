@@ -1,7 +1,7 @@
-"""The stream between the scheduler and one gateway: submissions come in, places go out."""
+"""Stream between the scheduler and one gateway: submissions come in, places go out."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
 from headrace.identity.ids import attempt_id
@@ -10,24 +10,22 @@ from headrace.rpc.checked_ids import check_token_ids
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.queueing.ticket import Ticket
-from headrace.scheduler.core.queueing.waiter import Place
+from headrace.scheduler.core.queueing.waiter import Answer, Place
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.translation import (
     to_order,
-    to_placement,
     to_prompt,
-    to_refusal,
+    to_schedule_response,
+    to_sign,
     to_ticket,
 )
 from headrace.v1.scheduler_pb2 import (
     Generation,
     ScheduleCommand,
-    ScheduleEvent,
     ScheduleRequest,
     ScheduleResponse,
-    SchedulerSign,
     Submission,
 )
 
@@ -36,19 +34,18 @@ MAX_MODELS = 1000
 
 
 class GatewaySession:
-    """Answers each submission once. What still waits when the stream ends is withdrawn."""
+    """Answers each submission once. Those that still wait when the stream ends are withdrawn."""
 
-    def __init__(
-        self, scheduler: Scheduler, leases: Leases, prefixes: Prefixes, sign: Callable[[], SchedulerSign]
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, leases: Leases, prefixes: Prefixes, scheduler_id: str) -> None:
         self._scheduler = scheduler
         self._leases = leases
         self._prefixes = prefixes
-        self._sign = sign
+        self._scheduler_id = scheduler_id
         self._models: dict[str, str] = {}
-        """The model of each ticket that waits, by its key."""
+        """Model of each ticket that waits, by the ticket's key."""
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        self._outgoing: list[ScheduleEvent] = []
+        self._answers: list[Answer] = []
+        """Answers that were not sent yet."""
         self._due = asyncio.Event()
         self._over = False
 
@@ -63,21 +60,22 @@ class GatewaySession:
             self._due.set()
 
     async def responses(self) -> AsyncGenerator[ScheduleResponse, None]:
-        """Yields what is to be sent: answers as they come, all that wait at once, and a sign of life in between."""
+        """Yields answers as they come, several at once if they wait, and signs of life every SIGN_SECONDS."""
         loop = asyncio.get_running_loop()
         sign_at = 0.0
         while not self._over:
+            sign = None
             if loop.time() >= sign_at:
                 sign_at = loop.time() + SIGN_SECONDS
-                self._outgoing.append(ScheduleEvent(sign=self._sign()))
-            while self._outgoing:
-                taken, self._outgoing = self._outgoing, []
-                yield ScheduleResponse(events=taken)
+                sign = to_sign(self._scheduler_id, self._scheduler.queues())
+            answers, self._answers = self._answers, []
+            if answers or sign is not None:
+                yield to_schedule_response(answers, sign)
             await wait_at_most(self._due, sign_at - loop.time())
             self._due.clear()
 
     async def close(self) -> None:
-        """Withdraws what still waits."""
+        """Withdraws the tickets that still wait."""
         await cancel_and_wait(self._preparing.values())
         for key, model in list(self._models.items()):
             self._scheduler.withdraw(model, key, self)
@@ -86,7 +84,7 @@ class GatewaySession:
     def placed(self, ticket: Ticket, place: Place) -> None:
         """See `Waiter`."""
         self._models.pop(ticket.key, None)
-        self._answer(to_placement(ticket.request_id, ticket.attempt, place))
+        self._answer(Answer(ticket.request_id, ticket.attempt, place))
 
     def refused(self, ticket: Ticket, error: HeadraceError) -> None:
         """See `Waiter`."""
@@ -123,7 +121,7 @@ class GatewaySession:
         preparing.add_done_callback(lambda task: self._preparing.get(key) is task and self._preparing.pop(key))
 
     async def _prepare(self, request: Submission) -> None:
-        """Makes sure that the model is led from here, and looks up who holds the prompt."""
+        """Claims the model's lease, finds the workers that hold the prompt, and queues the request."""
         generation, held = request.generation, dict[str, int]()
         try:
             await self._leases.lead(generation.model)
@@ -157,8 +155,8 @@ class GatewaySession:
         check_token_ids(generation.output_token_ids, size, "output_token_ids")
 
     def _refuse(self, request_id: str, attempt: int, error: HeadraceError) -> None:
-        self._answer(to_refusal(request_id, attempt, error))
+        self._answer(Answer(request_id, attempt, error))
 
-    def _answer(self, event: ScheduleEvent) -> None:
-        self._outgoing.append(event)
+    def _answer(self, answer: Answer) -> None:
+        self._answers.append(answer)
         self._due.set()

@@ -19,12 +19,14 @@ from headrace.v1.events_pb2 import LeaseHeld
 
 RENEW_SECONDS = 0.4
 EXPIRY_SECONDS = 1.5
-"""A lease that was not renewed for this long may be taken over."""
+"""Seconds without renewal after which a lease may be taken over."""
 CLAIM_SECONDS = 0.3
-"""Longest wait for the store. Without an answer the model is led without a lease, as while the store is away."""
+"""Longest wait for the store. Without an answer the scheduler leads the model without a lease, as it does while the
+store is away."""
 AWAY_SECONDS = 1.0
 MAX_OTHERS = 100
-"""Most models of others that are looked on at. To take over another one takes up to EXPIRY_SECONDS longer."""
+"""Most models led by other schedulers whose leases are watched. Taking over any further one takes up to EXPIRY_SECONDS
+longer."""
 LEADER_DETAIL = "leader"
 
 _log = logging.getLogger(__name__)
@@ -40,7 +42,8 @@ class _Lease:
 
 
 class Leases:
-    """Claims a model when somebody asks for it, renews what is held, and gives up what another has taken over."""
+    """Claims the lease of a model when it is first asked for, renews it, and gives it up when another scheduler took
+    over."""
 
     def __init__(
         self, bus: Bus, scheduler: Scheduler, scheduler_id: str, clock: Callable[[], float] = time.monotonic
@@ -52,15 +55,15 @@ class Leases:
         self._leases: dict[str, _Lease] = {}
         self._claiming: dict[str, asyncio.Lock] = {}
         self._away_until = 0.0
-        """The store did not answer lately, and is not asked before this time."""
+        """Time before which the store is not asked again, because it did not answer."""
 
     def fence(self, model: str) -> int:
-        """The number under which this scheduler leads a model. 0: it has no lease."""
+        """Returns the fencing number under which this scheduler leads a model. 0: it has no lease."""
         lease = self._leases.get(model)
         return lease.fence if lease is not None and self._holds(lease) else 0
 
     def leads(self, model: str) -> bool:
-        """Whether the model can be served at once."""
+        """Whether this scheduler may place requests of the model without claiming it first."""
         return self.fence(model) > 0 or not self._bus.connected or self._clock() < self._away_until
 
     async def lead(self, model: str) -> None:
@@ -77,12 +80,12 @@ class Leases:
                 _log.info("the store of leases does not answer", extra={"model": model})
 
     async def keep_renewing(self) -> None:
-        """Renews what is held, and looks on at the rest, until cancelled."""
+        """Renews held leases and watches the others, until cancelled."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             for model in [model for model, lease in self._leases.items() if self._holds(lease)]:
-                # A lease that could not be renewed is kept: nobody else can claim it, or it is noticed when the store
-                # is back.
+                # A lease that could not be renewed is kept: either nobody else can reach the store too, or the next
+                # renewal shows who took over.
                 with contextlib.suppress(TimeoutError, Unavailable):
                     async with asyncio.timeout(CLAIM_SECONDS):
                         await self._renew(model, self._leases[model])
@@ -91,7 +94,7 @@ class Leases:
                     await self.look_on()
 
     async def look_on(self) -> None:
-        """Notes which leases of others were renewed, so as to know at once when one has run out. Raises StoreAway."""
+        """Reads the leases of other schedulers, so as to know at once when one has expired. Raises StoreAway."""
         others = [model for model in self._scheduler.core.desks if not self.fence(model)]
         for model in others[:MAX_OTHERS]:
             await self._look(model)
@@ -117,13 +120,13 @@ class Leases:
             return
         found = await self._look(model)
         if found is None:
-            await self._claim(model)  # The store lost its memory.
+            await self._claim(model)  # The store lost its data.
         elif found.holder != self._scheduler_id:
             _log.warning("another scheduler leads now", extra={"model": model, "leader": found.holder})
             self._scheduler.feed(events.LeadLost(model))
 
     async def _look(self, model: str) -> _Lease | None:
-        """Reads a lease, and remembers since when it is as it is."""
+        """Reads a lease, and remembers when its revision was first seen."""
         found: Versioned[LeaseHeld] | None = await self._bus.read(_key(model), LeaseHeld)
         if found is None:
             self._leases.pop(model, None)

@@ -1,4 +1,4 @@
-"""Finds the workers that already hold the beginning of a prompt."""
+"""Finds the workers that hold KV blocks of a prompt."""
 
 import contextlib
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from headrace.scheduler.core.model_desk import ModelDesk
 
 LOOKUP_SECONDS = 0.02
 MAX_BLOCKS = 512
-"""Leading blocks that are asked for: to hash more would take longer than it saves."""
+"""Most leading blocks to look up: to hash more would take longer than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Prefixes:
         self._cache = cache
 
     def matter(self, prompt_token_count: int, desk: ModelDesk) -> bool:
-        """Whether it makes a difference who holds a prompt."""
+        """Whether a lookup can change which worker gets a prompt of this length."""
         size = _block_size(desk)
         return bool(size) and len(desk.fleet) > 1 and prompt_token_count >= size
 
     async def held(self, prompt: Prompt, desk: ModelDesk) -> dict[str, int]:
-        """Leading blocks of the prompt that each worker holds, by worker id."""
+        """Returns the leading blocks of a prompt that each worker holds, by worker id."""
         size = _block_size(desk)
         tokens = prompt.token_ids[: MAX_BLOCKS * size]
         hashes = hash_blocks(tokens, size, prompt.cache_salt, prompt.adapter)

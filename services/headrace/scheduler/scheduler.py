@@ -1,4 +1,4 @@
-"""The core's surroundings: gives it events and the time, and does what it decides."""
+"""Shell around the core: feeds it events and the time, and carries out its decisions."""
 
 import asyncio
 import logging
@@ -73,7 +73,7 @@ class Scheduler:
         self._wake_time = math.inf
         self._failure: Exception | None = None
         self._posted: dict[tuple[str, int], list[decisions.Dispatch]] = {}
-        """Batches that go out at the end of this turn of the loop, by worker and its life."""
+        """Batches to send at the end of this turn of the loop, by worker and epoch."""
         self._sending: set[asyncio.Task[None]] = set()
 
     def submit(self, ticket: Ticket, order: Order, waiter: Waiter) -> None:
@@ -85,14 +85,15 @@ class Scheduler:
         self.feed(events.Submitted(ticket))
 
     def withdraw(self, model: str, key: str, waiter: Waiter) -> None:
-        """Asks no longer. Unknown tickets are fine: they have an answer."""
+        """Withdraws a ticket. An unknown one is ignored: it has its answer."""
         waiting = self._waiting.get(key)
         if waiting is not None and waiting.waiter is waiter:
             del self._waiting[key]
             self.feed(events.Cancelled(model, key))
 
     def feed(self, event: Event) -> None:
-        """Gives the core an event and does what follows from it. What that brings about is fed afterwards, in order."""
+        """Feeds the core an event and carries out its decisions. Events that this causes are handled afterwards, in
+        order."""
         self._events.append(event)
         if self._feeding:
             return
@@ -105,14 +106,14 @@ class Scheduler:
                 for decision in decided:
                     self._perform(decision, now)
         except Exception as error:
-            # What was decided and not done is lost: the process must not go on with it. See `keep_ticking`.
+            # Decisions that were not carried out are lost, so the process must not go on. See `keep_ticking`.
             self._failure = error
             raise
         finally:
             self._feeding = False
 
     def queues(self) -> list[QueueStatus]:
-        """Tells how long the queue of each model is."""
+        """Returns the status of every model's queue."""
         now = self.clock()
         return [
             QueueStatus(model, len(desk.queue), desk.window_seconds(), desk.expected_wait(now), self.fence_of(model))
@@ -120,14 +121,14 @@ class Scheduler:
         ]
 
     async def keep_ticking(self) -> None:
-        """Tells the core that time passes, until cancelled. Raises what went wrong anywhere in the core."""
+        """Sends the core ticks until cancelled. Raises the error of a core that failed."""
         while self._failure is None:
             self.feed(events.Tick())
             await asyncio.sleep(TICK_SECONDS)
         raise self._failure
 
     async def close(self) -> None:
-        """Ends what is under way."""
+        """Cancels the timer and the dispatches under way."""
         if self._timer is not None:
             self._timer.cancel()
         await cancel_and_wait(self._sending)
@@ -160,7 +161,7 @@ class Scheduler:
             task.add_done_callback(self._sending.discard)
 
     def _wake_at(self, wake_time: float, now: float) -> None:
-        """Sets the timer, unless it rings before."""
+        """Sets the timer, unless it already fires earlier."""
         if wake_time < self._wake_time:
             if self._timer is not None:
                 self._timer.cancel()
@@ -172,8 +173,8 @@ class Scheduler:
         self.feed(events.Tick())
 
     async def _send(self, batch: decisions.Dispatch) -> None:
-        """Hands a batch over. A call that fails leaves it open whether the worker has it, so each member's waiter is
-        told to try again, which makes a new attempt that voids this one."""
+        """Dispatches a batch. After a failed call nobody knows whether the worker has it, so every waiter is told to
+        try again: the new attempt voids this one."""
         tickets = [ticket for ticket in batch.tickets if ticket.key in self._waiting]
         for ticket in batch.tickets:
             if ticket not in tickets:
@@ -202,7 +203,7 @@ class Scheduler:
         answer = to_answer(await client.dispatch(members, self._dispatch_seconds, fence))
         BATCH_SIZE.labels(model=tickets[0].model).observe(len(members))
         if answer.report.worker_id == batch.worker_id:
-            # Before the outcomes: it counts the members that the worker has taken.
+            # Fed before the outcomes, because it already counts the members that the worker took.
             self.feed(events.WorkerReported(answer.report, answers=True))
         return answer
 
@@ -228,6 +229,6 @@ class Scheduler:
 
 
 def _not_taken(worker_id: str) -> Unavailable:
-    """Names the worker, so that the next attempt goes elsewhere if it can."""
+    """Makes the error that names the worker, so that the next attempt goes elsewhere if it can."""
     message = f"worker {worker_id} did not take the request"
     return Unavailable(message, stage="dispatch", details={WORKER_DETAIL: worker_id})

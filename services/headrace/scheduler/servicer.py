@@ -31,7 +31,7 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def Schedule(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.ScheduleRequest], context: Context
     ) -> AsyncIterator[pb.ScheduleResponse]:
-        session = GatewaySession(self._scheduler, self._leases, self._prefixes, self.sign)
+        session = GatewaySession(self._scheduler, self._leases, self._prefixes, self._scheduler_id)
         reader = asyncio.create_task(session.read_commands(request_iterator), name="schedule-reader")
         try:
             async with contextlib.aclosing(session.responses()) as responses:
@@ -59,7 +59,3 @@ class SchedulerServicer(scheduler_pb2_grpc.SchedulerServiceServicer):
         request_id, journal = request.request_id, self._scheduler.journal
         lines = [line for entry in journal.about(request_id) for line in told(entry, request_id, now)]
         return pb.ExplainResponse(entries=map(to_journal_entry, lines))
-
-    def sign(self) -> pb.SchedulerSign:
-        """Makes a sign of life, which tells how long the queues are."""
-        return pb.SchedulerSign(scheduler_id=self._scheduler_id, queues=to_queues(self._scheduler.queues()))

@@ -12,7 +12,7 @@ from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
 from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
-from headrace.scheduler.core.queueing.waiter import Order, Place
+from headrace.scheduler.core.queueing.waiter import Answer, Order, Place
 from headrace.scheduler.prefixes import Prompt
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1.generation_pb2 import PriorityClass
@@ -135,16 +135,19 @@ def to_error(rejection: Reject) -> HeadraceError:
             return Unavailable(f"another scheduler leads {model} now", stage="schedule", details=details)
 
 
-def to_placement(request_id: str, attempt: int, place: Place) -> pb.ScheduleEvent:
-    """Converts the place of a request."""
-    placed = pb.Place(worker_id=place.worker_id, worker_address=place.worker_address, worker_epoch=place.worker_epoch)
-    return pb.ScheduleEvent(placement=pb.Placement(request_id=request_id, attempt=attempt, place=placed))
+def to_schedule_response(answers: Iterable[Answer], sign: pb.SchedulerSign | None) -> pb.ScheduleResponse:
+    """Converts answers, and the sign of life if one is due, to one message."""
+    response = pb.ScheduleResponse()
+    for answer in answers:
+        _add_answer(response, answer)
+    if sign is not None:
+        response.events.add(sign=sign)
+    return response
 
 
-def to_refusal(request_id: str, attempt: int, error: HeadraceError) -> pb.ScheduleEvent:
-    """Converts the error by which a request gets no place."""
-    refusal = pb.Refusal(request_id=request_id, attempt=attempt, error=to_status(error))
-    return pb.ScheduleEvent(refusal=refusal)
+def to_sign(scheduler_id: str, queues: Iterable[QueueStatus]) -> pb.SchedulerSign:
+    """Makes a sign of life, which tells how long the queues are."""
+    return pb.SchedulerSign(scheduler_id=scheduler_id, queues=to_queues(queues))
 
 
 def to_queues(queues: Iterable[QueueStatus]) -> list[pb.ModelQueue]:
@@ -186,3 +189,16 @@ def _to_candidate_view(candidate: Candidate) -> pb.CandidateView:
         price=candidate.price,
         remark=candidate.remark,
     )
+
+
+def _add_answer(response: pb.ScheduleResponse, answer: Answer) -> None:
+    match answer.outcome:
+        case Place() as place:
+            placement = response.events.add().placement
+            placement.request_id, placement.attempt = answer.request_id, answer.attempt
+            placement.place.worker_id = place.worker_id
+            placement.place.worker_address = place.worker_address
+            placement.place.worker_epoch = place.worker_epoch
+        case error:
+            refusal = pb.Refusal(request_id=answer.request_id, attempt=answer.attempt, error=to_status(error))
+            response.events.add(refusal=refusal)

@@ -1,4 +1,4 @@
-"""The streams on which workers tell how they are: one for each worker that was heard of."""
+"""Status streams of workers: one for each that was heard of."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from headrace.scheduler.core.events import Event
 from headrace.scheduler.translation import to_report
 
 SILENCE_SECONDS = 1.2
-"""A stream on which nothing came for this long is opened again: workers speak four times a second."""
+"""Seconds of silence after which a stream is opened again: workers speak four times a second."""
 RETRY_SECONDS = (0.1, 0.2, 0.5, 1.0)
 PROBE_SECONDS = 1.0
-"""Time that a worker which did not answer a dispatch gets to answer an empty one."""
+"""Seconds that a worker which did not answer a dispatch gets to answer an empty one."""
 FORGET_SECONDS = 600.0
-"""A worker that could not be reached for this long is given up until it is heard of again."""
+"""Seconds without contact after which a worker is given up until it is heard of again."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class WorkerWatches:
         self._channels: dict[str, Channel] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._doubted: set[str] = set()
-        """Addresses whose worker did not answer a dispatch, and has not answered an empty one since."""
+        """Addresses of workers that did not answer a dispatch, nor an empty one since."""
         self._feed: Callable[[Event], None] = lambda _event: None
 
     def start(self, feed: Callable[[Event], None]) -> None:
@@ -42,7 +42,7 @@ class WorkerWatches:
         self._feed = feed
 
     def client(self, address: str) -> WorkerClient:
-        """The client of a worker's address."""
+        """Returns the client of a worker's address."""
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = self._open_channel(address)

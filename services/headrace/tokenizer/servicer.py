@@ -27,7 +27,7 @@ from headrace.v1 import tokenizer_pb2_grpc
 
 _log = logging.getLogger(__name__)
 CHARACTERS_PER_TOKEN = 4
-"""Roughly, to weigh token ids like texts."""
+"""Rough characters per token, to compare token ids with texts."""
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -39,7 +39,7 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         self._pool = pool
         self._inline_characters = inline_characters
         self._vocabularies: dict[str, Vocabulary] = {}
-        """Vocabularies that were asked for, by model: one for each of `models` at most."""
+        """Vocabularies that were asked for, by model: at most one for each of `models`."""
         self._vocabulary_lock = asyncio.Lock()
 
     async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802
@@ -74,14 +74,14 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         text, special, limit = asked.text, asked.add_special_tokens, asked.max_token_count
         _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
         if context_token_count is not None and len(text) > context_token_count:
-            # The bound on what a token stands for is read from the vocabulary the first time.
+            # In a thread, because the first check reads the whole vocabulary.
             await asyncio.to_thread(model.check_length, text, context_token_count)
         if len(text) <= self._inline_characters:
             return model.encode(text, special, limit)
         return await self._pool.encode(model.name, text, special, limit)
 
     async def _vocabulary(self, model: TextModel) -> Vocabulary:
-        """Builds the vocabulary of a model when it is first asked for, beside the event loop."""
+        """Returns the vocabulary of a model, which is read beside the event loop when first asked for."""
         async with self._vocabulary_lock:
             if model.name not in self._vocabularies:
                 self._vocabularies[model.name] = await asyncio.to_thread(vocabulary_of, model)

@@ -1,1 +1,1 @@
-"""The worker service: one model on one accelerator. Tokens go straight to gateways, facts to NATS."""
+"""The worker service: runs one model on one accelerator. Tokens go straight to gateways, news to NATS."""

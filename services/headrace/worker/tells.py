@@ -12,11 +12,11 @@ from headrace.worker.status.translation import to_blocks_changed, to_worker_stat
 
 INTERVAL = 0.5
 MIN_INTERVAL = 0.25
-"""Seconds between two heartbeats, however much changes: everyone hears all workers."""
+"""Seconds between two heartbeats, however much changes: all schedulers and gateways hear all workers."""
 BLOCKS_INTERVAL = 0.01
-"""Seconds between two messages about blocks, which only the cache hears."""
+"""Seconds between two messages about blocks, which only caches hear."""
 QUIET_BLOCKS_INTERVAL = 2.0
-"""Seconds after which the number of the latest change is told again: so long a lost one goes unnoticed."""
+"""Seconds after which the latest number is told again: a lost change goes unnoticed for as long."""
 
 
 class WorkerPublisher:
@@ -39,7 +39,7 @@ class WorkerPublisher:
         self._blocks_changed.set()
 
     async def beat(self) -> None:
-        """Publishes the status until cancelled. Nobody is told of a worker without an address."""
+        """Publishes the status until cancelled, as soon as the worker has an address."""
         subject = subjects.of(subjects.WORKER_HEARTBEAT, self._worker_id)
         while True:
             await wait_at_most(self._changed, INTERVAL)
@@ -49,8 +49,8 @@ class WorkerPublisher:
             await asyncio.sleep(MIN_INTERVAL)
 
     async def tell_blocks(self) -> None:
-        """Publishes what entered and left the prefix cache until cancelled. A worker without an address waits: nobody
-        could ask it for what they missed."""
+        """Publishes changes of the prefix cache until cancelled, as soon as the worker has an address at which caches
+        can ask for changes that they missed."""
         subject = subjects.of(subjects.BLOCKS_CHANGED, self._worker_id)
         while True:
             await wait_at_most(self._blocks_changed, QUIET_BLOCKS_INTERVAL)

@@ -1,4 +1,4 @@
-"""The scheduler without its surroundings: takes events in, gives decisions out."""
+"""Scheduling without I/O: takes events in, gives decisions out."""
 
 import heapq
 import itertools
@@ -12,7 +12,8 @@ from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.ticket import Ticket
 
 STALL_SECONDS = 1.0
-"""Between two events, after which the listener is taken to have been away: ticks come four times a second."""
+"""Seconds between two events from which on this process itself is taken to have stood still: ticks come four times a
+second."""
 SPARE_DEADLINES = 1024
 
 
@@ -28,7 +29,7 @@ class SchedulingCore:
         self._desks: dict[str, ModelDesk] = {}
         self._deadlines: list[tuple[float, int, Ticket]] = []
         self._most_deadlines = SPARE_DEADLINES
-        """Deadlines, those of tickets that left among them, at which the latter are dropped."""
+        """Number of entries in `_deadlines` at which those of tickets that left are dropped."""
         self._numbers = itertools.count()
         self._last_time: float | None = None
 
@@ -38,13 +39,13 @@ class SchedulingCore:
         return self._desks
 
     def desk(self, model: str) -> ModelDesk:
-        """The desk of a model, made when it is first needed."""
+        """Returns the desk of a model, which is made when it is first needed."""
         if model not in self._desks:
             self._desks[model] = ModelDesk(self._policy)
         return self._desks[model]
 
     def handle(self, event: Event, now: float) -> list[Decision]:
-        """Takes one event in and returns what is to be done. Nothing is decided twice."""
+        """Handles one event and returns the decisions that follow from it."""
         self._forgive_own_absence(now)
         decisions = list(self._expire(now))
         match event:

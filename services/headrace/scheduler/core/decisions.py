@@ -15,7 +15,7 @@ class Reason(enum.Enum):
     DISPLACED = "displaced"
     """The queue was full, and a more urgent request came."""
     NO_WORKER = "no_worker"
-    """Nobody has served the model for longer than requests wait."""
+    """No worker has served the model for longer than requests wait."""
     NO_ADAPTER = "no_adapter"
     """There are workers, and none has the adapter."""
     NOT_LEADING = "not_leading"
@@ -31,7 +31,7 @@ class Dispatch:
     address: str
     tickets: tuple[Ticket, ...]
     candidates: tuple[tuple[Candidate, ...], ...]
-    """Workers that could have got each ticket, and what spoke for each; the chosen one first."""
+    """Workers considered for each ticket, with the figures that decided; the chosen one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Tell whoever waits that a ticket gets no place."""
+    """Tell the waiter that its ticket gets no place."""
 
     ticket: Ticket
     reason: Reason
@@ -54,14 +54,14 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """Tell whoever waits that the deadline of a ticket passed before it had a place."""
+    """Tell the waiter that the deadline of its ticket passed before there was a place."""
 
     ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Give a Tick at a time."""
+    """Send a Tick at this time."""
 
     time: float
 

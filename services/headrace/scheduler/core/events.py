@@ -23,11 +23,11 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReported:
-    """A worker said how it is, on a connection to it."""
+    """A worker reported its load on a connection to it."""
 
     report: WorkerReport
     answers: bool = False
-    """Whether the worker answered a call: the way to it is open too, and not only the way back."""
+    """Whether the worker answered a call, which shows that requests reach it, and not only its reports reach us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A placed request ended, and has used what it used."""
+    """A placed request ended after so many output tokens."""
 
     model: str
     request_id: str
@@ -90,7 +90,7 @@ class LeadLost:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed. To be told at least four times a second."""
+    """Time passed. Expected at least four times a second."""
 
 
 Event = (

@@ -17,7 +17,7 @@ class Line:
     age_seconds: float
     text: str
     candidates: tuple[Candidate, ...] = ()
-    """Workers that could have got the request, and what spoke for each."""
+    """Workers considered for the request, with the figures that decided; the chosen one first."""
 
 
 def told(entry: Entry, request_id: str, now: float) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Keeps recent events and decisions, to explain why a request went where it went."""
+"""Journal of recent events and decisions, which explains why a request went where it went."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -22,7 +22,7 @@ RETRY_SECONDS = 1.0
 
 
 class ModelDesk:
-    """Takes tickets and reports in, and says what to do now. Every method that yields decisions acts on them too."""
+    """Decides for one model. Methods that yield decisions update the desk as they are read, so read them to the end."""
 
     def __init__(self, policy: Policy) -> None:
         self.accounts = Accounts()
@@ -36,7 +36,7 @@ class ModelDesk:
         """Time at which any worker last served the model."""
         self._last_urgent = float("-inf")
         self.fence = 0
-        """The largest number of a lease that any worker was sent anything under."""
+        """Largest fencing number that any of its workers has seen."""
 
     @property
     def last_report(self) -> WorkerReport | None:
@@ -44,11 +44,11 @@ class ModelDesk:
         return self._last_report
 
     def window_seconds(self) -> float:
-        """The time that a batch waits to fill at the moment."""
+        """Returns the seconds that a batch waits to fill at the moment."""
         return self._window.seconds(len(self.queue), self.fleet.has_idle())
 
     def expected_wait(self, now: float) -> float:
-        """Seconds that a request which comes now is expected to wait for a place."""
+        """Predicts the seconds that a request which arrives now waits for a place."""
         if not len(self.queue):
             return 0.0
         return self._forecast.wait_seconds(len(self.queue), self._nominal_rate(), now)
@@ -75,19 +75,19 @@ class ModelDesk:
             self.queue.remove(ticket)
 
     def take_report(self, report: WorkerReport, answers: bool, now: float) -> None:
-        """Takes in what a worker says."""
+        """Updates a worker by its report."""
         self._last_report, self._last_heard = report, now
         self.fence = max(self.fence, report.fence)
         self.fleet.take_report(report, answers, now)
 
     def dismiss(self) -> Iterator[Decision]:
-        """Rejects all who wait: another scheduler leads the model."""
+        """Rejects all waiting tickets, because another scheduler leads the model."""
         for ticket in self.queue:
             self.queue.remove(ticket)
             yield Reject(ticket, Reason.NOT_LEADING, 0.0)
 
     def arrive(self, ticket: Ticket, worker_id: str) -> None:
-        """Takes a ticket off the way to a worker."""
+        """Notes that a ticket sent to a worker arrived, or never will."""
         worker = self.fleet.workers.get(worker_id)
         if worker is not None and ticket.key in worker.sent:
             worker.arrive(ticket.key)
@@ -100,7 +100,7 @@ class ModelDesk:
         self.queue.reorder(ticket.tenant)
 
     def settle(self, request_id: str, output_token_count: int, now: float) -> None:
-        """Books what a request has really used."""
+        """Charges the tenant for the tokens that a request really used."""
         self._forecast.note_completion(now, len(self.queue))
         if (tenant := self.accounts.settle(request_id, output_token_count)) is not None:
             self.queue.reorder(tenant)
@@ -130,7 +130,7 @@ class ModelDesk:
                 yield _dispatch(members[start : start + self._policy.max_batch_size])
 
     def tick(self, now: float) -> Iterator[Decision]:
-        """Ends the wait of those who waited long enough without a worker. Time before they came is not theirs."""
+        """Rejects tickets that waited long enough without a worker. Time before they arrived does not count."""
         self.fleet.choose_reserved()
         self.fleet.keep_adapters(self.queue.adapters)
         if self.fleet.look_around(now) or self._last_heard is None:
@@ -139,7 +139,7 @@ class ModelDesk:
             return
         for ticket in self.queue:
             waited = now - max(self._last_heard, ticket.arrival)
-            # One that resumes is read by somebody: it waits as long as its deadline allows.
+            # Somebody already reads the output of a resumed request: it waits until its deadline.
             if not ticket.resumes and waited > self._policy.no_worker_seconds:
                 self.queue.remove(ticket)
                 yield Reject(ticket, Reason.NO_WORKER, RETRY_SECONDS)
@@ -174,7 +174,7 @@ class ModelDesk:
         return bool(ticket.adapter and len(self.fleet)) and not self.fleet.has_adapter(ticket.adapter)
 
     def _nominal_rate(self) -> float:
-        """Requests per second that should end, by what the workers say of themselves."""
+        """Estimates the requests that end per second from the reports of the workers."""
         report = self._last_report
         if report is None:
             return 1 / RETRY_SECONDS

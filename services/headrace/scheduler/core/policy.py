@@ -1,4 +1,4 @@
-"""The settings of the policy."""
+"""Settings of the scheduling policy."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ class Policy:
     max_batch_size: int = 64
     """Most requests in one dispatch."""
     max_batch_token_count: int = 16_384
-    """Most prompt tokens that wait on one worker, but for a single longer prompt."""
+    """Most prompt tokens that wait on one worker, unless a single prompt is longer."""
     max_window_seconds: float = 0.05
     """Longest time that a request waits for others to form a batch with."""
     no_worker_seconds: float = 15.0
-    """Time that requests wait while nobody serves their model."""
+    """Time that requests wait while no worker serves their model."""
     starvation_seconds: float = 30.0
     """Time after which the oldest request gets every fourth turn, whatever its class."""

@@ -1,1 +1,1 @@
-"""Processes that do the work on text, so that a costly template holds nobody up."""
+"""Processes that work on texts, so that a costly template delays no other request."""

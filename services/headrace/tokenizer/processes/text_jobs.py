@@ -1,4 +1,4 @@
-"""Jobs of a text process: encodes, renders and decodes with models that it has loaded itself."""
+"""Jobs of a text process: encodes, renders and decodes with the models that it loaded itself."""
 
 import contextlib
 import ctypes
@@ -17,7 +17,7 @@ from headrace.tokenizer.text.text_model import TextModel
 
 _PR_SET_PDEATHSIG = 1
 RENDERING_BYTES = 256 * 1024 * 1024
-"""Memory that the rendering of one conversation may take."""
+"""Bytes of memory that rendering one conversation may take."""
 _models: dict[str, TextModel] = {}
 
 
@@ -48,7 +48,7 @@ def prepare(folders: Mapping[str, Path], parent: int) -> None:
 
 
 def encode(model: str, text: str, add_special_tokens: bool, max_token_count: int | None) -> list[int]:
-    """Token ids of a text."""
+    """Encodes a text."""
     return _models[model].encode(text, add_special_tokens, max_token_count)
 
 
@@ -59,8 +59,8 @@ def encode_chat(
     seconds: float,
     context_token_count: int | None,
 ) -> list[int]:
-    """Token ids of a conversation. Raises InvalidRequest when it is surely too long, and when its template takes more
-    than `seconds`, or too much memory."""
+    """Renders and encodes a conversation. Raises InvalidRequest when it is surely too long, and when its template takes
+    more than `seconds`, or too much memory."""
     try:
         with bounded_work(seconds, RENDERING_BYTES):
             text = _models[model].render(messages, add_generation_prompt)
@@ -82,5 +82,5 @@ def encode_chat(
 
 
 def decode(model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
-    """The text of token ids."""
+    """Decodes token ids."""
     return _models[model].decode(token_ids, skip_special_tokens)

@@ -1,4 +1,5 @@
-"""Works on texts in processes of their own, so that nobody's event loop waits for them and what hangs can be ended."""
+"""Works on texts in processes of their own, so that the event loop never waits for them, and one that hangs can be
+ended."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +19,14 @@ T = TypeVar("T")
 
 
 class TextPool:
-    """Hands each job to a process that has none. A call that is cancelled waits no longer; if its job runs already,
-    that ends by itself or by its time limit."""
+    """Hands each job to an idle process. Cancelling a call does not stop a job that runs already: it ends by itself or
+    at its time limit."""
 
     def __init__(self, folders: Mapping[str, Path], size: int, template_seconds: float, job_seconds: float) -> None:
         """`template_seconds`: processor time for one rendering; `job_seconds`: time for any one job."""
         self._template_seconds = template_seconds
         self._processes = [TextProcess(folders, job_seconds) for _ in range(size)]
-        # Whoever was idle last comes first: a process that is never needed is never started.
+        # Last in, first out, so that a process that is never needed is never started.
         self._idle: asyncio.LifoQueue[TextProcess] = asyncio.LifoQueue()
         for process in reversed(self._processes):
             self._idle.put_nowait(process)
@@ -37,7 +38,7 @@ class TextPool:
     async def encode(
         self, model: str, text: str, add_special_tokens: bool, max_token_count: int | None = None
     ) -> list[int]:
-        """Token ids. Raises InvalidRequest, Overloaded and Unavailable, as all methods do."""
+        """Encodes a text. Raises InvalidRequest, Overloaded and Unavailable, as all methods do."""
         return await self._run(len(text), text_jobs.encode, model, text, add_special_tokens, max_token_count)
 
     async def encode_chat(
@@ -47,7 +48,7 @@ class TextPool:
         add_generation_prompt: bool,
         context_token_count: int | None = None,
     ) -> list[int]:
-        """Token ids of a conversation."""
+        """Renders and encodes a conversation."""
         size = sum(len(message["content"]) for message in messages)
         return await self._run(
             size,
@@ -60,11 +61,11 @@ class TextPool:
         )
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
-        """The text of token ids."""
+        """Decodes token ids."""
         return await self._run(len(token_ids), text_jobs.decode, model, token_ids, skip_special_tokens)
 
     def close(self) -> None:
-        """Ends the processes and what waits for them."""
+        """Ends the processes and the jobs that wait for them."""
         for task in self._running:
             task.cancel()
         for process in self._processes:
@@ -101,6 +102,6 @@ class TextPool:
 
     def _forget(self, task: "asyncio.Task[object]") -> None:
         self._running.discard(task)
-        # Whoever asked may be gone: then nobody else looks at how it ended.
+        # The caller may be gone, and an exception that nobody retrieves would be logged.
         if not task.cancelled():
             task.exception()

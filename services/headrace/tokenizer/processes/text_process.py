@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class TextProcess:
-    """Started with its first job. Takes one job at a time."""
+    """Process that starts with its first job. Takes one job at a time."""
 
     def __init__(self, folders: Mapping[str, Path], job_seconds: float) -> None:
         self._folders = dict(folders)
@@ -53,7 +53,7 @@ class TextProcess:
         raise Unavailable("the process that works on texts died", stage="tokenize")
 
     def start(self) -> "Connection[bytes, Any]":
-        """Makes sure that there is a process, which takes a moment to load its models."""
+        """Starts the process if it is not running. It takes a moment to load its models."""
         if self._connection is None:
             context = multiprocessing.get_context("spawn")
             self._connection, theirs = context.Pipe()
@@ -64,7 +64,7 @@ class TextProcess:
         return self._connection
 
     def end(self) -> None:
-        """Kills the process, whatever it is at."""
+        """Kills the process, whatever it is doing."""
         if self.process is not None:
             self.process.kill()
         if self._connection is not None:
@@ -97,5 +97,5 @@ async def _until_readable(descriptor: int) -> None:
         await readable.wait()
     finally:
         loop.remove_reader(descriptor)
-    # uvloop leaves it so that a message of which a part is still to come would be an error.
+    # uvloop leaves the descriptor non-blocking, in which case reading a message that is still arriving fails.
     os.set_blocking(descriptor, True)

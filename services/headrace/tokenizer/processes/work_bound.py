@@ -1,4 +1,4 @@
-"""An end to work that somebody else wrote: by the processor time and the memory that it takes."""
+"""Bounds work that somebody else wrote, by processor time and by memory."""
 
 import resource
 import signal
@@ -10,7 +10,8 @@ from types import FrameType
 
 
 class TimeSpent(BaseException):
-    """The work took more processor time than it may. No Exception, so that nothing within the work catches it."""
+    """Raised in work that took more processor time than it may. Not an Exception, so that the work cannot catch it by
+    accident."""
 
 
 @contextmanager

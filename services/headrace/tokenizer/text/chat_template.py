@@ -29,11 +29,9 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 class ChatTemplate:
-    """One template. The environment is what transformers gives templates.
+    """Chat template, in the environment that transformers gives templates.
 
-    The template is compiled when it is first rendered, in a process that can be ended: compiling computes what is
-    constant in it.
-    """
+    It is compiled when it is first rendered, in a process that can be ended: compiling computes its constant parts."""
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
         environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
@@ -48,7 +46,7 @@ class ChatTemplate:
             raise InvalidCheckpoint(f"the chat template does not compile: {error}") from None
 
     def render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
-        """The conversation as the text that the model was trained on. Raises InvalidRequest."""
+        """Renders a conversation as the text that the model was trained on. Raises InvalidRequest."""
         try:
             return self._template.render(
                 messages=messages, add_generation_prompt=add_generation_prompt, **self._special_tokens

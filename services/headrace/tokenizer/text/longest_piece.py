@@ -1,4 +1,4 @@
-"""The most text that one token can stand for: what is longer by far need not be encoded to be refused."""
+"""Bound on the text that one token stands for: a text far beyond it need not be encoded to be refused."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import ByteLevel
 
 COMPOSED = 4
-"""Most characters that Unicode's composition (NFC) makes one of, such as alpha with breathing, accent and iota."""
+"""Most characters that Unicode's composition (NFC) combines into one, such as alpha with breathing, accent and iota."""
 
 
 def longest_piece(tokenizer: Tokenizer) -> int | None:
@@ -30,7 +30,7 @@ def longest_piece(tokenizer: Tokenizer) -> int | None:
 
 
 def _members(step: dict[str, Any] | None, name: str) -> Iterator[dict[str, Any]]:
-    """The steps that a sequence of steps consists of, in order."""
+    """Yields the steps that a sequence of steps consists of, in order."""
     if step is None:
         return
     if step["type"] != "Sequence":

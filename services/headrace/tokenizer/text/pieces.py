@@ -1,8 +1,7 @@
-"""The bytes behind every token id, from which text can be put together without the tokenizer.
+"""Bytes of every token id, from which text can be put together without the tokenizer.
 
 Two families cover the decoders of today's language models: byte-level BPE (Radford et al., 2019), where each character
-of a token stands for a byte, and SentencePiece BPE with byte fallback, where `▁` is a space and `<0x0A>` a byte.
-"""
+of a token stands for a byte, and SentencePiece BPE with byte fallback, where `▁` is a space and `<0x0A>` a byte."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The text side of one model: its tokenizer, its chat template and its special tokens."""
+"""Text side of one model: its tokenizer, its chat template and its special tokens."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ class TextModel:
         return self._template is not None
 
     def encode(self, text: str, add_special_tokens: bool, max_token_count: int | None = None) -> list[int]:
-        """Token ids. Of more than `max_token_count` the end of the text is left out, and special tokens only where
-        there are more of them."""
+        """Encodes a text. If that makes more than `max_token_count` ids, the end of the text is left out, and of
+        special tokens only those that do not fit by themselves."""
         token_ids = list(self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids)
         if max_token_count is None or len(token_ids) <= max_token_count:
             return token_ids
@@ -52,7 +52,7 @@ class TextModel:
         return list(self._tokenizer.post_process(encoding, None, add_special_tokens).ids)[:max_token_count]
 
     def render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
-        """The conversation as text. Raises Unsupported when the model has no chat template."""
+        """Renders a conversation as text. Raises Unsupported when the model has no chat template."""
         if self._template is None:
             message = f"model {self.name} has no chat template; use /v1/completions"
             raise Unsupported(message, param="messages")
@@ -84,7 +84,7 @@ class TextModel:
 
     @cached_property
     def pieces(self) -> Pieces:
-        """The bytes of every token. Raises Unsupported."""
+        """Bytes of every token. Raises Unsupported."""
         return pieces_of(self._tokenizer)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The vocabulary of a model, from which gateways turn tokens into text."""
+"""Vocabulary of a model, from which gateways turn tokens into text."""
 
 from dataclasses import dataclass
 

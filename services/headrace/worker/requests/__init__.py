@@ -1,1 +1,1 @@
-"""Requests on their way through a worker, and the frames that carry their tokens out."""
+"""Requests that a worker runs, and the frames that carry their tokens to gateways."""

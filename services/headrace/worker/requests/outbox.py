@@ -1,4 +1,4 @@
-"""Deltas that wait to be sent to one gateway. A slow reader gets fewer, larger frames, never an endless queue."""
+"""Queue of deltas for one gateway. A slow reader gets fewer, larger frames, never an endless queue."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ class Outbox:
         self._arrived.set()
 
     def note_step(self, step: int) -> None:
-        """Remembers the progress, for the sign of life."""
+        """Notes the progress, which the next frame tells even if it is empty."""
         self._step = step
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs what is dispatched: between the engine thread and the gateways' outboxes."""
+"""Runs dispatched requests: connects the engine thread to the outboxes of gateways."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Runtime:
-    """Owns the sessions, the outboxes and the engine thread. Everything here runs on the event loop."""
+    """Owner of the sessions, the outboxes and the engine thread. Runs on the event loop."""
 
     def __init__(self, engine: Engine, model: str, attach_seconds: float) -> None:
         self.spec = engine.spec
@@ -44,9 +44,9 @@ class Runtime:
         self.stats: EngineStats = engine.stats()
         self.pace = StepPace()
         self.fence = 0
-        """The largest number of a lease under which anything came."""
+        """Largest fencing number under which a batch came."""
         self._unread_token_count = 0
-        """Tokens of requests that were accepted and that the engine has not taken yet."""
+        """Tokens of accepted requests that the engine has not taken yet."""
         self._model = model
         self._attach_seconds = attach_seconds
         self._outboxes: dict[str, Outbox] = {}
@@ -61,7 +61,7 @@ class Runtime:
         self.thread.start()
 
     async def prove(self, timeout: float) -> None:
-        """Makes the model generate something before anybody is told of it. Raises HeadraceError, also when it takes
+        """Makes the model generate something before the worker is announced. Raises HeadraceError, also when it takes
         longer than `timeout` seconds."""
         failed = f"model {self._model} does not work, so the worker takes no requests"
         try:
@@ -73,14 +73,14 @@ class Runtime:
 
     @property
     def credit_count(self) -> int:
-        """Sequences that would be accepted now: none while some still wait to run."""
+        """Number of sequences that would be accepted now: none while some still wait to run."""
         if self.draining or self.stats.waiting_count > 0:
             return 0
         return max(0, self.spec.max_running_count - len(self.sessions))
 
     @property
     def waiting_token_count(self) -> int:
-        """Tokens accepted and not yet computed, those included that the engine has not heard of yet."""
+        """Number of tokens accepted and not yet computed, those included that the engine has not taken yet."""
         return self._unread_token_count + self.stats.waiting_token_count
 
     def accept_batch(self, members: Iterable[Assignment | HeadraceError], fence: int) -> list[HeadraceError | None]:
@@ -120,7 +120,7 @@ class Runtime:
         return None
 
     def cancel(self, request_id: str, attempt: int) -> None:
-        """Drops a request. Unknown ones are fine: they have ended."""
+        """Drops a request. An unknown one is ignored: it has ended."""
         session = self.sessions.of_request(request_id)
         if session is not None and session.attempt <= attempt:
             self._drop(session)
@@ -137,18 +137,17 @@ class Runtime:
             outbox.put(self.stats.step_count, unknown)
 
     def attach(self, gateway_id: str) -> Outbox:
-        """Connects a gateway. An older stream of the same gateway is closed: nobody reads it any more."""
+        """Connects a gateway. An older stream of the same gateway is closed, because nobody reads it any more."""
         if gateway_id in self._attached:
             self.detach(gateway_id, self._outboxes[gateway_id])
         self._attached.add(gateway_id)
         return self._outbox(gateway_id)
 
     def detach(self, gateway_id: str, outbox: Outbox) -> None:
-        """A gateway is gone: so is everyone who waited for its requests.
+        """Disconnects a gateway and drops its requests, for which nobody waits any more.
 
         Should it come back soon it is told what was dropped: it may have noticed first that the stream broke, and had a
-        request placed here again before this worker knew.
-        """
+        request placed here again before this worker knew."""
         outbox.close()
         if self._outboxes.get(gateway_id) is not outbox:
             return
@@ -160,7 +159,7 @@ class Runtime:
             self._fail(session, StageFailed("the worker lost sight of the gateway", stage="dispatch"))
 
     async def drain(self, deadline: Deadline) -> None:
-        """Takes nothing new and lets running requests end. What is left at the deadline is the gateways' to move."""
+        """Refuses new requests and waits for running ones to end. Gateways move those that are left at the deadline."""
         self.draining = True
         self._on_change()
         await wait_at_most(self.sessions.emptied, deadline.remaining)
@@ -184,13 +183,13 @@ class Runtime:
         _check_ids(asked.request, self.spec.vocabulary_size)
         if self.sessions.newest_attempt(asked.request_id) >= asked.attempt:
             raise Unavailable("a newer attempt of this request is already here", stage="dispatch")
-        # Each session of the batch class makes room for a realtime one: it is paused and goes on later.
+        # Each session of the batch class can be paused to make room for a realtime one.
         paused_count = self.sessions.pausable_count if asked.request.urgency is Urgency.REALTIME else 0
         if len(self.sessions) - paused_count >= self.spec.max_running_count:
             raise Overloaded("the worker has no credit left", stage="dispatch")
 
     def _outbox(self, gateway_id: str) -> Outbox:
-        """The outbox of a gateway. One that does not attach in time is given up, with its requests."""
+        """Returns the outbox of a gateway. If the gateway does not attach in time, its requests are dropped."""
         if gateway_id not in self._outboxes:
             outbox = self._outboxes[gateway_id] = Outbox()
             asyncio.get_running_loop().call_later(self._attach_seconds, self._give_up_absent, gateway_id, outbox)
@@ -236,7 +235,7 @@ class Runtime:
             self._on_blocks(report.block_events)
 
     def _load(self) -> tuple[int, ...]:
-        """The numbers whose change is told at once."""
+        """Returns the figures of which every change is told at once."""
         stats = self.stats
         counts = (stats.running_count, stats.waiting_count, stats.used_block_count, self.waiting_token_count)
         return (*counts, len(self.sessions))
@@ -280,6 +279,7 @@ def _check_ids(request: EngineRequest, vocabulary_size: int) -> None:
 
 
 def _exit_after_crash(error: BaseException) -> None:
-    """An engine that crashed may hold anything: the process ends, gateways see it at once and move their requests."""
+    """Ends the process, because an engine that crashed may hold anything. Gateways see it at once and move their
+    requests."""
     _log.critical("exiting after an engine crash", extra={"error": repr(error)})
     os._exit(EXIT_ENGINE_CRASHED)

@@ -1,4 +1,4 @@
-"""The requests that this worker has accepted and not yet ended: the worker's own ledger."""
+"""Requests that this worker has accepted and that have not ended."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ class Session:
     gateway_id: str
     traceparent: str
     pausable: bool = False
-    """Whether it gives its place to a realtime request if need be."""
+    """Whether it makes room for a realtime request if need be."""
     expiry: asyncio.TimerHandle | None = None
     accepted_time: float = field(default_factory=time.time)
     """Time at which the request was accepted. Unix seconds."""
@@ -49,7 +49,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions, by engine id. One attempt per request: a newer one replaces the older."""
+    """Index of all sessions by engine id. One attempt per request: a newer one replaces the older."""
 
     def __init__(self) -> None:
         self._by_engine_id: dict[str, Session] = {}
@@ -66,7 +66,7 @@ class Sessions:
         return iter(list(self._by_engine_id.values()))
 
     def open(self, session: Session, lifetime: float, on_expiry: Callable[[Session], None]) -> Session | None:
-        """Takes a session in for at most `lifetime` seconds. Returns the older attempt that it replaced, now closed."""
+        """Adds a session for at most `lifetime` seconds. Returns the older attempt that it replaced, now closed."""
         replaced = self._attempts.get(session.request_id)
         if replaced is not None:
             self.close(replaced.engine_id)
@@ -81,7 +81,7 @@ class Sessions:
         return self._by_engine_id.get(engine_id)
 
     def newest_attempt(self, request_id: str) -> int:
-        """The attempt held for a request; 0 when there is none."""
+        """Returns the attempt held for a request; 0 when there is none."""
         session = self._attempts.get(request_id)
         return session.attempt if session else 0
 
@@ -92,7 +92,7 @@ class Sessions:
         return [session for session in self._by_engine_id.values() if session.gateway_id == gateway_id]
 
     def close(self, engine_id: str) -> None:
-        """Forgets a session. Unknown ids are fine."""
+        """Forgets a session. An unknown id is ignored."""
         session = self._by_engine_id.pop(engine_id, None)
         if session is None:
             return

@@ -1,1 +1,1 @@
-"""Status of a worker: what it tells schedulers, gateways and caches."""
+"""Status of a worker, for schedulers, gateways and caches."""

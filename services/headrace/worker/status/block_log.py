@@ -1,4 +1,5 @@
-"""Changes of a worker's prefix cache, numbered: whoever missed one notices it, and can have the whole list."""
+"""Log of a worker's prefix cache: changes are numbered, so that whoever missed one notices, and can ask for the whole
+list."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,7 @@ MAX_HASHES = 32_768
 
 
 class BlockLog:
-    """Collects changes, numbers them when they are taken, and knows which blocks the numbered changes add up to."""
+    """Collects changes, numbers them when they are taken, and keeps the blocks that the numbered changes add up to."""
 
     def __init__(self, worker_id: str, epoch: int, model: str) -> None:
         self._worker_id = worker_id
@@ -30,16 +31,15 @@ class BlockLog:
         return bool(self._stored or self._removed)
 
     def collect(self, events: BlockEvents) -> None:
-        """Collects what changed. A block that comes and goes before it is taken leaves no trace."""
+        """Collects changes. A block that comes and goes before they are taken leaves no trace."""
         _net(events.removed, self._removed, self._stored)
         _net(events.stored, self._stored, self._removed)
 
     def take_changes(self, address: str) -> list[BlockChange]:
-        """Numbers what was collected. `address` is where the worker lists its blocks.
+        """Numbers the collected changes. `address` is where the worker lists its blocks.
 
-        Returns changes that fit into a message each, in the order in which they apply; without any, one that only tells
-        the latest number.
-        """
+        Returns changes that fit into a message each, in the order in which they apply; if there are none, one that only
+        tells the latest number."""
         removed, stored = list(self._removed), list(self._stored)
         self._removed.clear()
         self._stored.clear()

@@ -1,4 +1,4 @@
-"""The worker's status, for everyone who wants to see it change."""
+"""Status of the worker, for everyone who wants to see it change."""
 
 import asyncio
 import itertools
@@ -13,14 +13,14 @@ from headrace.worker.status.block_log import BlockLog
 from headrace.worker.status.worker_status import Status
 
 MIN_INTERVAL = 0.004
-"""Changes closer together than this are told together."""
+"""Seconds within which several changes are told as one."""
 MAX_INTERVAL = 0.2
-"""Seconds after which watchers are told though nothing changed: more than four times a second, also with some delay."""
+"""Seconds after which watchers are told even if nothing changed: more than four times a second, delays included."""
 MEMORY_INTERVAL = 0.5
 
 
 class StatusBoard:
-    """Makes statuses of one runtime, and wakes those who watch."""
+    """Makes statuses of one runtime and wakes those who watch it."""
 
     def __init__(self, runtime: Runtime, worker_id: str, epoch: int, model: str, hourly_price: float) -> None:
         self._runtime = runtime
@@ -97,7 +97,7 @@ class StatusBoard:
         )
 
     def _resident_bytes(self) -> int:
-        """Looked up now and then only: statuses are made for every batch."""
+        """Measures the memory now and then only, because statuses are made for every batch."""
         now = time.monotonic()
         if now - self._measured > MEMORY_INTERVAL:
             self._measured, self._memory = now, resident_bytes()

@@ -1,1 +1,1 @@
-"""The thread that runs the engine, and those who watch it."""
+"""Thread that runs the engine, and those who watch it."""

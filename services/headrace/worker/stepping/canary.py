@@ -1,4 +1,4 @@
-"""The test that a worker must pass before it is announced: one token, or one embedding."""
+"""Test that a worker must pass before it is announced: one request for tokens, or for an embedding."""
 
 import math
 from collections.abc import Callable
@@ -9,16 +9,15 @@ from headrace.errors import InternalError
 
 _NAME = "canary"
 _PROMPT = (0,)
-"""Shorter than any block, so that the prefix cache keeps nothing of it."""
+"""Prompt shorter than any block, so that the prefix cache keeps none of it."""
 _SAMPLING = SamplingParams(max_tokens=2, temperature=0.0, seed=0, ignore_eos=True)
-"""Two tokens, so that a step without a prompt is among those that are measured."""
+"""Parameters for two tokens, so that a step without a prompt is among those measured."""
 
 
 def prove(engine: Engine, step: Callable[[], list[Delta]]) -> None:
     """Runs one request through an engine that has no other. `step` does one step of it.
 
-    Raises HeadraceError where nothing comes of it, or nothing that makes sense.
-    """
+    Raises HeadraceError if the engine fails, and InternalError if its output makes no sense."""
     engine.add(EngineRequest(_NAME, _PROMPT, _SAMPLING, cache_salt=_NAME))
     deltas: list[Delta] = []
     try:

@@ -1,4 +1,4 @@
-"""The one thread that owns the engine, and the bridge between it and the event loop."""
+"""Thread that owns the engine, and the bridge between it and the event loop."""
 
 import asyncio
 import contextlib
@@ -26,11 +26,11 @@ class StepReport:
 
     deltas: list[Delta]
     refusals: list[tuple[str, HeadraceError]]
-    """Requests that the engine would not take or could not finish, by engine id."""
+    """Requests that the engine refused or could not finish, by engine id."""
     admitted: list[str]
     """Requests that the engine took just before the step, by engine id."""
     taken_token_count: int
-    """Tokens that all requests had which the engine took or refused then."""
+    """Tokens of all requests that the engine took or refused just before the step."""
     start_time: float
     """Time at which the step began. Unix seconds."""
     stats: EngineStats
@@ -59,12 +59,12 @@ class _Stop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Busy:
-    """The step that the engine is in, with the commands before it."""
+    """Step that the engine is in, and the commands before it."""
 
     since: float
     """Time at which it began. Monotonic seconds."""
     read_count: int
-    """Prompt tokens that wait, of which it reads as many as it can."""
+    """Prompt tokens that wait; the step reads as many as fit."""
     pace: StepPace
     """Pace of steps as measured until the step began."""
 
@@ -95,7 +95,7 @@ class EngineThread:
         self._on_report = on_report
         self._on_crash = on_crash
         self.busy: Busy | None = None
-        """The step that the engine is in. None while it sleeps; another object after every step."""
+        """Step that the engine is in. None while it sleeps; another object after every step."""
         self._stats = engine.stats()
         self._pace = StepPace()
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
@@ -138,7 +138,7 @@ class EngineThread:
             self.busy = None
 
     def _advance(self) -> bool:
-        """Takes in what was asked, runs a step, reports. False once stopped."""
+        """Obeys commands, runs a step and reports. Returns False once stopped."""
         intake = _Intake()
         if not self._take_commands(intake):
             return False
@@ -161,7 +161,7 @@ class EngineThread:
         return True
 
     def _step(self, intake: _Intake) -> list[Delta]:
-        """One engine step. An error that names its request ends that request alone."""
+        """Runs one step. An error that names its request ends that request alone."""
         try:
             failpoints.hit("engine.step")
             return self._measured_step()
@@ -181,8 +181,7 @@ class EngineThread:
             self._stats, self._pace = stats, pace
 
     def _take_commands(self, intake: _Intake) -> bool:
-        """Does all that was asked since the last step, and waits for a command if there is no work. False once
-        stopped."""
+        """Obeys the commands since the last step, and waits for one if there is no work. Returns False once stopped."""
         command = self._pending_command() if self._engine.has_work() else self._awaited_command()
         while command is not None:
             if isinstance(command, _Stop):

@@ -1,4 +1,4 @@
-"""The measured pace of the engine, over the steps that it really did."""
+"""Measured pace of the engine, over the steps that it really ran."""
 
 from dataclasses import dataclass
 
@@ -13,26 +13,27 @@ class StepPace:
     """Moving averages over steps. Zero: not known yet."""
 
     step_seconds: float = 0.0
-    """Time of a step that reads no prompt."""
+    """Seconds of a step that reads no prompt."""
     _read_count: float = 0.0
-    """Prompt tokens per step that reads some."""
+    """Average prompt tokens per step, of steps that read some."""
     _weighted_rate: float = 0.0
-    """Prompt tokens per second, each step's times its prompt tokens."""
+    """Average of each step's prompt tokens per second, weighted by its prompt tokens."""
 
     @property
     def prefill_rate(self) -> float:
-        """Prompt tokens per second. Steps count as much as they read: what a short prompt takes, or the very first one,
-        says little about a long one."""
+        """Prompt tokens per second. Steps weigh as much as they read: a short prompt, or the very first one, says
+        little about the speed of a long one."""
         return self._weighted_rate / self._read_count if self._read_count > 0 else 0.0
 
     def predict(self, read_count: int) -> float | None:
-        """Seconds of a step that reads so many prompt tokens. None: nothing like it was measured yet."""
+        """Predicts the seconds of a step that reads so many prompt tokens. None: nothing like it was measured yet."""
         if read_count == 0:
             return self.step_seconds or None
         return self.step_seconds + read_count / self.prefill_rate if self.prefill_rate > 0 else None
 
     def measure_step(self, before: EngineStats, after: EngineStats, seconds: float) -> None:
-        """Takes in one step: the engine's books before and after it, and how long it took."""
+        """Updates the averages by one step, from the engine's stats before and after it and the seconds that it
+        took."""
         if after.step_count == before.step_count or seconds <= 0:
             return
         read_count = after.prompt_token_count - before.prompt_token_count

@@ -1,4 +1,4 @@
-"""Ends a process whose engine hangs: it would go on to look idle, and be sent everything."""
+"""Ends a process whose engine hangs: it would look idle and attract every request."""
 
 import asyncio
 import faulthandler
@@ -14,7 +14,7 @@ from headrace.worker.stepping.engine_thread import Busy, EngineThread
 
 INTERVAL = 0.1
 MARGIN = 20.0
-"""Times what a step was expected to take."""
+"""Factor by which a step may exceed its expected time."""
 EXIT_HUNG = 70
 """sysexits.h EX_SOFTWARE: starting again helps."""
 
@@ -32,19 +32,20 @@ class Patience:
 
 
 class Watchdog:
-    """Looks at what the engine thread is in. Time for which it was itself kept from looking does not count."""
+    """Watches the step that the engine thread is in. Time for which the watchdog itself could not run does not
+    count."""
 
     def __init__(
         self, thread: EngineThread, spec: EngineSpec, patience: Patience, on_hang: Callable[[str], None]
     ) -> None:
         self._thread = thread
         self._most_tokens = spec.max_step_token_count if spec.block_count else spec.max_model_length
-        """Predicted seconds of one step. A model without blocks reads each input whole."""
+        """Most prompt tokens that one step reads. A model without blocks reads each input whole."""
         self._patience = patience
         self._on_hang = on_hang
 
     async def watch(self) -> None:
-        """Looks until the engine hangs, then calls `on_hang` with the reason."""
+        """Watches until the engine hangs, then calls `on_hang` with the reason."""
         busy: Busy | None = None
         forgiven = 0.0
         while True:
@@ -60,13 +61,14 @@ class Watchdog:
                 return
 
     def bound(self, busy: Busy) -> float:
-        """Seconds that a step may take."""
+        """Returns the seconds that a step may take."""
         expected = busy.pace.predict(min(busy.read_count, self._most_tokens))
         return self._patience.first_seconds if expected is None else max(self._patience.step_seconds, MARGIN * expected)
 
 
 def exit_hung(reason: str) -> None:
-    """Says why and where every thread is, and ends the process: gateways see it at once and move its requests."""
+    """Logs the reason and where every thread is, and ends the process: gateways see it at once and move its
+    requests."""
     _log.critical("exiting because the engine hangs", extra={"reason": reason})
     faulthandler.dump_traceback(sys.stderr, all_threads=True)
     os._exit(EXIT_HUNG)

@@ -1,1 +1,1 @@
-"""Workers as the scheduler knows them, and the choice of one."""
+"""Workers as the scheduler knows them, and the choice of one for a ticket."""

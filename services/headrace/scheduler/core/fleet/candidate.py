@@ -1,11 +1,11 @@
-"""A worker that could get a ticket, and what speaks for and against it."""
+"""Worker considered for a ticket, and the figures for and against it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Figures as they were when the choice was made."""
+    """Figures at the time of the choice."""
 
     worker_id: str
     load: int

@@ -1,4 +1,4 @@
-"""The workers of one model, found by how loaded they are without looking at all of them."""
+"""Index of the workers of one model: finds the least loaded ones without looking at all."""
 
 import heapq
 from collections.abc import Collection, Iterator
@@ -8,13 +8,13 @@ from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
 SILENCE_SECONDS = 1.5
 """A worker that said nothing for this long gets no requests."""
 FORGET_SECONDS = 600.0
-"""A worker that said nothing for this long is not remembered."""
+"""A worker that said nothing for this long is forgotten."""
 MASS_SILENCE_SHARE = 0.5
 MASS_SILENCE_COUNT = 3
-"""Number of workers, beside MASS_SILENCE_SHARE, whose silence at the same time is blamed on the listener."""
+"""Smallest number of workers whose silence at the same time is blamed on this process; see also MASS_SILENCE_SHARE."""
 
 _Entry = tuple[float, int, str]
-"""Pressure, stamp of the worker when it was noted, worker id."""
+"""Pressure of a worker, its stamp when the entry was made, and its id."""
 
 
 class Fleet:
@@ -30,7 +30,7 @@ class Fleet:
         self.reserved = ""
         """The worker that is kept free of batch work while there are realtime requests. Empty: there is only one."""
         self._heard_from = 0.0
-        """Silence before this time is not held against anyone."""
+        """Time before which silence does not count."""
 
     def __len__(self) -> int:
         return len(self.workers)
@@ -40,7 +40,7 @@ class Fleet:
         return self._load / max(1, len(self.workers))
 
     def take_report(self, report: WorkerReport, answers: bool, now: float) -> None:
-        """Takes in what a worker says of itself, unless it says something newer already."""
+        """Updates a worker by its report, unless a newer one is known."""
         worker = self.workers.get(report.worker_id)
         if worker is None or worker.report.epoch != report.epoch:
             self._remove(report.worker_id)
@@ -66,13 +66,13 @@ class Fleet:
             self._remove(worker_id)
 
     def suspect(self, worker_id: str, epoch: int) -> None:
-        """Sends nothing more to a worker until it has answered a dispatch."""
+        """Keeps requests from a worker until it has answered a dispatch."""
         worker = self.workers.get(worker_id)
         if worker is not None and worker.report.epoch == epoch:
             worker.suspect = True
 
     def reindex(self, worker: Worker) -> None:
-        """Puts a worker whose load changed in its new place."""
+        """Moves a worker whose load changed to its new place in the index."""
         worker.stamp += 1
         if not (worker.free_count or worker.report.pausable_count):
             return
@@ -89,7 +89,7 @@ class Fleet:
         self._load += count
 
     def least_loaded(self, adapter: str, count: int) -> Iterator[Worker]:
-        """The `count` workers under the least pressure of each price, of those that have the adapter."""
+        """Yields, for each price, the `count` workers under the least pressure that have the adapter."""
         for heap in self._heaps_for(adapter).values():
             taken: list[_Entry] = []
             while heap and len(taken) < count:
@@ -113,11 +113,11 @@ class Fleet:
         return now - max(worker.last_heard, self._heard_from) <= SILENCE_SECONDS
 
     def forgive_silence(self, now: float) -> None:
-        """Gives every worker new time to speak: the listener was away."""
+        """Starts every worker's silence from now: this process was not listening."""
         self._heard_from = now
 
     def look_around(self, now: float) -> bool:
-        """Forgets those silent for long, and tells whether any worker is heard. Costs O(workers)."""
+        """Forgets workers that were silent for long, and returns whether any other is heard. Costs O(workers)."""
         for worker_id in [name for name, worker in self.workers.items() if now - worker.last_heard > FORGET_SECONDS]:
             self._remove(worker_id)
         silent = [worker for worker in self.workers.values() if not self.hears(worker, now)]

@@ -10,7 +10,8 @@ from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 
 CANDIDATE_COUNT = 4
-"""Least loaded workers of each price, and holders of the longest prefixes, that are looked at for each ticket."""
+"""Number of least loaded workers per price, and of holders of the longest prefixes, that are considered for each
+ticket."""
 AFFINITY_LOAD = 1.25
 """A worker is not chosen for the prefix that it holds when it would then have more than this many times the mean
 load (consistent hashing with bounded loads: Mirrokni et al., 2018)."""
@@ -19,7 +20,7 @@ SECONDS_PER_HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A worker for a ticket, and who else could have been."""
+    """Worker chosen for a ticket, and the others that were considered."""
 
     worker: Worker
     candidates: tuple[Candidate, ...]
@@ -37,7 +38,7 @@ def choose(ticket: Ticket, fleet: Fleet, token_limit: int, spares: bool, now: fl
         remark = _objection(worker, ticket, fleet, token_limit, spares, now)
         scored.append((worker, _score(worker, ticket, remark)))
     allowed = [pair for pair in scored if not pair[1].remark]
-    # A worker that lost this request before is better than none.
+    # A worker that lost this request before is still better than none.
     allowed = [pair for pair in allowed if pair[0].worker_id not in ticket.excluded] or allowed
     if not allowed:
         return None
@@ -53,7 +54,7 @@ def _candidates(ticket: Ticket, fleet: Fleet) -> list[Worker]:
         more = CANDIDATE_COUNT + len(ticket.excluded)
         found = {worker.worker_id: worker for worker in fleet.least_loaded(ticket.adapter, more)}
     if not found:
-        return []  # Whoever has room is among the least loaded.
+        return []  # Any worker with room is among the least loaded.
     holders = sorted(ticket.held, key=lambda worker_id: -ticket.held[worker_id])[:CANDIDATE_COUNT]
     for worker_id in holders:
         if (worker := fleet.workers.get(worker_id)) is not None and worker.has_adapter(ticket.adapter):
@@ -89,7 +90,7 @@ def _score(worker: Worker, ticket: Ticket, remark: str) -> Candidate:
 
 
 def _within_bound(allowed: Sequence[tuple[Worker, Candidate]], fleet: Fleet) -> list[tuple[Worker, Candidate]]:
-    """Counts a prefix for nothing where it would load its holder beyond the bound."""
+    """Ignores a prefix whose use would load its holder beyond the bound."""
     limit = AFFINITY_LOAD * (fleet.mean_load + 1)
     least = min(candidate.load for _, candidate in allowed)
     return [

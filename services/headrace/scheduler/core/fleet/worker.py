@@ -1,4 +1,4 @@
-"""A worker as the scheduler knows it: what it reported last, and what was sent to it since."""
+"""Worker as the scheduler knows it: its last report, and the tickets sent since."""
 
 from dataclasses import dataclass, field
 
@@ -6,12 +6,12 @@ from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 
 NOMINAL_PREFILL_RATE = 10_000.0
-"""Prompt tokens per second that a worker is taken to compute until it has measured it."""
+"""Prompt tokens per second assumed of a worker that has not measured its rate."""
 NOMINAL_STEP_SECONDS = 0.02
 RESERVE_SHARE = 1 / 16
 """Share of the sequences of a worker that is kept free for more urgent classes, while there are such requests."""
 GROWTH_TOKENS = 64
-"""Output tokens for which a request must find KV blocks at once; for the rest they come and go with others."""
+"""Output tokens for which a request must find KV blocks at once; those for the rest become free as others end."""
 STALL_SECONDS = 1.0
 STALL_STEPS = 20.0
 """A worker that holds work and does no step for a second, or for as long as this many steps usually take, gets no
@@ -20,7 +20,7 @@ more."""
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """The state of a worker in its own words."""
+    """State of a worker as it reported it."""
 
     worker_id: str
     epoch: int
@@ -51,7 +51,7 @@ class WorkerReport:
     hourly_price: float = 0.0
     draining: bool = False
     fence: int = 0
-    """The largest number of a lease under which it was sent anything."""
+    """Largest fencing number that the worker has seen."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +77,7 @@ class Worker:
 
     @property
     def load(self) -> int:
-        """Requests that it holds or that are on their way."""
+        """Requests that it holds, and those on their way to it."""
         return self.report.open_count + len(self.sent)
 
     @property
@@ -104,7 +104,8 @@ class Worker:
 
     @property
     def pressure(self) -> float:
-        """Seconds by which what it has already holds up what comes: prompts to compute, and sequences to share with."""
+        """Seconds for which its present work delays a new request: prompts to compute, and sequences to share steps
+        with."""
         backlog = self.report.waiting_token_count + self.sent_token_count
         return backlog / self.prefill_rate + self.load * self.step_seconds
 
@@ -113,7 +114,7 @@ class Worker:
         return not name or name in self.report.adapters
 
     def blocks_for(self, ticket: Ticket) -> int:
-        """KV blocks that a ticket needs to begin. One that can never fit asks for all."""
+        """Returns the KV blocks that a ticket needs to begin. One that can never fit needs all."""
         report = self.report
         if not report.block_size or not report.block_count:
             return 0
@@ -125,8 +126,8 @@ class Worker:
         return self.free_count == 0 and self._may_pause(ticket)
 
     def has_room(self, ticket: Ticket, token_limit: int, spares: bool) -> bool:
-        """Whether it can take a ticket now. `token_limit`: most prompt tokens that may wait there. `spares`: whether
-        more urgent requests are about, for whom a share of the sequences is kept free."""
+        """Whether it can take a ticket now. `token_limit`: most prompt tokens that may wait there. `spares`: whether a
+        share of its sequences is kept free for more urgent requests."""
         if not self.takes_any:
             return False
         urgent = ticket.rank <= Urgency.REALTIME
@@ -151,7 +152,7 @@ class Worker:
         self.sent_token_count += ticket.prompt_token_count
 
     def arrive(self, key: str) -> None:
-        """Counts a ticket as on its way no longer: it is there, or will never be."""
+        """Ends the way of a ticket to it, which arrived or never will."""
         blocks, tokens = self.sent.pop(key, (0, 0))
         self.sent_block_count -= blocks
         self.sent_token_count -= tokens

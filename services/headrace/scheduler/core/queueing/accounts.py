@@ -1,4 +1,4 @@
-"""The books of fairness: how many tokens each tenant was served, by weight."""
+"""Fairness accounts: tokens served to each tenant, by weight."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from headrace.scheduler.core.queueing.ticket import Ticket
 MAX_TENANTS = 10_000
 MAX_UNSETTLED = 200_000
 EXPECTED_OUTPUT_TOKENS = 128.0
-"""Output of a request of which nothing is known."""
+"""Output tokens assumed of a request before anything is known."""
 OUTPUT_WEIGHT = 0.1
 """Weight of the newest request in the average length of outputs."""
 
@@ -28,7 +28,7 @@ class Accounts:
 
     _served: "OrderedDict[str, float]" = field(default_factory=OrderedDict)
     _now: float = 0.0
-    """The counter of the tenant that was served last, before it was."""
+    """Counter, before it was served, of the tenant that was served last."""
     _unsettled: "OrderedDict[str, _Charge]" = field(default_factory=OrderedDict)
     mean_output: float = EXPECTED_OUTPUT_TOKENS
 
@@ -37,14 +37,15 @@ class Accounts:
         return self._served.get(tenant, self._now)
 
     def enter(self, tenant: str) -> None:
-        """Lets a tenant in that had nothing waiting: it has no claim to the time it was away."""
+        """Opens the account of a tenant that had nothing waiting: it cannot claim the time it was away."""
         self._served[tenant] = max(self._served.get(tenant, 0.0), self._now)
         self._served.move_to_end(tenant)
         while len(self._served) > MAX_TENANTS:
             self._served.popitem(last=False)
 
     def charge(self, ticket: Ticket) -> None:
-        """Books what a ticket sends and is expected to get. A resumed one was charged for when it first had a place."""
+        """Charges a tenant for a ticket's prompt and expected output. A resumed ticket was charged at its first
+        place."""
         if ticket.resumes:
             return
         expected = ticket.prompt_token_count + min(float(ticket.max_token_count), self.mean_output)
@@ -57,13 +58,13 @@ class Accounts:
             self._unsettled.popitem(last=False)
 
     def refund(self, ticket: Ticket) -> None:
-        """Takes the charge for a ticket back: it was not served."""
+        """Refunds the charge for a ticket that was not served."""
         charge = self._unsettled.pop(ticket.request_id, None)
         if charge is not None:
             self._correct(charge.tenant, -charge.tokens)
 
     def settle(self, request_id: str, output_token_count: int) -> str | None:
-        """Books what was really used instead of what was expected. Returns the tenant, if the request is known."""
+        """Corrects a charge from the expected to the real output. Returns the tenant, if the request is known."""
         charge = self._unsettled.pop(request_id, None)
         if charge is None:
             return None

@@ -1,4 +1,4 @@
-"""The tickets of one class: the tenant that was served least goes first, and of its tickets the one due first."""
+"""Queue of one class: the tenant served least goes first, and its ticket that is due first."""
 
 import heapq
 import itertools
@@ -9,7 +9,7 @@ from headrace.scheduler.core.queueing.accounts import Accounts
 from headrace.scheduler.core.queueing.ticket import Ticket
 
 SPARE_ENTRIES = 64
-"""Entries of tickets that left which a heap may hold beside as many as it has tickets."""
+"""Stale entries that a heap may hold beyond as many as there are live ones."""
 
 
 @dataclass(slots=True)
@@ -19,8 +19,8 @@ class _TenantLine:
 
 
 class FairLine:
-    """A heap of tenants over heaps of tickets. Tickets that left are dropped when they come to the top, and all at
-    once when they outnumber those that wait: every operation costs O(log n), spread over all of them."""
+    """Heap of tenants over heaps of tickets. Tickets that left are dropped when they come to the top, and all at once
+    when they outnumber those that wait: every operation costs amortized O(log n)."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
@@ -28,7 +28,7 @@ class FairLine:
         self._tenants: dict[str, _TenantLine] = {}
         self._order: list[tuple[float, int, str]] = []
         self._places: dict[str, tuple[float, int]] = {}
-        """The one entry of each tenant in `_order` that counts."""
+        """Valid entry of each tenant in `_order`."""
         self._arrivals: deque[Ticket] = deque()
         self._numbers = itertools.count()
 
@@ -39,7 +39,7 @@ class FairLine:
         return key in self._live
 
     def line_up(self, ticket: Ticket) -> None:
-        """Puts a ticket in."""
+        """Inserts a ticket."""
         line = self._tenants.setdefault(ticket.tenant, _TenantLine())
         heapq.heappush(line.heap, (ticket.due, next(self._numbers), ticket))
         line.live_count += 1
@@ -49,7 +49,7 @@ class FairLine:
             self.reorder(ticket.tenant)
 
     def remove(self, ticket: Ticket) -> None:
-        """Takes a ticket out, wherever it stands."""
+        """Removes a ticket."""
         del self._live[ticket.key]
         line = self._tenants[ticket.tenant]
         line.live_count -= 1
@@ -62,7 +62,7 @@ class FairLine:
             self._arrivals = deque(ticket for ticket in self._arrivals if self._waits(ticket))
 
     def reorder(self, tenant: str) -> None:
-        """Puts a tenant whose account changed where it belongs."""
+        """Moves a tenant whose account changed to its new place."""
         if tenant in self._tenants:
             place = (self._accounts.standing(tenant), next(self._numbers))
             self._places[tenant] = place
@@ -72,7 +72,7 @@ class FairLine:
                 heapq.heapify(self._order)
 
     def first(self) -> Ticket | None:
-        """The ticket that goes next."""
+        """Returns the ticket that goes next."""
         while self._order:
             standing, number, tenant = self._order[0]
             if self._places.get(tenant) != (standing, number):
@@ -85,13 +85,13 @@ class FairLine:
         return None
 
     def oldest(self) -> Ticket | None:
-        """The ticket that came first."""
+        """Returns the ticket that arrived first."""
         while self._arrivals and not self._waits(self._arrivals[0]):
             self._arrivals.popleft()
         return self._arrivals[0] if self._arrivals else None
 
     def newest(self) -> Ticket | None:
-        """The ticket that came last."""
+        """Returns the ticket that arrived last."""
         while self._arrivals and not self._waits(self._arrivals[-1]):
             self._arrivals.pop()
         return self._arrivals[-1] if self._arrivals else None

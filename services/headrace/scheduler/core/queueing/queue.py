@@ -1,4 +1,4 @@
-"""The tickets that wait for one model, in the order in which they should run."""
+"""Tickets that wait for one model, in the order in which they should run."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -9,7 +9,7 @@ from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
 
 STARVING_TURNS = 4
-"""Number of tickets that leave the queue, of which one is the oldest if it has waited too long."""
+"""Every so many tickets that leave, one is the oldest if it has waited too long."""
 
 _Lane = dict[Urgency, FairLine]
 
@@ -50,7 +50,7 @@ class ModelQueue:
         return any(line for lane in self._lanes.values() for rank, line in lane.items() if rank <= Urgency.REALTIME)
 
     def enqueue(self, ticket: Ticket) -> None:
-        """Puts a ticket in."""
+        """Inserts a ticket."""
         if not self._tenant_counts.get(ticket.tenant):
             self._accounts.enter(ticket.tenant)
         self._tenant_counts[ticket.tenant] = self._tenant_counts.get(ticket.tenant, 0) + 1
@@ -63,7 +63,7 @@ class ModelQueue:
         self.token_count += ticket.prompt_token_count
 
     def remove(self, ticket: Ticket) -> None:
-        """Takes a ticket out."""
+        """Removes a ticket."""
         del self._tickets[ticket.key]
         self.token_count -= ticket.prompt_token_count
         self._tenant_counts[ticket.tenant] -= 1
@@ -78,19 +78,19 @@ class ModelQueue:
                 del self._lanes[ticket.adapter]
 
     def serve(self, ticket: Ticket) -> None:
-        """Takes out a ticket whose turn it was, at the expense of its tenant."""
+        """Removes a ticket whose turn it is, and charges its tenant."""
         self._turn += 1
         self.remove(ticket)
         self._accounts.charge(ticket)
 
     def reorder(self, tenant: str) -> None:
-        """Puts the tickets of a tenant whose account fell where they belong now."""
+        """Moves the tickets of a tenant whose account fell to their new places."""
         for lane in self._lanes.values():
             for line in lane.values():
                 line.reorder(tenant)
 
     def next(self, blocked: Collection[str], now: float) -> Ticket | None:
-        """The ticket that goes next, but for those of adapters that are blocked."""
+        """Returns the ticket that goes next, leaving out blocked adapters; None if there is none."""
         lanes = [lane for adapter, lane in self._lanes.items() if adapter not in blocked]
         if not lanes:
             return None
@@ -107,7 +107,7 @@ class ModelQueue:
         return min(_picks(_lines(self._lanes.values()), FairLine.oldest), key=_by_arrival).arrival
 
     def least_urgent(self) -> Ticket:
-        """The newest ticket of the least urgent class. The queue must not be empty."""
+        """Returns the newest ticket of the least urgent class. The queue must not be empty."""
         rank = max(max(lane) for lane in self._lanes.values())
         newest = _picks((lane[rank] for lane in self._lanes.values() if rank in lane), FairLine.newest)
         return max(newest, key=_by_arrival)

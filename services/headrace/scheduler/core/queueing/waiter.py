@@ -1,4 +1,4 @@
-"""The two sides of a wait for a place: a request as it is handed in, and the place that it gets."""
+"""Interface of those who wait for a place: the request that they hand in, and the place that they get."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,6 +26,15 @@ class Place:
     worker_id: str
     worker_address: str
     worker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer to one attempt of a request: a place, or the error by which it gets none."""
+
+    request_id: str
+    attempt: int
+    outcome: Place | HeadraceError
 
 
 class Waiter(Protocol):

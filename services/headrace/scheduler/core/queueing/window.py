@@ -1,4 +1,4 @@
-"""The time that a batch waits to fill. Zero when no request is likely to come."""
+"""Time that a batch waits to fill. Zero when no request is likely to come."""
 
 ARRIVAL_WEIGHT = 0.2
 """Weight of the newest gap in the moving average."""
@@ -21,7 +21,7 @@ class BatchWindow:
         self._last_arrival = now
 
     def seconds(self, waiting_count: int, worker_idle: bool) -> float:
-        """Seconds after the arrival of the oldest waiting request at which the batch should go."""
+        """Returns the seconds after the oldest waiting request's arrival at which the batch should go."""
         if worker_idle or self._gap is None or self._gap > self._max_seconds:
             return 0.0
         missing = max(0, self._target_size - waiting_count)
