@@ -1,4 +1,4 @@
-# Quantises with a package that cannot live beside the server's:
+# Quantizes with a package that cannot live beside the server's:
 #   docker build --file deploy/docker/quantize.Dockerfile --build-arg BACKEND=autoawq --tag headrace-quantize .
 #   docker run --rm --volume "$PWD/models:/models" headrace-quantize /models/plain /models/awq
 # BACKEND is autoawq, autogptq or gptqmodel. `headrace quantize` without a backend needs none of this.

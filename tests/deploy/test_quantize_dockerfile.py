@@ -1,4 +1,4 @@
-"""The image for quantising by other packages, and the extras that name them, agree with what the command installs."""
+"""The image for quantizing by other packages, and the extras that name them, agree with what the command installs."""
 
 import re
 import tomllib

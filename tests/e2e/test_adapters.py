@@ -111,7 +111,7 @@ def test_remembered_answers_are_not_mixed_up(platform: RunningPlatform) -> None:
             assert ids(answer) == token_ids
 
 
-def test_text_is_tokenised_as_the_parents(platform: RunningPlatform) -> None:
+def test_text_is_tokenized_as_the_parents(platform: RunningPlatform) -> None:
     tokens = [
         httpx2.post(f"{platform.http}/tokenize", json={"model": name, "messages": MESSAGES}, timeout=10).json()
         for name in (BASE, TUNED)

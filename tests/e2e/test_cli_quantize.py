@@ -40,7 +40,7 @@ def headrace_here(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("quantised")
+    folder = tmp_path_factory.mktemp("quantized")
     text = folder / "text.txt"
     text.write_text("Continuous batching lets requests join a running batch between two steps. " * 120)
     arguments = ["quantize", "headrace-demo", str(folder / "int4"), "--calibration", str(text), "--json"]
@@ -52,14 +52,14 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "int4"
 
 
-def test_a_quantised_model_is_evaluated_against_the_plain_one(target: Path) -> None:
+def test_a_quantized_model_is_evaluated_against_the_plain_one(target: Path) -> None:
     done = headrace("eval", str(target), "--reference", "headrace-demo", "--sequences", "3", "--json")
     assert done.returncode == 0, done.stderr
-    plain, quantised = json.loads(done.stdout)["rows"]
-    assert (plain["precision"], quantised["precision"]) == ("float32", "int4 (gptq)")
+    plain, quantized = json.loads(done.stdout)["rows"]
+    assert (plain["precision"], quantized["precision"]) == ("float32", "int4 (gptq)")
     # The plain weights are held in the 16 bits that they came in.
-    assert quantised["weight_bytes"] < plain["weight_bytes"] / 2
-    assert quantised["quality"]["top1_agreement"] > 0.9
+    assert quantized["weight_bytes"] < plain["weight_bytes"] / 2
+    assert quantized["quality"]["top1_agreement"] > 0.9
     assert plain["quality"]["kl_divergence"] is None
 
 
@@ -75,7 +75,7 @@ def test_mistakes_are_told_in_words(target: Path, tmp_path: Path) -> None:
     fresh = str(tmp_path / "fresh")
     for arguments, named in (
         (("quantize", "headrace-demo", str(target)), "nothing is overwritten"),
-        (("quantize", str(target), fresh), "quantised already"),
+        (("quantize", str(target), fresh), "quantized already"),
         (("eval", "headrace-demo", "--precision", "int3"), "int3"),
         (("eval", "headrace-demo", "--text", str(tmp_path / "none.txt")), "none.txt"),
         (("quantize", "no-such-model", fresh), "no-such-model"),

@@ -48,7 +48,7 @@ def refusal(platform: RunningPlatform, path: str = "/v1/embeddings", **fields: A
 
 @pytest.fixture(scope="module")
 def expected(minilm: Path) -> torch.Tensor:
-    """Embeddings of TEXTS by transformers, pooled and normalised as the checkpoint says."""
+    """Embeddings of TEXTS by transformers, pooled and normalized as the checkpoint says."""
     tokenizer, model = AutoTokenizer.from_pretrained(minilm), AutoModel.from_pretrained(minilm).eval()
     vectors = []
     with torch.inference_mode():

@@ -135,7 +135,7 @@ def test_grpc(demo_platform: RunningPlatform) -> None:
     options = inference_pb2.GenerationOptions(sampling_params=generation_pb2.SamplingParams(grammar=grammar))
     with grpc.insecure_channel(demo_platform.grpc) as channel:
         stub = inference_pb2_grpc.InferenceServiceStub(channel)
-        request = inference_pb2.GenerateRequest(model=MODEL, text="A colour: ", options=options)
+        request = inference_pb2.GenerateRequest(model=MODEL, text="A color: ", options=options)
         assert stub.Generate(request, timeout=60).result.text in {"red", "green"}
         grammar.text = "nonsense"
         request.options.sampling_params.grammar.CopyFrom(grammar)

@@ -1,4 +1,4 @@
-"""Options of a command that choose the code that quantises."""
+"""Options of a command that choose the code that quantizes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from cyclopts import Parameter
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """Code that quantises: our own, or that of a package in an environment of its own."""
+    """Code that quantizes: our own, or that of a package in an environment of its own."""
 
     backend: Literal["headrace", "autoawq", "autogptq", "gptqmodel"] = "headrace"
     """headrace is our own code; the others are packages, and cannot go on where a killed run was."""

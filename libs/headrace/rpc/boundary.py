@@ -62,11 +62,11 @@ class Boundary(grpc.aio.ServerInterceptor):
         method = handler_call_details.method
         metadata = dict(handler_call_details.invocation_metadata or ())
         kind = _HANDLER_KINDS[handler.request_streaming, handler.response_streaming]
-        behaviour = getattr(handler, kind)
+        behavior = getattr(handler, kind)
         # A stream is either generated, or written by the handler itself, which then bounds the time of each write.
-        wrap = _wrap_stream if inspect.isasyncgenfunction(behaviour) else _wrap_unary
+        wrap = _wrap_stream if inspect.isasyncgenfunction(behavior) else _wrap_unary
         return getattr(grpc, f"{kind}_rpc_method_handler")(
-            wrap(behaviour, method, metadata),
+            wrap(behavior, method, metadata),
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
@@ -81,12 +81,12 @@ _HANDLER_KINDS = {
 
 
 def _wrap_unary(
-    behaviour: Callable[..., Awaitable[Any]], method: str, metadata: Metadata
+    behavior: Callable[..., Awaitable[Any]], method: str, metadata: Metadata
 ) -> Callable[..., Awaitable[Any]]:
     async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
         with incoming_metadata(metadata):
             try:
-                return await behaviour(request, context)
+                return await behavior(request, context)
             except (asyncio.CancelledError, grpc.aio.AbortError):
                 raise
             except Exception as error:  # noqa: BLE001 - this is the boundary
@@ -96,12 +96,12 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behaviour: Callable[..., AsyncGenerator[Any, None]], method: str, metadata: Metadata
+    behavior: Callable[..., AsyncGenerator[Any, None]], method: str, metadata: Metadata
 ) -> Callable[..., AsyncIterator[Any]]:
     async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         with incoming_metadata(metadata):
             try:
-                async with aclosing(behaviour(request, context)) as responses:
+                async with aclosing(behavior(request, context)) as responses:
                     async for response in responses:
                         yield response
             except (asyncio.CancelledError, grpc.aio.AbortError):

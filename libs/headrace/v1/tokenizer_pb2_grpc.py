@@ -71,7 +71,7 @@ class TokenizerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetVocabulary(self, request, context):
-        """Returns the bytes of every token, from which a client can detokenise a stream by itself.
+        """Returns the bytes of every token, from which a client can detokenize a stream by itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -38,7 +38,7 @@ class TokenizerServiceStub:
     Decode: _grpc.UnaryUnaryMultiCallable[_tokenizer_pb2.DecodeRequest, _tokenizer_pb2.DecodeResponse]
     """Decodes token ids."""
     GetVocabulary: _grpc.UnaryUnaryMultiCallable[_tokenizer_pb2.GetVocabularyRequest, _tokenizer_pb2.GetVocabularyResponse]
-    """Returns the bytes of every token, from which a client can detokenise a stream by itself."""
+    """Returns the bytes of every token, from which a client can detokenize a stream by itself."""
 
 @_typing.type_check_only
 class TokenizerServiceAsyncStub(TokenizerServiceStub):
@@ -50,7 +50,7 @@ class TokenizerServiceAsyncStub(TokenizerServiceStub):
     Decode: _aio.UnaryUnaryMultiCallable[_tokenizer_pb2.DecodeRequest, _tokenizer_pb2.DecodeResponse]  # type: ignore[assignment]
     """Decodes token ids."""
     GetVocabulary: _aio.UnaryUnaryMultiCallable[_tokenizer_pb2.GetVocabularyRequest, _tokenizer_pb2.GetVocabularyResponse]  # type: ignore[assignment]
-    """Returns the bytes of every token, from which a client can detokenise a stream by itself."""
+    """Returns the bytes of every token, from which a client can detokenize a stream by itself."""
 
 class TokenizerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Renders chat templates and encodes text. Knows nothing about workers."""
@@ -77,6 +77,6 @@ class TokenizerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _tokenizer_pb2.GetVocabularyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tokenizer_pb2.GetVocabularyResponse, _abc.Awaitable[_tokenizer_pb2.GetVocabularyResponse]]:
-        """Returns the bytes of every token, from which a client can detokenise a stream by itself."""
+        """Returns the bytes of every token, from which a client can detokenize a stream by itself."""
 
 def add_TokenizerServiceServicer_to_server(servicer: TokenizerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -39,13 +39,13 @@ def evaluate(
     model
         A folder, a GGUF file, headrace-demo, or a hub id.
     reference
-        The model to compare with, in its usual precision and exact, such as the one that this was quantised from.
+        The model to compare with, in its usual precision and exact, such as the one that this was quantized from.
     text
         What to predict; a text that comes with Headrace when not given.
     precision
         A precision to hold the weights in, such as float32, int8 or int4. Give it several times for a table.
     exact
-        Multiply quantised weights by inputs as they are, as headrace up --exact does, instead of rounding these too.
+        Multiply quantized weights by inputs as they are, as headrace up --exact does, instead of rounding these too.
     sequences
         Most sequences of 256 tokens to predict.
     record
@@ -77,7 +77,7 @@ class _Row:
     model: str
     precision: str
     exact: bool
-    """Whether inputs of quantised weights are left as they are."""
+    """Whether inputs of quantized weights are left as they are."""
     weight_bytes: int
     quality: "Quality"
 

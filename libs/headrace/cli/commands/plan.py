@@ -154,7 +154,7 @@ def _judge(rows: list[_Row], qualities: "Mapping[str, RecordedQuality]", floor: 
 
 
 def _how_to_measure(source: Path, model: str) -> str:
-    """Returns the command that measures a model. A quantised checkpoint does not hold what it was made from, so only
+    """Returns the command that measures a model. A quantized checkpoint does not hold what it was made from, so only
     its owner can name that."""
     from headrace.engine.checkpoints.model_config import read_model_config
 

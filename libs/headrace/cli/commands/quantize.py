@@ -32,7 +32,7 @@ def quantize(
     options: BackendOptions = OURS,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Quantises a model's projections and writes a GPTQ or AWQ checkpoint, which Headrace and other engines serve.
+    """Quantizes a model's projections and writes a GPTQ or AWQ checkpoint, which Headrace and other engines serve.
 
     A run that was interrupted or killed is continued by starting it again with the same arguments.
 

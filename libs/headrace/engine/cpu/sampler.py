@@ -35,9 +35,9 @@ class CpuSampler:
 
     def logprobs(self, logits: Floats, token_ids: list[int], top_counts: list[int]) -> list[TokenLogprob]:
         count = min(max(top_counts), logits.shape[1])
-        ids, normalisers = self._context.rank(logits, count)
-        chosen = np.take_along_axis(logits, np.array(token_ids)[:, None], axis=1)[:, 0] - normalisers
-        values = np.take_along_axis(logits, ids, axis=1) - normalisers[:, None]
+        ids, normalizers = self._context.rank(logits, count)
+        chosen = np.take_along_axis(logits, np.array(token_ids)[:, None], axis=1)[:, 0] - normalizers
+        values = np.take_along_axis(logits, ids, axis=1) - normalizers[:, None]
         return [
             TokenLogprob(token_id, logprob, tuple(zip(row_ids[:count], row_values[:count], strict=True)))
             for token_id, logprob, row_ids, row_values, count in zip(

@@ -68,9 +68,9 @@ class KernelContext:
         values go to where `layer` says. `outputs` is [rows, query heads, head]. See `src/paged_attention.h`."""
         _check(self._library.headrace_attend(self._handle, self.instructions, model, layer, step, projected, outputs))
 
-    def normalise(self, norm: Norm, inputs: int, outputs: int, row_count: int) -> None:
+    def normalize(self, norm: Norm, inputs: int, outputs: int, row_count: int) -> None:
         """Normalizes [rows, size] numbers, fp32. Inputs and outputs may be the same memory."""
-        _check(self._library.headrace_normalise(self._handle, self.instructions, norm, inputs, outputs, row_count))
+        _check(self._library.headrace_normalize(self._handle, self.instructions, norm, inputs, outputs, row_count))
 
     def activate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int], cap: float = 0.0) -> None:
         """Applies `function` to each of [rows, size] numbers, fp32. Inputs and outputs may be the same memory. `cap` is
@@ -113,7 +113,7 @@ class KernelContext:
             *(Ranking(address(row), address(ids), count) for row, ids in zip(logits, token_ids, strict=True))
         )
         _check(self._library.headrace_rank(self._handle, self.instructions, rankings, row_count, vocabulary))
-        return token_ids, np.array([ranking.normaliser for ranking in rankings])
+        return token_ids, np.array([ranking.normalizer for ranking in rankings])
 
 
 _BAD = {

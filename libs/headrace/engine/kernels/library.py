@@ -60,7 +60,7 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_step.argtypes = [_POINTER, _INT, ctypes.POINTER(Model), ctypes.POINTER(Step)]
     library.headrace_product.argtypes = [_POINTER, _INT, ctypes.POINTER(Matrix), *[_POINTER] * 3, _SIZE]
     library.headrace_attend.argtypes = [_POINTER, _INT, *map(ctypes.POINTER, (Model, Layer, Step)), _POINTER, _POINTER]
-    library.headrace_normalise.argtypes = [_POINTER, _INT, ctypes.POINTER(Norm), _POINTER, _POINTER, _SIZE]
+    library.headrace_normalize.argtypes = [_POINTER, _INT, ctypes.POINTER(Norm), _POINTER, _POINTER, _SIZE]
     library.headrace_activate.argtypes = [_POINTER, _INT, _INT, _FLOAT, _POINTER, _POINTER, _SIZE, _SIZE]
     library.headrace_gate.argtypes = [_POINTER, _INT, _INT, _POINTER, _POINTER, _SIZE, _SIZE]
     library.headrace_route.argtypes = [_POINTER, _INT, ctypes.POINTER(Routing), *[_POINTER] * 3, _SIZE]

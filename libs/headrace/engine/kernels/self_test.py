@@ -14,7 +14,7 @@ from headrace.engine.kernels.packed_weight import PackedWeight, pack_codes, pack
 from headrace.engine.kernels.storage import Storage
 
 OUT, IN, GROUP, ROWS = 40, 128, 64, 5
-LARGEST_ERROR = {"exact": 1e-5, "quantised": 0.03}
+LARGEST_ERROR = {"exact": 1e-5, "quantized": 0.03}
 """Largest error that passes, relative to the length of the result."""
 
 _log = logging.getLogger(__name__)

@@ -90,7 +90,7 @@ class Routing(ctypes.Structure):
     _fields_ = (
         ("expert_count", _SIZE),
         ("chosen_count", _SIZE),
-        ("normalises", _INT),
+        ("normalizes", _INT),
     )
 
 
@@ -111,5 +111,5 @@ class Ranking(ctypes.Structure):
         ("logits", _POINTER),
         ("token_ids", _POINTER),
         ("count", _SIZE),
-        ("normaliser", ctypes.c_double),
+        ("normalizer", ctypes.c_double),
     )

@@ -27,10 +27,10 @@ def quantize_with_backend(
     """
     check_target(target)
     if settings.method not in backend.methods:
-        raise Unsupported(f"{backend.name} does not quantise by {settings.method}: only {', '.join(backend.methods)}")
+        raise Unsupported(f"{backend.name} does not quantize by {settings.method}: only {', '.join(backend.methods)}")
     config = read_model_config(source)
     if config.quantization is not None:
-        raise Unsupported(f"{source} is quantised already ({config.quantization.method}): start from plain weights")
+        raise Unsupported(f"{source} is quantized already ({config.quantization.method}): start from plain weights")
     length = min(settings.sequence_length, config.usual_length)
     sequences = cut_windows(text, source, length, settings.sequence_count)
     try:

@@ -88,16 +88,16 @@ def _finish_layers(
         ):
             unfinished.save(index, tensors)
             done += 1
-            report("quantising", done / layer_count)
+            report("quantizing", done / layer_count)
     return resumed
 
 
 def _read_plain_config(source: Path) -> DecoderConfig:
     if is_gguf(source):
-        raise Unsupported(f"{source} is a GGUF file: only folders with plain safetensors weights are quantised")
+        raise Unsupported(f"{source} is a GGUF file: only folders with plain safetensors weights are quantized")
     config = read_model_config(source)
     if config.quantization is not None:
-        raise Unsupported(f"{source} is quantised already ({config.quantization.method}): start from plain weights")
+        raise Unsupported(f"{source} is quantized already ({config.quantization.method}): start from plain weights")
     return config
 
 

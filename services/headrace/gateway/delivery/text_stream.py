@@ -29,7 +29,7 @@ class Piece:
 
 
 class TextStream:
-    """Detokenises, looks for stop texts, and ends at the first, with the token that completes it: however many tokens
+    """Detokenizes, looks for stop texts, and ends at the first, with the token that completes it: however many tokens
     come at once, text and tokens are the same."""
 
     def __init__(self, request: SequenceRequest, vocabulary: Vocabulary, choice_index: int = 0) -> None:

@@ -52,7 +52,7 @@ def test_plain_weights(dtype: torch.dtype, out_size: int, in_size: int, group: i
 @pytest.mark.parametrize(("out_size", "in_size", "group"), SIZES)
 @pytest.mark.parametrize("ordered", [True, False])
 def test_codes(bits: int, out_size: int, in_size: int, group: int, ordered: bool, exact: bool, bound: float) -> None:
-    """Quantised inputs cost half a percent of the length of a random result, as one would expect of 8 bits."""
+    """Quantized inputs cost half a percent of the length of a random result, as one would expect of 8 bits."""
     torch.manual_seed(0)
     matrix = random_matrix(bits, out_size, in_size, group, ordered)
     inputs = torch.randn(19, in_size)
@@ -61,7 +61,7 @@ def test_codes(bits: int, out_size: int, in_size: int, group: int, ordered: bool
     assert relative_error(found, inputs.double() @ matrix.dequantize().double().T + bias + residual) < bound
 
 
-def test_quantised_inputs_are_what_they_are_said_to_be() -> None:
+def test_quantized_inputs_are_what_they_are_said_to_be() -> None:
     """Symmetric, 8 bits, one scale for 128 of them: the same in torch, to the rounding of fp32."""
     matrix = random_matrix(4, 64, 512, 256)
     inputs = torch.randn(5, 512) * torch.logspace(-3, 3, 5)[:, None]

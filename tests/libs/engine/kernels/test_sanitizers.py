@@ -25,7 +25,7 @@ from headrace.engine.kernels.structures import Norm
 
 inputs, weight = np.ones({length}, np.float32), np.ones(40, np.float32)
 outputs = np.empty((3, 40), np.float32)
-KernelContext(1).normalise(Norm(address(weight), None, 40, 0.0), address(inputs), address(outputs), 3)
+KernelContext(1).normalize(Norm(address(weight), None, 40, 0.0), address(inputs), address(outputs), 3)
 assert (outputs == 1).all()
 """
 

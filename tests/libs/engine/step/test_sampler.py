@@ -103,7 +103,7 @@ def test_draws_follow_the_filtered_distribution(sampling: dict[str, Any], sample
     st.floats(0.0, 1.0),
     st.integers(0, 2**70),
 )
-def test_a_row_does_not_depend_on_its_neighbours(
+def test_a_row_does_not_depend_on_its_neighbors(
     sampler: Sampler, temperature: float, top_k: int | None, top_p: float, min_p: float, seed: int
 ) -> None:
     logits = make_logits(rows=5)

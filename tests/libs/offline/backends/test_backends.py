@@ -1,4 +1,4 @@
-"""Quantising by other packages: what is asked of them, and what becomes of their failures.
+"""Quantizing by other packages: what is asked of them, and what becomes of their failures.
 
 Where HEADRACE_TEST_AUTOAWQ, HEADRACE_TEST_AUTOGPTQ or HEADRACE_TEST_GPTQMODEL names the Python of an environment that
 has the package, that one runs too; it takes minutes.
@@ -87,7 +87,7 @@ def test_failures_are_told_and_nothing_is_left(tmp_path: Path, work: str, kind: 
 
 
 def test_methods_that_a_package_does_not_have_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="autoawq does not quantise by gptq: only awq"):
+    with pytest.raises(Unsupported, match="autoawq does not quantize by gptq: only awq"):
         quantize(tmp_path / "python", tmp_path / "target", settings=QuantizationSettings("gptq"))
 
 

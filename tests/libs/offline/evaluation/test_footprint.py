@@ -27,7 +27,7 @@ def test_the_weights_of_other_families(tmp_path: Path, family: str) -> None:
         assert found == footprint.weight_bytes
 
 
-def test_the_weights_of_a_quantised_file(tmp_path: Path) -> None:
+def test_the_weights_of_a_quantized_file(tmp_path: Path) -> None:
     quantize_checkpoint(CHECKPOINT, tmp_path / "int4", QuantizationSettings("rtn"), "", lambda _work, _share: None)
     (footprint,) = list_footprints(tmp_path / "int4", "cpu")
     assert footprint.precision == "int4 (gptq)"

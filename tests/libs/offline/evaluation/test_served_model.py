@@ -36,7 +36,7 @@ def test_it_is_the_model_that_serves(exact: bool) -> None:
 @pytest.mark.slow
 @needs_kernels
 @pytest.mark.parametrize("precision", ["int4", "int8"])
-def test_quantised_inputs_cost_less_than_half_a_percent_of_perplexity(precision: str) -> None:
+def test_quantized_inputs_cost_less_than_half_a_percent_of_perplexity(precision: str) -> None:
     windows = cut_windows(evaluation_text(), CHECKPOINT, LENGTH)
     served, exact = (ServedModel.load(CHECKPOINT, LENGTH, precision, exact=exact) for exact in (False, True))
     found, expected = (measure(model, windows).perplexity for model in (served, exact))

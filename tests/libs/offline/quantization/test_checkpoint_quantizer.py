@@ -1,4 +1,4 @@
-"""Quantising whole checkpoints, from a folder with plain weights to a folder that the engine serves."""
+"""Quantizing whole checkpoints, from a folder with plain weights to a folder that the engine serves."""
 
 import json
 import stat
@@ -57,7 +57,7 @@ def quality_of(folder: Path) -> Quality:
 
 @pytest.fixture(scope="module")
 def gptq_int4(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("quantised") / "int4"
+    folder = tmp_path_factory.mktemp("quantized") / "int4"
     quantize(CHECKPOINT, folder)
     return folder
 
@@ -69,7 +69,7 @@ def plain() -> Quality:
 
 @pytest.fixture(scope="module")
 def awq_int4(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("quantised") / "awq"
+    folder = tmp_path_factory.mktemp("quantized") / "awq"
     quantize(CHECKPOINT, folder, method="awq")
     return folder
 
@@ -248,7 +248,7 @@ def only_when_searching(quantize_matrix: Callable[..., QuantizedMatrix]) -> Call
 
 def test_what_stands_in_the_way_is_named_and_nothing_is_written(tmp_path: Path, gptq_int4: Path) -> None:
     target = tmp_path / "target"
-    with pytest.raises(Unsupported, match="quantised already"):
+    with pytest.raises(Unsupported, match="quantized already"):
         quantize(gptq_int4, target)
     with pytest.raises(ConfigError, match="q_proj has 256 inputs, which groups of 96"):
         quantize(CHECKPOINT, target, group_size=96)

@@ -1,4 +1,4 @@
-"""Our own quantisers: what they write is what they computed, and GPTQ loses less than rounding."""
+"""Our own quantizers: what they write is what they computed, and GPTQ loses less than rounding."""
 
 from collections.abc import Callable
 

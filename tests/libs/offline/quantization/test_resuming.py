@@ -1,4 +1,4 @@
-"""A quantisation that was killed goes on where it was, to the same bytes, and never mixes with another one."""
+"""A quantization that was killed goes on where it was, to the same bytes, and never mixes with another one."""
 
 import shutil
 import signal

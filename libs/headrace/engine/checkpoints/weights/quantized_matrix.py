@@ -31,8 +31,8 @@ class QuantizedMatrix:
         """Returns float32 [out, in], exact: codes and zero points have at most 8 bits, so no product is rounded beyond
         fp32."""
         groups = torch.arange(self.codes.shape[1], device=self.codes.device) // self.group_size
-        centred = self.codes.float() - self.zeros.float()[:, groups]
-        weight = centred * self.scales[:, groups]
+        centered = self.codes.float() - self.zeros.float()[:, groups]
+        weight = centered * self.scales[:, groups]
         if self.input_order is None:
             return weight
         restored = torch.empty_like(weight)

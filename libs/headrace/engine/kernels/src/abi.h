@@ -99,7 +99,7 @@ struct Norm {
 // Routing parameters of a mixture of experts.
 struct Routing {
     int64_t expert_count, chosen_count;
-    int32_t normalises;  // Nonzero: the weights of the chosen experts add up to one
+    int32_t normalizes;  // Nonzero: the weights of the chosen experts add up to one
 };
 
 // One token to sample from a row of logits.
@@ -116,7 +116,7 @@ struct Ranking {
     const float *logits;  // [vocabulary]
     int64_t *token_ids;   // Result [count]: largest logit first, lower id first among equals
     int64_t count;        // At most the vocabulary size
-    double normaliser;    // Result: ln(sum(exp(logits)))
+    double normalizer;    // Result: ln(sum(exp(logits)))
 };
 
 }  // namespace headrace

@@ -94,9 +94,9 @@ int headrace_attend(void *context, int instructions, const Model *model, const L
                 [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool); });
 }
 
-int headrace_normalise(void *context, int instructions, const Norm *norm, const float *x, float *y, int64_t rows) {
+int headrace_normalize(void *context, int instructions, const Norm *norm, const float *x, float *y, int64_t rows) {
     return call(context, instructions, kFine,
-                [&](const Kernels &k, Context &c) { k.normalise(*norm, x, y, rows, c.pool); });
+                [&](const Kernels &k, Context &c) { k.normalize(*norm, x, y, rows, c.pool); });
 }
 
 int headrace_activate(void *context, int instructions, int function, float cap, const float *x, float *y, int64_t rows,

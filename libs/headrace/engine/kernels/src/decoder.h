@@ -84,7 +84,7 @@ class DecoderStep {
         const int64_t count = step_.logit_count;
         if (step_.hidden)
             over_rows(pool_, rows_, [&](int64_t row) {
-                normalise(hidden_ + row * hidden, model_.final_norm, hidden, model_.epsilon,
+                normalize(hidden_ + row * hidden, model_.final_norm, hidden, model_.epsilon,
                           step_.hidden + row * hidden);
             });
         if (!count) return;

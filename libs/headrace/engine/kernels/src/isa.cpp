@@ -51,7 +51,7 @@ void rank_rows(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool)
 
 }  // namespace
 
-const Kernels kernels = {run_step,  run_product, run_attention,       normalise_rows, activate_rows,
+const Kernels kernels = {run_step,  run_product, run_attention,       normalize_rows, activate_rows,
                          gate_rows, route_rows,  find_likeliest_rows, draw_rows,      rank_rows};
 
 }  // namespace HEADRACE_ISA

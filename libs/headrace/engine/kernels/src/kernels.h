@@ -17,7 +17,7 @@ struct Kernels {
     // Runs the attention of one layer: see PagedAttention.
     void (*attend)(const Model &model, const Layer &layer, const Step &step, float *qkv, float *out, Pool &pool);
     // y = norm(x), for x [rows, norm.size].
-    void (*normalise)(const Norm &norm, const float *x, float *y, int64_t rows, Pool &pool);
+    void (*normalize)(const Norm &norm, const float *x, float *y, int64_t rows, Pool &pool);
     // y = function(x), for x [rows, size].
     void (*activate)(int32_t function, float cap, const float *x, float *y, int64_t rows, int64_t size, Pool &pool);
     // y [rows, size] = function(gate) * up, for x [rows, 2 * size] with the gates of a row before its ups.

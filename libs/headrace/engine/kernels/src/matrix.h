@@ -106,8 +106,8 @@ inline void multiply_codes(const Matrix &w, const Inputs &x, int64_t panel, int6
             for (int m = 0; m < kRows; ++m) {
                 const int64_t at = (row + m) * groups + g;
                 // Both terms are integers below 2^24, so the difference is exact.
-                const Floats centred = fma(zero, spread(-x.sums[at]), to_floats(sums[j][m]));
-                y[j][m] = fma(centred, scale * spread(x.scales[at]), y[j][m]);
+                const Floats centered = fma(zero, spread(-x.sums[at]), to_floats(sums[j][m]));
+                y[j][m] = fma(centered, scale * spread(x.scales[at]), y[j][m]);
             }
         }
     }
@@ -247,9 +247,9 @@ void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t las
 
 // --- Inputs --------------------------------------------------------------------------------------------------------
 
-// Quantises each group of a row to symmetric codes -127..127. Groups must be multiples of 16.
+// Quantizes each group of a row to symmetric codes -127..127. Groups must be multiples of 16.
 template <typename Code>
-inline void quantise_row(const float *x, int64_t in, int64_t group, Code *codes, float *scales, float *sums) {
+inline void quantize_row(const float *x, int64_t in, int64_t group, Code *codes, float *scales, float *sums) {
     for (int64_t g = 0; g < in / group; ++g) {
         const Rounded rounded = round_to_codes(x + g * group, group, 127.0f, codes + g * group);
         scales[g] = rounded.unit;

@@ -35,7 +35,7 @@ class Products {
     Inputs prepare_normed(const Matrix &w, const float *x, const float *norm, float epsilon, int64_t rows) {
         float *normed = space_.normed.take(rows * w.in);
         return prepare_rows(w, normed, rows,
-                            [=](int64_t row) { normalise(x + row * w.in, norm, w.in, epsilon, normed + row * w.in); });
+                            [=](int64_t row) { normalize(x + row * w.in, norm, w.in, epsilon, normed + row * w.in); });
     }
 
     // Prepares the inputs of `w` from the rows of x. Reorders x in place where `w` has an order.
@@ -85,9 +85,9 @@ class Products {
             float *values = x + row * w.in;
             if (w.order) reorder(values, w);
             if (coded && w.storage == kU4)
-                quantise_row(values, w.in, w.group, codes8 + row * w.in, scales + row * groups, sums + row * groups);
+                quantize_row(values, w.in, w.group, codes8 + row * w.in, scales + row * groups, sums + row * groups);
             if (coded && w.storage == kS8)
-                quantise_row(values, w.in, w.group, codes16 + row * w.in, scales + row * groups, sums + row * groups);
+                quantize_row(values, w.in, w.group, codes16 + row * w.in, scales + row * groups, sums + row * groups);
         });
         if (coded) inputs = Inputs{nullptr, codes8, codes16, scales, sums};
         return inputs;

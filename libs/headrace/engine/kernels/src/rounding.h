@@ -14,7 +14,7 @@ struct Rounded {
     float sum;   // Sum of the codes.
 };
 
-// Quantises `size` numbers, a multiple of 16, such that the largest magnitude gets the code `limit`.
+// Quantizes `size` numbers, a multiple of 16, such that the largest magnitude gets the code `limit`.
 template <typename Code> inline Rounded round_to_codes(const float *x, int64_t size, float limit, Code *codes) {
     Floats most = spread(0.0f);
     Floats flaw = spread(0.0f);

@@ -25,7 +25,7 @@ template <typename Body> void over_rows(Pool &pool, int64_t rows, const Body &bo
 }
 
 // RMS norm: x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich, 2019).
-inline void normalise(const float *x, const float *weight, int64_t size, float epsilon, float *out) {
+inline void normalize(const float *x, const float *weight, int64_t size, float epsilon, float *out) {
     Floats squares = spread(0.0f);
     for (int64_t i = 0; i < size; i += kLanes) {
         const Floats value = load_some(x + i, size - i);
@@ -37,16 +37,16 @@ inline void normalise(const float *x, const float *weight, int64_t size, float e
 }
 
 // Layer norm: (x - mean) / sqrt(variance + epsilon) * weight + bias (Ba et al., 2016).
-inline void centre_and_normalise(const float *x, const float *weight, const float *bias, int64_t size, float epsilon,
+inline void centre_and_normalize(const float *x, const float *weight, const float *bias, int64_t size, float epsilon,
                                  float *out) {
     Floats sum = spread(0.0f);
     Floats squares = spread(0.0f);
     for (int64_t i = 0; i < size; i += kLanes) sum = sum + load_some(x + i, size - i);
     const Floats mean = spread(add_lanes(sum) / static_cast<float>(size));
     for (int64_t i = 0; i < size; i += kLanes) {
-        float centred[kLanes] = {};
-        store_some(centred, load_some(x + i, size - i) - mean, size - i);
-        squares = fma(load(centred), load(centred), squares);
+        float centered[kLanes] = {};
+        store_some(centered, load_some(x + i, size - i) - mean, size - i);
+        squares = fma(load(centered), load(centered), squares);
     }
     const Floats factor = spread(1.0f / std::sqrt(add_lanes(squares) / static_cast<float>(size) + epsilon));
     for (int64_t i = 0; i < size; i += kLanes) {
@@ -55,13 +55,13 @@ inline void centre_and_normalise(const float *x, const float *weight, const floa
     }
 }
 
-inline void normalise_rows(const Norm &norm, const float *x, float *out, int64_t rows, Pool &pool) {
+inline void normalize_rows(const Norm &norm, const float *x, float *out, int64_t rows, Pool &pool) {
     over_rows(pool, rows, [&](int64_t row) {
         const int64_t from = row * norm.size;
         if (norm.bias)
-            centre_and_normalise(x + from, norm.weight, norm.bias, norm.size, norm.epsilon, out + from);
+            centre_and_normalize(x + from, norm.weight, norm.bias, norm.size, norm.epsilon, out + from);
         else
-            normalise(x + from, norm.weight, norm.size, norm.epsilon, out + from);
+            normalize(x + from, norm.weight, norm.size, norm.epsilon, out + from);
     });
 }
 
@@ -91,7 +91,7 @@ inline void gate_rows(int32_t function, const float *x, float *out, int64_t rows
 }
 
 // Chooses the `chosen_count` experts with the highest scores, the first among equals, and their weights (`shares`): the
-// softmax over all experts, or over the chosen ones where `routing.normalises`. A NaN score is never preferred and
+// softmax over all experts, or over the chosen ones where `routing.normalizes`. A NaN score is never preferred and
 // makes all weights of the row NaN.
 inline void route(const Routing &routing, const float *scores, float *shares, int64_t *experts) {
     const int64_t count = routing.expert_count;
@@ -121,7 +121,7 @@ inline void route(const Routing &routing, const float *scores, float *shares, in
         store_some(shares + i, exponential(load(of_chosen) - largest), routing.chosen_count - i);
     }
     for (int64_t i = 0; i < routing.chosen_count; ++i) kept += shares[i];
-    const float divisor = (routing.normalises ? kept : add_lanes(total)) + add_lanes(flaw);
+    const float divisor = (routing.normalizes ? kept : add_lanes(total)) + add_lanes(flaw);
     for (int64_t i = 0; i < routing.chosen_count; ++i) shares[i] /= divisor;
 }
 

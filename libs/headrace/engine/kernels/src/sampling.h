@@ -194,7 +194,7 @@ inline void rank_tokens(Ranking &ranking, int64_t vocabulary) {
                    [&](int64_t, Floats x) { sum = sum + exponential(x - most); });
         total += add_lanes(sum);
     }
-    ranking.normaliser = largest + std::log(total);
+    ranking.normalizer = largest + std::log(total);
     if (!ranking.count || largest != largest) return;
     order.resize(vocabulary);
     for (int64_t i = 0; i < vocabulary; ++i) order[i] = static_cast<int32_t>(i);

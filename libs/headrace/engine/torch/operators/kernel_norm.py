@@ -21,5 +21,5 @@ class KernelNorm:
     def __call__(self, inputs: Tensor) -> Tensor:
         numbers = floats(inputs)
         outputs = torch.empty_like(numbers)
-        self._context.normalise(self._norm, numbers.data_ptr(), outputs.data_ptr(), len(numbers))
+        self._context.normalize(self._norm, numbers.data_ptr(), outputs.data_ptr(), len(numbers))
         return outputs.to(inputs.dtype)

@@ -1,4 +1,4 @@
-"""Whole models from quantised files: the tokens are those of the weights that the file stands for."""
+"""Whole models from quantized files: the tokens are those of the weights that the file stands for."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def original() -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("method", "bits", "symmetric"), [("awq", 4, False), ("gptq", 4, True), ("gptq", 4, False), ("gptq", 8, True)]
 )
-def test_a_quantised_model_is_the_model_with_its_dequantised_weights(
+def test_a_quantized_model_is_the_model_with_its_dequantized_weights(
     tmp_path: Path, original: dict[str, Tensor], method: str, bits: int, symmetric: bool
 ) -> None:
     quantized, dequantized = dict(original), {name: tensor.float() for name, tensor in original.items()}
@@ -139,7 +139,7 @@ def write_gguf(path: Path, original: dict[str, Tensor], kind: gguf.GGMLQuantizat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q5_0", "Q4_1", "Q4_0"])
-def test_gguf_is_the_model_with_its_dequantised_weights(tmp_path: Path, original: dict[str, Tensor], kind: str) -> None:
+def test_gguf_is_the_model_with_its_dequantized_weights(tmp_path: Path, original: dict[str, Tensor], kind: str) -> None:
     quantization = gguf.GGMLQuantizationType[kind]
     path = write_gguf(tmp_path / "model.gguf", original, quantization)
     dequantized = {

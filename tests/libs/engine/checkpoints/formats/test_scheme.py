@@ -1,4 +1,4 @@
-"""Quantisation as checkpoints state it, in old and new words, and what is refused by name."""
+"""Quantization as checkpoints state it, in old and new words, and what is refused by name."""
 
 import json
 from pathlib import Path

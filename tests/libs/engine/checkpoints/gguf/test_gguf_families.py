@@ -57,7 +57,7 @@ def test_a_converted_model_computes_what_transformers_does(tmp_path: Path, famil
 
 
 @pytest.mark.parametrize("family", ["mixtral", "qwen3_moe", "phi3", "gemma2"])
-def test_quantised_blocks_of_every_expert_find_their_place(tmp_path: Path, family: str) -> None:
+def test_quantized_blocks_of_every_expert_find_their_place(tmp_path: Path, family: str) -> None:
     sizes = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 32} | FAMILIES[family]
     if family == "qwen3_moe":
         sizes["moe_intermediate_size"] = 32
@@ -69,8 +69,8 @@ def test_quantised_blocks_of_every_expert_find_their_place(tmp_path: Path, famil
 
 
 @pytest.mark.parametrize("kind", [Kind.Q4_K, Kind.Q5_K, Kind.Q6_K], ids=lambda kind: kind.name)
-def test_a_model_of_k_quants_is_the_model_of_its_dequantised_weights(tmp_path: Path, kind: Kind) -> None:
-    """The package cannot quantise to these, so the blocks are random ones."""
+def test_a_model_of_k_quants_is_the_model_of_its_dequantized_weights(tmp_path: Path, kind: Kind) -> None:
+    """The package cannot quantize to these, so the blocks are random ones."""
     folder, path = tmp_path / "folder", tmp_path / "model.gguf"
     shape = {"hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4, "num_key_value_heads": 2}
     save_random(folder, {"model_type": "llama", "num_hidden_layers": 2, **shape})

@@ -96,7 +96,7 @@ def test_every_family_of_models(tmp_path: Path, family: str, settings: dict[str,
         assert out[str(index)] == continue_greedily(base, prompt, 16)
 
 
-def test_a_quantised_base_keeps_its_weights_and_the_adapter_is_added(tmp_path: Path) -> None:
+def test_a_quantized_base_keeps_its_weights_and_the_adapter_is_added(tmp_path: Path) -> None:
     """The oracle has the very weights that the codes stand for."""
     folder = tmp_path / "base"
     base = make_oracle(folder, "grouped")
