@@ -13,12 +13,7 @@ from headrace.gateway.fleet.commands import Cancellation, Command, Inquiry
 from headrace.gateway.fleet.inbox import Inbox
 from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.gateway.fleet.translation import to_attach_request, to_hello
-from headrace.v1.worker_pb2 import (
-    AttachRequest,
-    BatchMember,
-    DispatchResponse,
-    Frame,
-)
+from headrace.v1.worker_pb2 import AttachRequest, BatchMember, DispatchResponse, Frame
 
 WATCH_INTERVAL = 0.2
 INQUIRY_SECONDS = 1.0

@@ -4,9 +4,7 @@ from collections import defaultdict
 
 from headrace.errors.tree import GatewayStopping
 from headrace.gateway.fleet.inbox import Inbox
-from headrace.v1.worker_pb2 import (
-    TokenDelta,
-)
+from headrace.v1.worker_pb2 import TokenDelta
 
 
 class Inboxes:
