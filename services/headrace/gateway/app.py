@@ -5,7 +5,8 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from prometheus_client import REGISTRY
@@ -34,7 +35,7 @@ from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
-from headrace.rpc.channel import open_channel
+from headrace.rpc.channel import Channel, open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
 from headrace.v1 import inference_pb2_grpc
@@ -45,28 +46,31 @@ ANSWER_SECONDS = 1.0
 """Seconds in which a service has to say how it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """Clients of the services that the gateway calls."""
+
+    tokenizer: HedgedTokenizer
+    schedulers: list[SchedulerStream]
+    cache: SeveralCaches
+    questions: dict[str, list[Callable[[], Awaitable[bool]]]]
+    """Questions whether they serve, by kind of service."""
+
+
 @contextlib.asynccontextmanager
 async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> AsyncIterator[Service]:
     """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
     bus = open_bus(settings)
-    open_internal = partial(open_channel, credential=settings.credential)
     subscriber = GatewaySubscriber(bus)
     open_worker = partial(_open_worker, settings.credential)
     fleet = Fleet(settings, open_worker, subscriber)
     ledger = Ledger(settings.max_open_requests)
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
-        tokenizers = [await stack.enter_async_context(open_internal(one)) for one in settings.tokenizer_addresses]
-        channels = [await stack.enter_async_context(open_internal(one)) for one in settings.scheduler_addresses]
-        caches = {one: await stack.enter_async_context(open_internal(one)) for one in settings.cache_addresses}
-        tokenizer = HedgedTokenizer([GrpcTokenizerClient(channel) for channel in tokenizers])
-        streams = [SchedulerStream(channel) for channel in channels]
-        schedulers = Schedulers(streams, SelfPlacement(fleet))
-        kept = SeveralCaches({one: GrpcCacheClient(channel) for one, channel in caches.items()})
-        pipeline = Pipeline(settings, tokenizer, schedulers, kept, fleet)
-        asked = {"tokenizer": tokenizers, "scheduler": channels, "cache": list(caches.values())}
-        questions = {name: [partial(is_serving, one, ANSWER_SECONDS) for one in found] for name, found in asked.items()}
-        health = PlatformHealth(questions, fleet, subscriber)
+        others = await _connect(settings, stack)
+        schedulers = Schedulers(others.schedulers, SelfPlacement(fleet))
+        pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet)
+        health = PlatformHealth(others.questions, fleet, subscriber)
         tenants = read_tenants(settings.tenants_file)
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
@@ -85,7 +89,7 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         stack.push_async_callback(background.close)
         background.start(health.watch(), "health")
         workers.start(background)
-        for number, stream in enumerate(streams):
+        for number, stream in enumerate(others.schedulers):
             background.start(stream.run(), f"scheduler-stream-{number}")
         background.watch(await http.start())
         stack.push_async_callback(http.stop, Deadline.after(0))
@@ -111,6 +115,26 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
 
 def _open_worker(credential: str, address: str) -> GrpcWorkerClient:
     return GrpcWorkerClient(open_channel(address, credential))
+
+
+async def _connect(settings: GatewaySettings, stack: contextlib.AsyncExitStack) -> _Others:
+    """Opens a channel to each address of the settings, until `stack` ends."""
+
+    async def connect(addresses: Sequence[str]) -> list[Channel]:
+        opened = [open_channel(address, credential=settings.credential) for address in addresses]
+        return [await stack.enter_async_context(channel) for channel in opened]
+
+    tokenizers = await connect(settings.tokenizer_addresses)
+    schedulers = await connect(settings.scheduler_addresses)
+    caches = await connect(settings.cache_addresses)
+    kinds = {"tokenizer": tokenizers, "scheduler": schedulers, "cache": caches}
+    clients = map(GrpcCacheClient, caches)
+    return _Others(
+        HedgedTokenizer([GrpcTokenizerClient(channel) for channel in tokenizers]),
+        [SchedulerStream(channel) for channel in schedulers],
+        SeveralCaches(dict(zip(settings.cache_addresses, clients, strict=True))),
+        {kind: [partial(is_serving, one, ANSWER_SECONDS) for one in channels] for kind, channels in kinds.items()},
+    )
 
 
 def _print_addresses(http: str, grpc: str) -> None:
