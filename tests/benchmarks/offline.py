@@ -3,7 +3,8 @@
     python -m tests.benchmarks.offline --shape tinyllama-1.1b --precision int4 int8 float32
 
 Every round measures each precision in turn, in processes of their own; medians are printed, and ratios to the last
-precision named. Ends with one JSON line.
+precision named. With `--against CHECKOUT` each is also measured with the code there, and ratios are to that. Ends with
+one JSON line.
 """
 
 import argparse
@@ -16,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ from tests.benchmarks.peers.shapes import SHAPES, write_checkpoint
 from headrace.cli.output import console, print_json
 from headrace.engine.loading.load_text_engine import load_text_engine
 
+ROOT = Path(__file__).resolve().parents[2]
+THERE = " there"
+"""Mark of figures of the other checkout."""
 BATCHES = (1, 4, 16)
 PREFILL_TOKENS = 512
 
@@ -71,23 +74,30 @@ def measure(folder: Path, precision: str, threads: int, output_tokens: int) -> d
     return found
 
 
-def measure_apart(folder: Path, precision: str, threads: int, output_tokens: int) -> dict[str, float]:
+def measure_apart(checkout: Path, folder: Path, precision: str, threads: int, output_tokens: int) -> dict[str, float]:
+    """Measures with the code of a checkout, whose kernels are compiled."""
     command = [sys.executable, "-m", "tests.benchmarks.offline", "--worker", str(folder), "--precision", precision]
     command += ["--threads", str(threads), "--output-tokens", str(output_tokens)]
-    return dict(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    paths = os.pathsep.join(map(str, (checkout / "libs", checkout / "services", checkout)))
+    environment = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout))
 
 
 def compare(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Interleaved rounds over all precisions."""
-    rows: dict[str, list[dict[str, float]]] = {precision: [] for precision in arguments.precision}
+    """Interleaved rounds over all precisions, and over both checkouts where there is another."""
+    checkouts = {"": ROOT} if arguments.against is None else {"": ROOT, THERE: arguments.against.resolve()}
+    ways = {f"{name}{where}": (checkout, name) for name in arguments.precision for where, checkout in checkouts.items()}
+    rows: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as name:
         write_checkpoint(Path(name), SHAPES[arguments.shape])
         for _ in range(arguments.rounds):
-            for precision, found in rows.items():
-                found.append(measure_apart(Path(name), precision, arguments.threads, arguments.output_tokens))
+            for way, (checkout, precision) in ways.items():
+                found = measure_apart(checkout, Path(name), precision, arguments.threads, arguments.output_tokens)
+                rows[way].append(found)
     medians = {
-        precision: {key: round(statistics.median(row[key] for row in found), 2) for key in found[0]}
-        for precision, found in rows.items()
+        way: {key: round(statistics.median(row[key] for row in found), 2) for key in found[0]}
+        for way, found in rows.items()
     }
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -99,15 +109,18 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def show(result: dict[str, Any], precisions: Sequence[str]) -> None:
-    base = result["medians"][precisions[-1]]
+def show(result: dict[str, Any]) -> None:
+    """Prints medians, and ratios to the other checkout or to the last precision."""
+    medians = result["medians"]
+    last = list(medians)[-1]
+    bases = {way: f"{way}{THERE}" if f"{way}{THERE}" in medians else last for way in medians}
+    compared = {way: base for way, base in bases.items() if way != base and not way.endswith(THERE)}
     table = Table(box=None, header_style="dim", title=f"{result['shape']}, {result['threads']} threads")
-    for title in ("", *precisions, *(f"{name} / {precisions[-1]}" for name in precisions[:-1])):
+    for title in ("", *medians, *(f"{way} / {base}" for way, base in compared.items())):
         table.add_column(title, justify="right")
-    for key in base:
-        values = [result["medians"][name][key] for name in precisions]
-        ratios = [f"{value / base[key]:.2f}" for value in values[:-1]]
-        table.add_row(key.replace("_", " "), *(f"{value:.1f}" for value in values), *ratios)
+    for key in medians[last]:
+        ratios = [f"{medians[way][key] / medians[base][key]:.2f}" for way, base in compared.items()]
+        table.add_row(key.replace("_", " "), *(f"{row[key]:.1f}" for row in medians.values()), *ratios)
     console.print(table)
 
 
@@ -119,13 +132,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--output-tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout, with compiled kernels")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker is not None:
         print_json(measure(arguments.worker, arguments.precision[0], arguments.threads, arguments.output_tokens))
         return
     result = compare(arguments)
-    show(result, arguments.precision)
+    show(result)
     print_json(result)
 
 
