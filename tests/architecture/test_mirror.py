@@ -20,7 +20,7 @@ def test_every_folder_of_tests_is_one_of_the_product(root: Path) -> None:
 
 
 def test_a_test_of_a_module_lies_beside_its_like(root: Path) -> None:
-    """Where one module of that name exists, the test that is called after it has its folder."""
+    """Names that several modules share say nothing, and are passed over."""
     wrong = []
     for top in ("libs", "services"):
         modules: dict[str, set[str]] = {}

@@ -30,7 +30,7 @@ BATCHES: dict[str, dict[str, Any]] = {
 }
 FAULTS: dict[str, tuple[type, str]] = {
     "product": (KernelLinear, "__call__"),
-    "product with residual": (KernelLinear, "add"),
+    "product with residual": (KernelLinear, "add_to_residual"),
     "norm": (KernelNorm, "__call__"),
     "gate": (KernelOperators, "gate"),
     "attention": (KernelPagedAttention, "attend"),
