@@ -7,7 +7,8 @@ from headrace.engine.torch.kv.gather_buffer import GatherBuffer
 
 
 class KvLayer:
-    """Keys and values of one layer: [2, kv heads, blocks, block size, head]. A head's block is contiguous."""
+    """Keys and values of one layer: [2, kv heads, blocks, block size, head]. Each head's part of a block is
+    contiguous."""
 
     def __init__(self, states: Tensor, buffer: GatherBuffer) -> None:
         self.states = states
@@ -21,7 +22,7 @@ class KvLayer:
         self._tokens.index_copy_(0, rows, states.reshape(-1, states.shape[-1]))
 
     def gather(self, rows: Tensor, sequence_count: int) -> tuple[Tensor, Tensor]:
-        """Keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`.
+        """Returns keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`.
 
         They are valid until the next call for any layer of the same cache.
         """
