@@ -27,7 +27,7 @@ class CpuRunner:
         decoder.bind(arena)
 
     def run(self, plan: StepPlan) -> StepLogits:
-        """Computes all chunks, writes their KV and returns the logits that the plan asks for, valid until the next
+        """Computes all chunks, writes their KV and returns the logits that the plan wants, valid until the next
         call."""
         wanted = LogitRows.of(plan.chunks)
         arrays = StepArrays.of(plan.chunks, wanted.rows)

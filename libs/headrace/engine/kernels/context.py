@@ -22,8 +22,7 @@ class KernelContext:
     """
 
     def __init__(self, thread_count: int, instructions: Instructions | None = None) -> None:
-        """`instructions` forces an instruction set; unset uses the fastest. Raises RuntimeError if none is
-        available."""
+        """`instructions` forces an instruction set; unset: the fastest. Raises RuntimeError if there is none."""
         library = load_kernels()
         chosen = max(available(), default=None) if instructions is None else instructions
         handle = None if library is None else library.headrace_open(thread_count)
@@ -60,8 +59,7 @@ class KernelContext:
         return outputs
 
     def multiply(self, matrix: Matrix, inputs: int, residual: int | None, outputs: int, row_count: int) -> None:
-        """Multiplies by `matrix`, given addresses of fp32 numbers: `inputs` [rows, in], `residual` and `outputs` [rows,
-        out]."""
+        """Multiplies by `matrix`. Takes fp32 addresses: `inputs` [rows, in], `residual` and `outputs` [rows, out]."""
         arguments = (matrix, inputs, residual, outputs, row_count)
         _check(self._library.headrace_product(self._handle, self.instructions, *arguments))
 

@@ -78,8 +78,7 @@ class KvArena:
         self._memory = np.empty((0, 0), np.uint8)
 
     def clear(self, blocks: list[int]) -> None:
-        """Zeroes blocks whose content cannot be trusted: masked values are still multiplied by zero, and 0 x NaN is
-        NaN."""
+        """Zeroes blocks with untrusted content: masked values are still multiplied by zero, and 0 x NaN is NaN."""
         self._memory[blocks] = 0
 
     def places(self, layer: int) -> KvPlaces:

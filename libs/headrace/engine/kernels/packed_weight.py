@@ -73,8 +73,7 @@ def pack_codes(
 
 
 def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> int:
-    """Returns the size in bytes of a weight's [out, in] panels. Codes add an fp32 scale and a one-byte zero per row and
-    group."""
+    """Returns the bytes of a weight's [out, in] panels. Codes add an fp32 scale and a 1-byte zero per row and group."""
     row_bytes = int(in_size * storage.byte_count)
     if storage in (Storage.U4, Storage.S8):
         row_bytes += in_size // group * 5

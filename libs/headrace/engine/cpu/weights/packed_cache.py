@@ -27,16 +27,14 @@ _log = logging.getLogger(__name__)
 
 
 class PackedWeightsCache:
-    """Keeps at most `max_bytes` of packed weights in a folder that only this user may read. Evicts the least recently
-    used first."""
+    """Keeps at most `max_bytes` of packed weights in a folder that only this user may read, by LRU eviction."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder = folder
         self._max_bytes = max_bytes
 
     def load(self, path: Path, config: DecoderConfig) -> PackedWeights | None:
-        """Maps the weights of a file. Returns None if the file does not exist, or if it cannot be trusted, which is
-        logged."""
+        """Maps the weights of a file. Returns None if it is missing, or untrustworthy, which is logged."""
         try:
             with path.open("rb") as file:
                 _check_owner(file)
@@ -110,8 +108,7 @@ def _check_owner(file: BinaryIO) -> None:
 
 
 def _lock(file: BinaryIO, kind: int) -> None:
-    """Locks a file. Raises BlockingIOError if another process holds the lock. Does nothing on file systems without
-    locks."""
+    """Locks a file. Raises BlockingIOError if another process holds it. File systems without locks go without."""
     try:
         fcntl.flock(file.fileno(), kind | fcntl.LOCK_NB)
     except BlockingIOError:

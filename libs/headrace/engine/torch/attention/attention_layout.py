@@ -63,8 +63,7 @@ class StepLayout:
         return groups
 
     def _group_key(self, index: int, queries: _Queries) -> tuple[int, int, int]:
-        """Returns a key shared by queries that attend together: decodes with the same keys share one, all others are
-        alone."""
+        """Returns a key that queries share if they attend together: decodes with the same keys, and no others."""
         is_decode = queries.span.token_count == 1
         return (queries.first_key, queries.key_end, 0) if is_decode else (0, 0, index + 1)
 
@@ -95,8 +94,7 @@ class StepLayout:
         return _mask(members[0], ends[:, None, None])
 
     def _prefill_mask(self, queries: _Queries) -> Tensor:
-        """Returns the causal mask [1, query rows, keys] of a prefill. Queries that share a KV head are adjacent
-        rows."""
+        """Returns a prefill's causal mask [1, query rows, keys]. Queries that share a KV head are adjacent rows."""
         ends = torch.arange(queries.start + 1, queries.end + 1)
         return _mask(
             queries, ends.repeat_interleave(self._heads.head_count // self._heads.kv_head_count)[None, :, None]

@@ -24,8 +24,7 @@ class AttentionGroup:
 
 
 def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup], scoring: Scoring) -> Tensor:
-    """Computes attention of `queries` [tokens, heads, head] over their sequences' cached keys: [tokens, heads x
-    head]."""
+    """Attends from `queries` [tokens, heads, head] to their sequences' cached keys: [tokens, heads x head]."""
     if len(groups) == 1 and groups[0].rows == slice(0, len(queries)):
         return _attend_group(queries, layer, groups[0], scoring)
     outputs = torch.zeros_like(queries).flatten(1)

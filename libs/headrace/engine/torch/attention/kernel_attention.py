@@ -79,8 +79,7 @@ def norms_of(layer: LayerAttention) -> tuple[Tensor | None, Tensor | None]:
 
 
 def model_of(heads: HeadShape, arena: KvArena, position_count: int, *, sees_all: bool = False) -> Model:
-    """Fills the fields of a model that its attention needs. `position_count` is the number of positions of its angles
-    or biases."""
+    """Fills the fields of a model that attention needs. `position_count` is the length of its angles or biases."""
     return Model(
         head_count=heads.head_count,
         kv_head_count=heads.kv_head_count,

@@ -62,8 +62,7 @@ class PagedAttention(Protocol):
         ...
 
     def clear(self, blocks: list[int]) -> None:
-        """Zeroes blocks whose content cannot be trusted: masked values are still multiplied by zero, and 0 x NaN is
-        NaN."""
+        """Zeroes blocks with untrusted content: masked values are still multiplied by zero, and 0 x NaN is NaN."""
         ...
 
     def release(self) -> None:

@@ -19,7 +19,7 @@ class DecoderLayer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreNormLayer:
-    """Layer that normalizes the inputs of its blocks (Xiong et al., 2020)."""
+    """Layer that normalizes each block's input (Xiong et al., 2020)."""
 
     attention_norm: RowNorm
     attention: SelfAttention
@@ -33,8 +33,8 @@ class PreNormLayer:
 
 @dataclass(frozen=True, slots=True)
 class SandwichNormLayer:
-    """Layer that normalizes the inputs of its blocks, and their outputs before the residual (Ding et al., 2021), as in
-    Gemma 2."""
+    """Layer that normalizes each block's input, and its output before the residual (Ding et al., 2021), as in Gemma
+    2."""
 
     attention_norm: RowNorm
     attention: SelfAttention

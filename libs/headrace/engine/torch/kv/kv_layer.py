@@ -7,8 +7,7 @@ from headrace.engine.torch.kv.gather_buffer import GatherBuffer
 
 
 class KvLayer:
-    """Keys and values of one layer: [2, kv heads, blocks, block size, head]. Each head's part of a block is
-    contiguous."""
+    """Keys and values of one layer: [2, kv heads, blocks, block size, head]. A head's block is contiguous."""
 
     def __init__(self, states: Tensor, buffer: GatherBuffer) -> None:
         self.states = states

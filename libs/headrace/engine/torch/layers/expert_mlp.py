@@ -40,8 +40,7 @@ class ExpertMlp:
         return self(inputs).add_(residual)
 
     def _group_by_expert(self, chosen: Tensor) -> list[tuple[GatedMlp, Tensor]]:
-        """Finds the experts that any row chose, in ascending order, each with its ascending indices in the flattened
-        `chosen`."""
+        """Lists the experts that any row chose, with their indices in the flattened `chosen`, both ascending."""
         flat = chosen.flatten()
         counts = torch.bincount(flat, minlength=len(self.experts)).tolist()
         places = torch.split(torch.argsort(flat, stable=True), counts)

@@ -10,8 +10,7 @@ FARTHEST = 128
 
 
 class RelativeBias:
-    """Gives short distances one bucket each and long ones logarithmic buckets; half of the buckets for each
-    direction."""
+    """Gives short distances a bucket each and long ones logarithmic buckets; each direction has half of them."""
 
     def __init__(self, table: Tensor) -> None:
         """`table` is [buckets, heads]."""

@@ -28,8 +28,7 @@ class RotaryTable:
     def __init__(
         self, angles: tuple[Floats, Floats], head_counts: tuple[int, int], dtype: torch.dtype, device: torch.device
     ) -> None:
-        """`angles` are cosines and sines, each [positions, rotary/2]; `head_counts` are the numbers of query heads and
-        key heads."""
+        """`angles` are cosines and sines, each [positions, rotary/2]; `head_counts` those of queries and of keys."""
         cosine, sine = map(torch.from_numpy, angles)
         self._cosine = torch.stack([cosine, cosine], dim=1)[:, None].to(device, dtype)  # [len, 1, 2, rotary/2]
         self._sine = torch.stack([-sine, sine], dim=1)[:, None].to(device, dtype)

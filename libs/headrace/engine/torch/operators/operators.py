@@ -21,8 +21,7 @@ class Operators(Protocol):
 
     @property
     def is_batch_invariant(self) -> bool:
-        """Whether a row's result depends only on the row and the weights: not on the number of rows, nor on its
-        index."""
+        """Whether a row's result depends only on the row and the weights, not on its index or the row count."""
         ...
 
     def linear(self, weight: Weight, bias: Tensor | None = None) -> Linear:
@@ -42,8 +41,7 @@ class Operators(Protocol):
         ...
 
     def gate(self, inputs: Tensor, activation: Activation) -> Tensor:
-        """Activates the first half of each row and multiplies it by the second half: [rows, 2 x size] to [rows,
-        size]."""
+        """Activates the first half of each row, times the second half: [rows, 2 x size] to [rows, size]."""
         ...
 
     def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
