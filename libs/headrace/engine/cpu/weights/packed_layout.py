@@ -1,4 +1,4 @@
-"""Checks that packed weights match the model's shape: kernels read as far as the shapes say."""
+"""Checks that packed weights match the model's shape, because kernels trust the shapes when they read."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -120,7 +120,7 @@ struct Cache {
     }
 
   private:
-    // Stores x[d] at element `place(d)` of p, and the scale of all where there is one.
+    // Stores x[d] at element `place(d)` of p, and the scale if the storage has one.
     template <typename Place> void write(uint8_t *p, const float *x, float *scale, const Place &place) const {
         const int64_t size = model.head_size;
         const int32_t storage = model.kv_storage;

@@ -1,7 +1,7 @@
 // Vectors of 16 lanes, with the same results on every instruction set.
 //
-// Each operation works lane by lane and rounds as IEEE 754 says, and sums over lanes go through one fixed tree. So
-// AVX-512, AVX2 and the portable code give the same bits, and so does all code that is built on these operations.
+// Each operation works lane by lane with IEEE 754 rounding, and sums over lanes use one fixed tree. So AVX-512, AVX2
+// and the portable code give the same bits, and so does all code built on these operations.
 
 #pragma once
 
