@@ -43,8 +43,7 @@ def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: obje
 
 
 def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
-    """Chooses the largest number of prompt plus output tokens. Raises ConfigError if the settings exceed the model's
-    limit.
+    """Chooses the maximum prompt plus output, in tokens. Raises ConfigError if the settings exceed the model's limit.
 
     Contexts beyond `usual_length` also change how a longrope model computes shorter ones, so they are opt-in.
     """

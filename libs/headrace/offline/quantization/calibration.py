@@ -1,4 +1,4 @@
-"""Collects the inputs' moments of a model's projections on a text, for as many layers at once as memory allows."""
+"""Collects the input moments of a model's projections on a text, for as many layers at once as memory allows."""
 
 from collections.abc import Callable, Iterator, Sequence
 
