@@ -1,1 +1,1 @@
-"""Work on models apart from serving them. Above the engine, below the command line."""
+"""Offline work on models. Above the engine, below the command line."""

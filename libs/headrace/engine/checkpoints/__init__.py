@@ -1,1 +1,1 @@
-"""Checkpoints as they lie on disk, read into facts about a model and its canonical weights."""
+"""Checkpoints on disk, read into facts about a model and its canonical weights."""

@@ -1,6 +1,6 @@
-"""The tensors of a decoder, under the names that Hugging Face checkpoints have for them. Each is read once.
+"""The tensors of a decoder, by their names in Hugging Face checkpoints. Each is read once.
 
-Projections with the same input come as one matrix: query, key and value; gate and up.
+Projections that share an input come as one matrix: query, key and value; gate and up.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Projection:
 
 
 class DecoderWeights:
-    """Reads what a DecoderConfig says that there is. Raises InvalidCheckpoint where that is not so."""
+    """Reads the tensors that a DecoderConfig calls for. Raises InvalidCheckpoint if they do not match it."""
 
     def __init__(self, config: DecoderConfig, source: WeightSource, dtype: torch.dtype, device: torch.device) -> None:
         self._config = config
@@ -35,12 +35,11 @@ class DecoderWeights:
         return self._read("model.embed_tokens.weight", self._config.vocabulary_size, self._config.hidden_size)
 
     def head(self) -> Projection:
-        """Reads the output head. Tied models have no tensor of their own for it."""
+        """Reads the output head. Tied models have no separate tensor for it."""
         return Projection(self._matrix("lm_head", self._config.vocabulary_size, self._config.hidden_size))
 
     def norm(self, name: str, size: int) -> Tensor:
-        """Reads the weight of a norm, in fp32 where an offset is added, which the checkpoint's precision would
-        swallow."""
+        """Reads the weight of a norm, in fp32 if an offset is added: the checkpoint's precision would lose it."""
         weight = self._read(f"{name}.weight", size)
         return weight if self._config.norm_offset == 0 else weight.float() + self._config.norm_offset
 
@@ -67,7 +66,7 @@ class DecoderWeights:
         return self.down_of(f"model.layers.{index}.mlp", "down_proj", self._config.intermediate_size)
 
     def gate_up_of(self, prefix: str, names: tuple[str, ...], inner: int) -> Projection:
-        """Reads gate and up projection as one matrix. `names` are the two projections, or both as one."""
+        """Reads gate and up projections as one matrix. `names` are the two projections, or one fused projection."""
         sizes = {f"{prefix}.{name}": 2 * inner // len(names) for name in names}
         return self.projection(sizes, self._config.hidden_size, has_bias=self._config.mlp_bias)
 
@@ -76,14 +75,14 @@ class DecoderWeights:
         return self.projection(sizes, inner, has_bias=self._config.mlp_bias)
 
     def projection(self, out_sizes: dict[str, int], in_size: int, *, has_bias: bool) -> Projection:
-        """Reads several modules with the same input as one matrix, in the order given."""
+        """Reads several modules that share an input as one matrix, in the given order."""
         weight = stack([self._matrix(name, size, in_size) for name, size in out_sizes.items()])
         if not has_bias:
             return Projection(weight)
         return Projection(weight, torch.cat([self._read(f"{name}.bias", size) for name, size in out_sizes.items()]))
 
     def _matrix(self, name: str, out_size: int, in_size: int) -> Weight:
-        """Reads a matrix in whatever form the checkpoint has it."""
+        """Reads a matrix in whatever form the checkpoint stores it."""
         self.parameter_count += out_size * in_size
         return self._source.matrix(name, (out_size, in_size), self._dtype, self._device)
 

@@ -12,7 +12,7 @@ from headrace.engine.checkpoints.files.json_file import read_json
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 SMALLEST_BUCKET_COUNT = 4
-"""Smallest number of buckets: for each side one distance that is exact, and one bucket for all others."""
+"""Smallest number of buckets: on each side, one exact distance and one bucket for all others."""
 _ACTIVATIONS: dict[str, EncoderActivation] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -25,8 +25,8 @@ _DEFAULTS = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2
 def read_encoder_config(folder: Path) -> EncoderConfig:
     """Reads a Hugging Face model folder.
 
-    Raises InvalidCheckpoint where a file or a key is missing or malformed, Unsupported where the model needs
-    something that Headrace does not have.
+    Raises InvalidCheckpoint if a file or a key is missing or malformed, Unsupported if the model needs a feature that
+    Headrace does not have.
     """
     path = folder / "config.json"
     raw = read_json(path)
@@ -47,7 +47,7 @@ def read_encoder_config(folder: Path) -> EncoderConfig:
 
 
 def _read_as_bert(folder: Path, raw: Mapping[str, Any]) -> EncoderConfig:
-    """Reads config.json as that of a BERT."""
+    """Reads config.json as if the model were a BERT."""
     family = find_encoder_family(raw["architectures"][0])
     return EncoderConfig(
         architecture=raw["architectures"][0],

@@ -1,4 +1,4 @@
-"""A decoder's tensors where the checkpoint was saved without its head, and so without the name of the model in it."""
+"""A decoder's tensors in a checkpoint saved without its head, whose tensor names therefore lack the model prefix."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ PREFIX = "model."
 
 
 class HeadlessWeights:
-    """Reads `model.norm.weight` from `norm.weight` where that is what the checkpoint has. See WeightSource."""
+    """Reads `model.norm.weight` from `norm.weight` if the checkpoint has that instead. See WeightSource."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights

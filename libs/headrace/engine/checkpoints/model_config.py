@@ -16,10 +16,10 @@ from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 
 def read_model_config(folder: Path) -> DecoderConfig:
-    """Reads a Hugging Face model folder, in its older and its newer spelling.
+    """Reads a Hugging Face model folder, with old or new config.json keys.
 
-    Raises InvalidCheckpoint where a file or a key is missing or malformed, Unsupported where the model needs
-    something that Headrace does not have.
+    Raises InvalidCheckpoint if a file or a key is missing or malformed, Unsupported if the model needs a feature that
+    Headrace does not have.
     """
     raw = _read_gguf(folder) if is_gguf(folder) else read_json(folder / "config.json")
     try:
@@ -38,14 +38,14 @@ def read_model_config(folder: Path) -> DecoderConfig:
 
 
 def _read_gguf(path: Path) -> dict[str, Any]:
-    # Imports torch, which takes more than a second: folders that were packed before need none of it.
+    # Importing torch takes more than a second, and folders that are already packed do not need it.
     from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
 
     return GgufFile(path).config()
 
 
 def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
-    """Reads config.json as that of a Llama."""
+    """Reads config.json as if the model were a Llama."""
     head_count = int(raw["num_attention_heads"])
     head_size = int(raw.get("head_dim") or raw["hidden_size"] // head_count)
     rope = find_rope_parameters(raw)
@@ -78,8 +78,7 @@ def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
 
 
 def _stretched_len(max_len: int, scaling: RopeScaling | None) -> int:
-    """Stretches `max_len` for yarn. Where it is switched on by editing config.json, `max_position_embeddings` is often
-    left as it was."""
+    """Extends `max_len` for yarn. Users who add it to config.json often leave `max_position_embeddings` unchanged."""
     if isinstance(scaling, YarnScaling):
         return max(max_len, int(scaling.original_max_len * scaling.factor))
     return max_len
@@ -92,7 +91,7 @@ def _refuse_other_activations(family: Family, raw: Mapping[str, Any]) -> None:
 
 
 def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
-    """Collects the ids that either file names: chat models often list more in `generation_config.json`."""
+    """Collects the ids from both files: chat models often list more in `generation_config.json`."""
     generation = folder / "generation_config.json"
     found: set[int] = set()
     for source in (raw, read_json(generation) if generation.is_file() else {}):

@@ -1,4 +1,4 @@
-"""Settles where a model runs and how much it may hold, from the settings and the checkpoint."""
+"""Chooses limits and precision of a model from the settings and the checkpoint."""
 
 from typing import Protocol
 
@@ -9,16 +9,16 @@ from headrace.engine.memory.host_memory import available_bytes
 from headrace.errors.tree import ConfigError
 
 ROUNDED_BITS = {"int8": 8, "int4": 4}
-"""Precisions to which plain weights are rounded while they are loaded."""
+"""Precisions to which plain weights are rounded at load."""
 CPU_KV_SHARE = 0.25
-"""Share of the memory that is free once the weights are loaded, for the KV cache on a CPU. Other workers want some
+"""Share of the memory left after loading the weights that goes to the KV cache on a CPU. Other workers need some
 too."""
 UNKNOWN_KV_BYTES = 1 << 30
-"""Bytes for the KV cache on a system that does not say what is free."""
+"""KV cache size in bytes on a system that does not report free memory."""
 
 
 class CheckpointFacts(Protocol):
-    """Facts that the settings are weighed against, for encoders and decoders alike."""
+    """Facts that the settings are checked against, for encoders and decoders alike."""
 
     @property
     def precision(self) -> str: ...
@@ -34,8 +34,7 @@ class CheckpointFacts(Protocol):
 
 
 def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: object) -> str:
-    """Names the precision of the weights, for people. `dtype` is the type of activations, by its name or as torch has
-    it."""
+    """Names the precision of the weights, for people. `dtype` is the type of activations, a name or a torch dtype."""
     if model.quantization is not None:
         return f"int{model.quantization.bits} ({model.quantization.method})"
     if config.precision in ROUNDED_BITS:
@@ -44,9 +43,9 @@ def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: obje
 
 
 def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
-    """Chooses the longest prompt plus output, in tokens. Raises ConfigError for more than the model was made for.
+    """Chooses the maximum prompt plus output, in tokens. Raises ConfigError if the settings exceed the model's limit.
 
-    Contexts beyond `usual_length` change how a longrope model computes shorter ones too, so they must be asked for.
+    Contexts beyond `usual_length` also change how a longrope model computes shorter ones, so they are opt-in.
     """
     if config.max_model_length > model.max_model_length:
         raise ConfigError(
@@ -58,13 +57,13 @@ def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:
 
 
 def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, kv_bytes: int) -> int:
-    """Chooses as many KV blocks as the settings want and fit `kv_bytes`."""
+    """Returns the number of KV blocks: as configured, or as many as running sequences need and `kv_bytes` holds."""
     wanted = config.max_running_count * -(-max_len // config.block_size)
     return config.block_count or min(wanted, max(1, kv_bytes // block_bytes))
 
 
 def host_kv_bytes(config: EngineConfig) -> int:
-    """Returns the most bytes that a KV cache in the memory of the CPU may take."""
+    """Returns the size limit of a KV cache in CPU memory, in bytes."""
     if config.kv_cache_bytes:
         return config.kv_cache_bytes
     free = available_bytes()
@@ -72,8 +71,8 @@ def host_kv_bytes(config: EngineConfig) -> int:
 
 
 def choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
-    """Chooses the form in which the fused kernels hold keys and values. Where nothing is asked for: 8 bits if the
-    weights are `coded` in no more and nothing need be exact, else fp32, which loses nothing."""
+    """Chooses the format of keys and values in the fused kernels. Default: 8 bits if the weights are `coded` in 8 bits
+    or fewer and nothing must be exact, otherwise fp32, which loses nothing."""
     if config.kv_precision == "auto":
         return Storage.S8 if coded and not config.exact else Storage.F32
     return {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}.get(config.kv_precision, Storage.F32)

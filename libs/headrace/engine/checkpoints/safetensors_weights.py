@@ -24,11 +24,11 @@ class Weights:
     def __init__(
         self, folder: Path, scheme: QuantizationScheme | None = None, round_to_bits: int | None = None
     ) -> None:
-        """Opens all files. Raises InvalidCheckpoint naming a file that is missing or cannot be read."""
+        """Opens all files. Raises InvalidCheckpoint naming a file that is missing or unreadable."""
         self._scheme = scheme
         self._round_to_bits = round_to_bits
         self._files: dict[str, tuple[Path, Any]] = {}
-        """File that holds each tensor, and its open handle, by the tensor's name."""
+        """Path and open handle of the file that holds each tensor, by tensor name."""
         for path in _list_files(folder):
             handle = _open(path)
             self._files.update((name, (path, handle)) for name in handle.keys())  # noqa: SIM118 -- not a dict
@@ -38,7 +38,7 @@ class Weights:
         return name in self._files
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Reads one tensor and converts it. Raises InvalidCheckpoint if it is missing or has another shape."""
+        """Reads one tensor and converts it. Raises InvalidCheckpoint if it is missing or misshapen."""
         path, handle = self._find(name)
         found = tuple(handle.get_slice(name).get_shape())
         if found != shape:
@@ -49,7 +49,7 @@ class Weights:
         return tensor.to(device=device, dtype=dtype)
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
-        """The weight [out, in] of module `name`: see WeightSource."""
+        """Reads the weight [out, in] of module `name`: see WeightSource."""
         quantized = read_quantized(self, name, *shape, self._scheme)
         if quantized is not None:
             return place(quantized, dtype, device)
@@ -57,7 +57,7 @@ class Weights:
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
 
     def raw(self, name: str) -> Tensor:
-        """Reads one tensor as it is in its file. Raises InvalidCheckpoint if it is missing or cannot be read."""
+        """Reads one tensor unconverted. Raises InvalidCheckpoint if it is missing or unreadable."""
         path, handle = self._find(name)
         try:
             tensor: Tensor = handle.get_tensor(name)
@@ -79,7 +79,7 @@ def _list_files(folder: Path) -> list[Path]:
     if (folder / SINGLE_FILE).is_file():
         return [folder / SINGLE_FILE]
     if len(others := sorted(folder.glob("*.safetensors"))) == 1:
-        # AutoGPTQ names its one file after bits and group size.
+        # AutoGPTQ names its single file after bits and group size.
         return others
     if pickles := sorted(path.name for path in folder.glob("*.bin")):
         raise InvalidCheckpoint(
@@ -90,7 +90,7 @@ def _list_files(folder: Path) -> list[Path]:
 
 
 def _read_index(folder: Path) -> dict[str, str]:
-    """Reads tensor names to file names. File names come from outside, so only plain names are let through."""
+    """Maps tensor names to file names. File names are untrusted, so only plain names are allowed."""
     path = folder / INDEX_FILE
     try:
         weight_map = json.loads(path.read_text(encoding="utf-8"))["weight_map"]

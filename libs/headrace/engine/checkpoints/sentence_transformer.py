@@ -1,4 +1,4 @@
-"""Settings for making embeddings, from sentence-transformers' files beside a checkpoint (Reimers, 2019)."""
+"""Embedding settings, from sentence-transformers' files beside a checkpoint (Reimers, 2019)."""
 
 import json
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ _POOLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class SentenceSettings:
-    """Settings by which hidden states become an embedding."""
+    """Settings that turn hidden states into an embedding."""
 
     pooling: Pooling | None = None
-    """Pooling of the hidden states. None: nothing is said about it."""
+    """Pooling of the hidden states. None: unspecified."""
     normalizes: bool = True
-    """Whether embeddings are scaled to unit length. Where nothing is said they are, as OpenAI's."""
+    """Whether embeddings are scaled to unit length. If unspecified they are, like OpenAI's."""
     max_len: int | None = None
-    """Longest input in tokens, where it is less than the model could take."""
+    """Longest input in tokens, if less than the model's own limit."""
 
 
 def read_sentence_settings(folder: Path) -> SentenceSettings:
-    """Reads `modules.json` and the files that it names; the defaults where there is none.
+    """Reads `modules.json` and the files that it names. Returns the defaults if there is none.
 
-    Raises InvalidCheckpoint where one is malformed, Unsupported for other steps than pooling and normalizing.
+    Raises InvalidCheckpoint if one is malformed, Unsupported for steps other than pooling and normalizing.
     """
     if not has_sentence_settings(folder):
         return SentenceSettings()
@@ -49,7 +49,7 @@ def read_sentence_settings(folder: Path) -> SentenceSettings:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, str]]:
-    """Reads (type, folder) of each module. Folder names come from outside, so only plain names are let through."""
+    """Reads the (type, folder) of each module. Folder names are untrusted, so only plain names are allowed."""
     path = folder / MODULES_FILE
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
@@ -78,13 +78,13 @@ def _read_pooling(path: Path) -> Pooling:
 
 
 def _flag_of(mode: str) -> str:
-    """The flag that says the same as the one word of newer files."""
+    """Maps the pooling mode in newer files to the equivalent flag in older ones."""
     flags = {pooling.value: flag for flag, pooling in _POOLINGS.items()}
     return flags.get(mode, mode)
 
 
 def _read_max_len(folder: Path) -> int | None:
-    """Reads the longest input from `sentence_bert_config.json`, which older versions named after other families too."""
+    """Reads the longest input from `sentence_bert_config.json`, also named after other families in older versions."""
     for path in sorted(folder.glob("sentence_*_config.json")):
         value: Any = read_json(path).get("max_seq_length")
         if value is None:

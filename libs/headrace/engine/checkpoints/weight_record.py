@@ -1,4 +1,4 @@
-"""Remembers what a decoder read from its checkpoint, and how much memory that takes."""
+"""Records what a decoder reads from its checkpoint, and how much memory that takes."""
 
 import torch
 from torch import Tensor
@@ -7,18 +7,18 @@ from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 
 GRID_BYTES = 8
-"""Bytes of a scale and a zero point, as the kernels hold them."""
+"""Size of a scale and a zero point in the kernels, in bytes."""
 
 
 class WeightRecord:
-    """A WeightSource that passes everything on to another one."""
+    """A WeightSource that forwards to another one."""
 
     def __init__(self, source: WeightSource) -> None:
         self._source = source
         self.tensors: list[str] = []
-        """The names of the tensors that are not matrices of modules."""
+        """Names of the tensors that are not module matrices."""
         self.modules: dict[str, tuple[int, int]] = {}
-        """Shape [out, in] of each module's matrix, by the module's name."""
+        """Shape [out, in] of each module's matrix, by module name."""
         self.byte_count = 0
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -1,4 +1,4 @@
-"""Source of a model's parts, whatever the files look like."""
+"""Source of a model's tensors, whatever the file format."""
 
 from pathlib import Path
 from typing import Protocol
@@ -14,17 +14,17 @@ from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 
 
 class WeightSource(Protocol):
-    """Tensors by the names that Hugging Face checkpoints have for them. Raises InvalidCheckpoint naming the tensor."""
+    """Tensors by their names in Hugging Face checkpoints. Raises InvalidCheckpoint naming the tensor."""
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
         """Reads one tensor and converts it."""
         ...
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
-        """The weight [out, in] of module `name`: still quantized where a product can use it so, else converted."""
+        """Reads the weight [out, in] of module `name`. Converts it unless a product can use it quantized."""
         ...
 
 
 def open_weights(source: Path, scheme: QuantizationScheme | None, round_to_bits: int | None) -> WeightSource:
-    """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices while they are loaded."""
+    """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices at load."""
     return GgufFile(source, round_to_bits) if is_gguf(source) else Weights(source, scheme, round_to_bits)

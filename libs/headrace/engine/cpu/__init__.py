@@ -1,1 +1,1 @@
-"""Decoders on the C++ kernels: a step is one call. Starts without torch."""
+"""Decoders on the C++ kernels: each step is one call. Starts without importing torch."""

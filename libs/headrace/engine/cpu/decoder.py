@@ -1,5 +1,5 @@
-"""A decoder whose whole step is one call of the kernels. It computes what `Decoder` does for the families that have
-norms before their blocks and nothing else: Llama, Mistral, Qwen2, Qwen3, Phi-3."""
+"""A decoder that runs each step in one kernel call. Computes the same function as `Decoder` for families that normalize
+only the inputs of their blocks: Llama, Mistral, Qwen2, Qwen3, Phi-3."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ BLOCKS = ("qkv", "output", "gate_up", "down")
 
 
 def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
-    """Whether the kernels can run a model, and why not."""
+    """Whether the kernels can run a model, and the reason if they cannot."""
     if choose_instructions() is None:
         return False, candidates()[-1].reason
     if config.experts is not None:
@@ -35,11 +35,11 @@ def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
 
 
 class CpuDecoder:
-    """Decoder on the fused kernels. Holds no state of any request: that is in the KvArena."""
+    """Decoder on the fused kernels. Holds no request state; the KvArena does."""
 
     def __init__(self, config: DecoderConfig, max_len: int, weights: PackedWeights, *, exact: bool) -> None:
-        """`max_len` is the longest context in tokens. Unless `exact`, products with quantized weights quantize their
-        inputs too."""
+        """`max_len` is the longest context in tokens. Unless `exact`, products with quantized weights also quantize
+        their inputs."""
         self._config = config
         self._weights = weights
         self._exact = exact
@@ -71,7 +71,7 @@ class CpuDecoder:
         return self._config.vocabulary_size
 
     def bind(self, arena: KvArena) -> None:
-        """Says where keys and values are from now on."""
+        """Sets where keys and values are stored from now on."""
         self._model.block_size, self._model.block_bytes = arena.shape.block_size, arena.shape.block_bytes
         self._model.kv_storage, self._model.block_count = arena.shape.storage, arena.block_count
         for index, layer in enumerate(self._layers):
@@ -83,7 +83,7 @@ class CpuDecoder:
         context.step(self._model, step, instructions)
 
     def move_to_huge_pages(self) -> HugePageCopy | None:
-        """Begins to move the weights to huge pages, where they are mapped from a file. See HugePageCopy."""
+        """Starts moving file-mapped weights to huge pages. See HugePageCopy."""
         file, matrices = self._weights.file, self._weights.matrices
         if file is None:
             return None

@@ -1,4 +1,4 @@
-"""Loads a decoder whose steps are calls of the fused kernels."""
+"""Loads a decoder that runs its steps on the fused kernels."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ KERNEL_PRECISIONS = ("auto", "float32", *ROUNDED_BITS)
 
 
 def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str]:
-    """Whether the fused kernels can run `model` as `config` wants it, and why not."""
+    """Whether the fused kernels can run `model` with the settings in `config`, and the reason if they cannot."""
     if config.kernels == "torch":
         return False, "the settings ask for torch"
     if config.adapters:
@@ -59,7 +59,7 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
 
 
 def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> PackedWeights:
-    """Loads the weights from the file that an earlier start left, if there is one, else from the checkpoint."""
+    """Loads the weights from the file an earlier start left, or from the checkpoint if there is none."""
     bits = ROUNDED_BITS.get(config.precision)
     if config.packed_folder is None:
         return _read_weights(source, model, bits, exact=config.exact)
@@ -74,7 +74,7 @@ def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> P
 
 
 def _read_weights(source: Path, model: DecoderConfig, bits: int | None, *, exact: bool) -> PackedWeights:
-    # Imports torch, which takes more than a second and 200 MB: a start with packed weights needs none of it.
+    # Importing torch takes more than a second and 200 MB, and a start with packed weights does not need it.
     from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 
     weights = read_packed_weights(source, model, bits, exact=exact)

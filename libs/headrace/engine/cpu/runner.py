@@ -15,7 +15,7 @@ from headrace.engine.step.step_logits import LogitRows, StepLogits
 
 
 class CpuRunner:
-    """Lays the chunks of a step out for the kernels."""
+    """Lays out the chunks of a step for the kernels."""
 
     def __init__(self, decoder: CpuDecoder, arena: KvArena, context: KernelContext, kernels: KernelChoice) -> None:
         self.sampler = CpuSampler(context)
@@ -27,7 +27,8 @@ class CpuRunner:
         decoder.bind(arena)
 
     def run(self, plan: StepPlan) -> StepLogits:
-        """Computes all chunks, writes their KV and returns the logits that the plan wants, until the next call."""
+        """Computes all chunks, writes their KV and returns the logits that the plan wants, valid until the next
+        call."""
         wanted = LogitRows.of(plan.chunks)
         arrays = StepArrays.of(plan.chunks, wanted.rows)
         logits = self._logits(len(wanted.rows))
@@ -36,21 +37,21 @@ class CpuRunner:
         return wanted.filled(logits)
 
     def clear(self, blocks: list[int]) -> None:
-        """Zeroes the KV of blocks whose content is not to be trusted."""
+        """Zeroes the KV of blocks whose content cannot be trusted."""
         self._arena.clear(blocks)
 
     def sleep(self) -> None:
-        """Gives the memory of the KV cache back. Nothing can be run until `wake`."""
+        """Frees the memory of the KV cache. Nothing can run until `wake`."""
         self._arena.release()
 
     def wake(self) -> None:
-        """Takes memory for the KV cache again. It is empty."""
+        """Allocates the KV cache again, empty."""
         self._arena.allocate()
         self._decoder.bind(self._arena)
 
     def _logits(self, row_count: int) -> Floats:
-        """Returns the logits [rows, vocabulary], in the same memory every time: fresh pages would cost more than the
-        step's own work."""
+        """Returns the logits [rows, vocabulary], always in the same memory: faulting in fresh pages would cost more
+        than the step itself."""
         if row_count > len(self._buffer):
             self._buffer = np.empty((row_count, self._decoder.vocabulary_size), np.float32)
         return self._buffer[:row_count]

@@ -15,7 +15,7 @@ from headrace.engine.step.uniform import uniform
 
 
 class CpuSampler:
-    """All rows of a step in one call: the head of a distribution is found without sorting the rest."""
+    """Samples all rows of a step in one call. Finds the head of each distribution without sorting the rest."""
 
     def __init__(self, context: KernelContext) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class CpuSampler:
 
 
 def _draw(logits: Floats, sequence: Sequence) -> Draw:
-    """Describes a draw to the kernels. `logits` [vocabulary] must live until it is drawn from."""
+    """Describes a draw to the kernels. `logits` [vocabulary] must stay alive until the draw."""
     sampling = sequence.request.sampling
     if sampling.is_greedy:
         return Draw(address(logits))
@@ -71,7 +71,7 @@ def _draw(logits: Floats, sequence: Sequence) -> Draw:
 
 
 def _adjust(logits: Floats, sequences: list[Sequence], rows: list[int]) -> dict[int, Floats]:
-    """Copies the logits of those of `rows` that the grammar or the text so far changes, and changes the copies."""
+    """Copies the logits of those `rows` that the grammar or the text so far changes, and adjusts the copies."""
     adjusted = {}
     constrained, forbidden = find_forbidden([sequences[row] for row in rows], logits.shape[1])
     for index, mask in zip(constrained, forbidden, strict=True):
@@ -84,7 +84,7 @@ def _adjust(logits: Floats, sequences: list[Sequence], rows: list[int]) -> dict[
 
 
 def _adjust_row(logits: Floats, sequence: Sequence) -> Floats:
-    """Returns `logits` [vocabulary] adjusted, and changes them in doing so."""
+    """Adjusts `logits` [vocabulary] in place and returns them."""
     sampling = sequence.request.sampling
     if seen := repeated_ids(sequence):
         values, penalty = logits[seen], np.float32(sampling.repetition_penalty)

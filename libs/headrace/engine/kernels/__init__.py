@@ -1,1 +1,1 @@
-"""The C++ kernels for CPUs (`src/`) and their binding. Knows no model and no torch."""
+"""The C++ kernels for CPUs (`src/`) and their binding. Independent of models and of torch."""

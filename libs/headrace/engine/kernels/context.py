@@ -1,4 +1,4 @@
-"""The threads and the working memory of the kernels."""
+"""The threads and buffers of the kernels."""
 
 import ctypes
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ Floats = NDArray[np.float32]
 
 
 class KernelContext:
-    """Runs kernels one after the other on its threads. Not thread-safe: one thread calls.
+    """Runs one kernel at a time on its threads. Not thread-safe: only one thread may call.
 
-    All methods raise MemoryError where there is no room for intermediate results, and IndexError before anything is
-    computed where a token id, block, position, row or count is not one that the model or the step has.
+    All methods raise MemoryError if there is no memory for intermediate results. They raise IndexError, before
+    computing anything, if a token id, block, position, row or count is out of range for the model or the step.
     """
 
     def __init__(self, thread_count: int, instructions: Instructions | None = None) -> None:
-        """`instructions` forces a set; unset takes the fastest. Raises RuntimeError where there is none."""
+        """`instructions` forces an instruction set; unset: the fastest. Raises RuntimeError if there is none."""
         library = load_kernels()
         chosen = max(available(), default=None) if instructions is None else instructions
         handle = None if library is None else library.headrace_open(thread_count)
@@ -38,7 +38,7 @@ class KernelContext:
             self._library.headrace_close(self._handle)
 
     def step(self, model: Model, step: Step, instructions: Instructions) -> None:
-        """Runs a decoder."""
+        """Runs one decoder step."""
         _check(self._library.headrace_step(self._handle, instructions, model, step))
 
     def product(
@@ -50,8 +50,8 @@ class KernelContext:
         exact: bool = False,
         instructions: Instructions | None = None,
     ) -> Floats:
-        """Maps [rows, in] to [rows, out], plus `residual`. All contiguous. See `PackedWeight.matrix`. `instructions`
-        are others than usual."""
+        """Maps [rows, in] to [rows, out], plus `residual`. All arrays are contiguous. See `PackedWeight.matrix`.
+        `instructions` overrides the default set."""
         outputs = np.empty((len(inputs), weight.out_size), np.float32)
         chosen = self.instructions if instructions is None else instructions
         arguments = (weight.matrix(exact=exact), pointer(inputs), pointer(residual), pointer(outputs), len(inputs))
@@ -59,39 +59,40 @@ class KernelContext:
         return outputs
 
     def multiply(self, matrix: Matrix, inputs: int, residual: int | None, outputs: int, row_count: int) -> None:
-        """Multiplies by `matrix` at addresses: `inputs` [rows, in], `residual` and `outputs` [rows, out], all fp32."""
+        """Multiplies by `matrix`. Takes fp32 addresses: `inputs` [rows, in], `residual` and `outputs` [rows, out]."""
         arguments = (matrix, inputs, residual, outputs, row_count)
         _check(self._library.headrace_product(self._handle, self.instructions, *arguments))
 
     def attend(self, model: Model, layer: Layer, step: Step, projected: int, outputs: int) -> None:
-        """Attention of one layer, fp32. `projected` [rows, query, key and value heads, head] is changed; its keys and
-        values go to where `layer` says. `outputs` is [rows, query heads, head]. See `src/paged_attention.h`."""
+        """Computes attention of one layer, fp32. Changes `projected` [rows, query, key and value heads, head] and
+        stores its keys and values where `layer` says. `outputs` is [rows, query heads, head]. See
+        `src/paged_attention.h`."""
         _check(self._library.headrace_attend(self._handle, self.instructions, model, layer, step, projected, outputs))
 
     def normalize(self, norm: Norm, inputs: int, outputs: int, row_count: int) -> None:
-        """Normalizes [rows, size] numbers, fp32. Inputs and outputs may be the same memory."""
+        """Normalizes [rows, size] numbers, fp32. Inputs and outputs may share memory."""
         _check(self._library.headrace_normalize(self._handle, self.instructions, norm, inputs, outputs, row_count))
 
     def activate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int], cap: float = 0.0) -> None:
-        """Applies `function` to each of [rows, size] numbers, fp32. Inputs and outputs may be the same memory. `cap` is
+        """Applies `function` to each of [rows, size] numbers, fp32. Inputs and outputs may share memory. `cap` is only
         for SOFT_CAP."""
         arguments = (function, cap, inputs, outputs, *shape)
         _check(self._library.headrace_activate(self._handle, self.instructions, *arguments))
 
     def gate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int]) -> None:
-        """Computes `function`(gate) times up for `inputs` [rows, gate and up] and `outputs` of `shape` [rows, size],
-        fp32."""
+        """Computes `function`(gate) * up, fp32. `inputs` is [rows, 2 x size], gates before ups; `shape`, that of
+        `outputs`, is [rows, size]."""
         _check(self._library.headrace_gate(self._handle, self.instructions, function, inputs, outputs, *shape))
 
     def route(self, routing: Routing, scores: int, shares: int, experts: int, row_count: int) -> None:
-        """Finds the experts that `scores` fp32 [rows, experts] prefer: int64 [rows, chosen], the best first; and their
-        shares, fp32 of the same shape."""
+        """Finds the top experts of each row of fp32 `scores` [rows, experts], best first: int64 [rows, chosen]. Writes
+        their weights to `shares`, fp32 of the same shape."""
         arguments = (routing, scores, shares, experts, row_count)
         _check(self._library.headrace_route(self._handle, self.instructions, *arguments))
 
     def likeliest(self, logits: Floats) -> tuple[list[int], list[float]]:
-        """The most likely token of each row of `logits` [rows, vocabulary], the first of equals; and its logit, which
-        is NaN where any of the row is."""
+        """Returns the argmax of each row of `logits` [rows, vocabulary], the first among equals, and its logit, which
+        is NaN if any logit of the row is."""
         row_count, vocabulary = logits.shape
         token_ids, values = np.empty(row_count, np.int64), np.empty(row_count, np.float32)
         arguments = (address(logits), row_count, vocabulary, address(token_ids), address(values))
@@ -99,14 +100,14 @@ class KernelContext:
         return token_ids.tolist(), values.tolist()
 
     def draw(self, draws: Sequence[Draw], vocabulary: int) -> list[int]:
-        """Draws a token for each of `draws`. Where the temperature is 0, the likeliest."""
+        """Draws a token for each of `draws`, or takes the argmax if the temperature is 0."""
         array = (Draw * len(draws))(*draws)
         _check(self._library.headrace_draw(self._handle, self.instructions, array, len(draws), vocabulary))
         return [draw.token_id for draw in array]
 
     def rank(self, logits: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The ids of the `count` strongest tokens of each row of `logits` [rows, vocabulary], the strongest first; and
-        the natural logarithm of each row's sum of exponentials."""
+        """Returns the ids of the `count` tokens with the largest logits in each row of `logits` [rows, vocabulary],
+        largest first, and the natural logarithm of each row's sum of exponentials."""
         row_count, vocabulary = logits.shape
         token_ids = np.zeros((row_count, count), np.int64)
         rankings = (Ranking * row_count)(
@@ -124,7 +125,7 @@ _BAD = {
     6: "a wanted row is not one of the step",
     7: "a count is not between the least and the most that there can be",
 }
-"""Messages by `Failure` in `src/checked_ids.h`."""
+"""Error messages by `Failure` in `src/checked_ids.h`."""
 
 
 def _check(failure: int) -> None:

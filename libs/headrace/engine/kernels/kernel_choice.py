@@ -1,7 +1,7 @@
-"""Choice of the fastest of the right kernels for a model, measured on its own weights.
+"""Chooses the fastest kernels for a model among those that passed the self test, by measuring its own weights.
 
-All instruction sets give the same bits, so the choice is free: a processor may have a set and yet be slower with it,
-because it lowers its clock or halves its width, and that may depend on how many rows there are.
+All instruction sets give the same bits, so any may be chosen. A processor may support a set and still be slower with
+it, because it lowers its clock or splits wide vectors, and that may depend on the number of rows.
 """
 
 import time
@@ -16,7 +16,7 @@ from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.self_test import candidates
 
 ROW_COUNTS = (1, 4, 16, 64)
-"""Numbers of rows that are measured. A step takes what is best for the nearest of these that is not smaller, or for the
+"""Row counts to measure. A step uses the set that is best at the nearest of these that is not smaller, or at the
 largest."""
 REPEATS = 3
 
@@ -28,7 +28,7 @@ class KernelChoice:
     """Instruction sets by the number of rows in a step."""
 
     by_rows: tuple[tuple[int, Instructions], ...]
-    """Pairs of the most rows and the set that runs them, ascending."""
+    """Pairs of the largest row count and the instruction set that runs it, ascending."""
 
     def for_rows(self, row_count: int) -> Instructions:
         """Returns the instruction set that a step of `row_count` tokens runs on."""
@@ -41,8 +41,8 @@ class KernelChoice:
 def choose_kernels(
     context: KernelContext, weight: PackedWeight, *, exact: bool, clock: Clock = time.perf_counter
 ) -> KernelChoice:
-    """Chooses instruction sets for a model. `weight` is its largest matrix but its head, `exact` how it is multiplied.
-    Takes some 50 ms where there is a choice, else nothing."""
+    """Chooses instruction sets for a model. `weight` is its largest matrix other than the head; `exact` says how it is
+    multiplied. Takes about 50 ms if there is a choice, otherwise no time."""
     right = [each.instructions for each in candidates() if not each.reason]
     vectors = [each for each in right if each > Instructions.PORTABLE] or right
     if len(vectors) == 1:
@@ -60,7 +60,7 @@ def time_products(
     exact: bool = False,
     clock: Clock = time.perf_counter,
 ) -> dict[Instructions, float]:
-    """Seconds of one product with `rows` rows, the best of several in turn."""
+    """Returns the time in seconds of one product with `rows` rows: the best of several runs, taken in turn."""
     inputs = np.ones((rows, weight.in_size), np.float32)
     best = dict.fromkeys(contenders, float("inf"))
     for _ in range(REPEATS):

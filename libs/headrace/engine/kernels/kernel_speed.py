@@ -1,4 +1,4 @@
-"""Speed of the kernels of each instruction set on this machine, for people."""
+"""Measures the speed of each instruction set's kernels on this machine, for people to read."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ from headrace.engine.kernels.self_test import candidates
 from headrace.engine.kernels.storage import Storage
 
 OUT, IN, GROUP = 5632, 2048, 128
-"""Sizes of the matrix and its groups, as in a model of a billion parameters."""
+"""Sizes of the matrix and its groups, as in a model with a billion parameters."""
 MANY_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSpeed:
-    """Speed of products with a matrix in 4 bits."""
+    """Speed of products with a 4-bit matrix."""
 
     instructions: Instructions
     gigabytes_per_second: float
@@ -28,7 +28,7 @@ class KernelSpeed:
 
 
 def measure_kernels(thread_count: int) -> list[KernelSpeed]:
-    """Measures the instruction sets that may be used, the fastest first."""
+    """Measures the usable instruction sets, fastest first."""
     right = [each.instructions for each in candidates() if not each.reason]
     context, weight = KernelContext(thread_count), _random_weight()
     one, many = (time_products(context, weight, rows, right) for rows in (1, MANY_ROWS))

@@ -1,11 +1,11 @@
-"""A step as the C++ kernels are handed it."""
+"""A step in the form passed to the C++ kernels."""
 
 from headrace.engine.kernels.structures import Step
 from headrace.engine.step.step_arrays import SPAN_FIELDS, StepArrays
 
 
 def kernel_step(arrays: StepArrays, logits: int | None = None) -> Step:
-    """Points at `arrays`, which must live as long, and at the address that the kernels write `logits` to, fp32 [rows,
+    """Points at `arrays`, which must outlive the step, and at the address where the kernels write `logits`, fp32 [rows,
     vocabulary]."""
     token_ids, _ = arrays.buffer.buffer_info()
     size = arrays.buffer.itemsize

@@ -1,8 +1,8 @@
 """Keys and values of all blocks, in the layout of the kernels.
 
-A block is one piece of memory, with all its layers one after the other: for each KV head keys, then values, as
-`src/kv_cache.h` says, and where those are codes, their scales [kv heads, block size] fp32. So a block that is never
-used takes no memory, in huge pages neither.
+A block is contiguous and has all its layers one after the other. A layer has, for each KV head, keys and then values in
+the layout of `src/kv_cache.h`, and for codes their fp32 scales [kv heads, block size]. So a block that is never used
+takes no memory, even with huge pages.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import Bytes, address, allocate
 
 SCALED = frozenset({Storage.S8, Storage.FP8})
-"""Forms of storage with one fp32 scale per token and head, as OpenVINO has it."""
+"""Storage types with one fp32 scale per token and head, as in OpenVINO."""
 SCALE_BYTES = 4
 READ_BEYOND = 64
-"""Bytes past the last value that kernels may read, where heads do not fill whole lanes."""
+"""Bytes that kernels may read past the last value, if heads do not fill whole lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,17 @@ class KvShape:
     kv_head_count: int
     head_size: int
     block_size: int
-    """Tokens of one block."""
+    """Tokens per block."""
     storage: Storage
 
     @property
     def number_bytes(self) -> int:
-        """Bytes of one layer's keys in a block, or its values, without their scales."""
+        """Size of one layer's keys (or values) in a block, without scales, in bytes."""
         return self.kv_head_count * self.block_size * int(self.head_size * self.storage.byte_count)
 
     @property
     def scale_bytes(self) -> int:
-        """Bytes of the scales of one layer's keys in a block, or its values."""
+        """Size of the scales of one layer's keys (or values) in a block, in bytes."""
         return self.kv_head_count * self.block_size * SCALE_BYTES if self.storage in SCALED else 0
 
     @property
@@ -51,7 +51,7 @@ class KvShape:
 
 @dataclass(frozen=True, slots=True)
 class KvPlaces:
-    """Addresses of what one layer has in the first block."""
+    """Addresses of one layer's data in the first block."""
 
     keys: int
     values: int
@@ -60,7 +60,7 @@ class KvPlaces:
 
 
 class KvArena:
-    """Memory that is taken from the system only as it is written."""
+    """Memory that the system provides only as it is written."""
 
     def __init__(self, shape: KvShape, block_count: int) -> None:
         self.shape = shape
@@ -69,16 +69,16 @@ class KvArena:
         self.allocate()
 
     def allocate(self) -> None:
-        """Takes memory for all blocks, full of zeros."""
+        """Reserves zeroed memory for all blocks."""
         size = self.block_count * self.shape.block_bytes
         self._memory = allocate(size + READ_BEYOND)[:size].reshape(self.block_count, -1)
 
     def release(self) -> None:
-        """Gives the memory back, with all that is in it, until `allocate`."""
+        """Frees the memory and discards its content, until `allocate`."""
         self._memory = np.empty((0, 0), np.uint8)
 
     def clear(self, blocks: list[int]) -> None:
-        """Zeroes blocks whose content is not to be trusted: what is masked is still multiplied by zero."""
+        """Zeroes blocks with untrusted content: masked values are still multiplied by zero, and 0 x NaN is NaN."""
         self._memory[blocks] = 0
 
     def places(self, layer: int) -> KvPlaces:

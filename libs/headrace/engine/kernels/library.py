@@ -1,4 +1,4 @@
-"""Loads the compiled kernels. They may be missing: there was no compiler when Headrace was installed."""
+"""Loads the compiled kernels. They may be missing, if there was no compiler when Headrace was installed."""
 
 import ctypes
 import enum
@@ -14,10 +14,10 @@ from headrace.engine.kernels.structures import Draw, Layer, Matrix, Model, Norm,
 from headrace.engine.memory.aligned import address
 
 LIBRARY_VARIABLE = "HEADRACE_KERNELS_LIBRARY"
-"""Environment variable that names another build of the kernels to load. For developers: `make sanitize` sets it."""
+"""Environment variable with the path of another build of the kernels. For developers: `make sanitize` sets it."""
 PATH = Path(os.environ.get(LIBRARY_VARIABLE) or Path(__file__).with_name("_kernels.so"))
 VERSION = 5
-"""Version of the interface and the packed layout; the library says which it was built for."""
+"""Version of the interface and the packed layout. The library reports the version it was built for."""
 
 _log = logging.getLogger(__name__)
 _POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
@@ -33,7 +33,7 @@ class Instructions(enum.IntEnum):
 
 
 class Function(enum.IntEnum):
-    """Functions of one number that the kernels apply. The values are those of `Function` in `src/abi.h`."""
+    """Elementwise functions that the kernels apply. The values are those of `Function` in `src/abi.h`."""
 
     SILU = 0
     GELU = 1
@@ -44,7 +44,7 @@ class Function(enum.IntEnum):
 
 @functools.cache
 def load_kernels() -> ctypes.CDLL | None:
-    """Loads the library, or returns None when there is none that fits. Says so once."""
+    """Loads the library. If none fits, returns None and logs that once."""
     try:
         library = ctypes.CDLL(str(PATH))
         version = int(library.headrace_version())
@@ -73,11 +73,11 @@ def load_kernels() -> ctypes.CDLL | None:
 
 
 def available() -> list[Instructions]:
-    """The instruction sets that this machine has, the fastest last."""
+    """Returns the instruction sets that this machine supports, fastest last."""
     library = load_kernels()
     return [] if library is None else [each for each in Instructions if library.headrace_has(each)]
 
 
 def pointer(array: NDArray[np.generic] | None) -> int | None:
-    """Returns the address of a contiguous array's data. None without an array."""
+    """Returns the address of a contiguous array's data, or None without an array."""
     return None if array is None else address(array)

@@ -1,4 +1,4 @@
-"""Weights in the layout of the kernels: panels of 16 rows, see `src/matrix.h`."""
+"""Weights in the kernels' layout: panels of 16 rows, see `src/matrix.h`."""
 
 import ctypes
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from headrace.engine.memory.aligned import Bytes, allocate
 
 PANEL = 16
 GROUPS = (128, 64, 32)
-"""Numbers of inputs that are quantized together: the largest that divides the groups of the weight."""
+"""Allowed numbers of inputs per quantization group: the largest that divides the weight's own groups is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +25,32 @@ class PackedWeight:
     out_size: int
     in_size: int
     group: int
-    """Inputs that share a scale; all of them for plain weights."""
+    """Inputs that share a scale; all inputs for plain weights."""
     bias: NDArray[np.float32] | None = None
     """Bias [out]."""
     order: NDArray[np.int32] | None = None
-    """Indices [in] of the input that each column belongs to. None: as they come."""
+    """Input index of each column [in]. None: in order."""
 
     def matrix(self, *, exact: bool) -> Matrix:
-        """Describes the weight to the kernels. `exact` multiplies codes by inputs as they are; else inputs are
+        """Describes the weight to the kernels. `exact` multiplies codes by the inputs unchanged; otherwise inputs are
         quantized to 8 bits."""
         pointers = (pointer(self.panels), pointer(self.bias), pointer(self.order))
         return Matrix(*pointers, self.out_size, self.in_size, self.group, self.storage, exact)
 
     @property
     def is_coded(self) -> bool:
-        """Whether the weight is held in codes of 8 bits or fewer."""
+        """Whether the weight is stored as codes of 8 bits or fewer."""
         return self.storage in (Storage.U4, Storage.S8)
 
     @property
     def byte_count(self) -> int:
-        """Bytes of memory that the panels take."""
+        """Memory that the panels take, in bytes."""
         return self.panels.nbytes
 
 
 def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
-    """Packs [., in] numbers as `storage` has them; `rows` names the row that each row of the product has, -1 for zeros.
-    Raises IndexError for rows that the weight does not have."""
+    """Packs [., in] numbers in `storage`. `rows` gives the source row of each packed row, or -1 for zeros. Raises
+    IndexError for rows that the weight does not have."""
     _check_rows(rows, len(weight))
     in_size, width = weight.shape[1], weight.itemsize
     panels = allocate(panel_bytes(len(rows), in_size, storage, in_size))
@@ -61,8 +61,8 @@ def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.i
 def pack_codes(
     codes: Bytes, scales: NDArray[np.float32], zeros: Bytes, storage: Storage, rows: NDArray[np.int64]
 ) -> PackedWeight:
-    """Packs [., in] codes with scales and zeros [., groups], as signed bytes or unsigned halves of bytes. `rows` is as
-    in `pack_plain`."""
+    """Packs [., in] codes with scales and zeros [., groups], as signed bytes or unsigned nibbles. `rows` is as in
+    `pack_plain`."""
     _check_rows(rows, len(codes))
     in_size, group_count = codes.shape[1], scales.shape[1]
     group = in_size // group_count
@@ -73,7 +73,7 @@ def pack_codes(
 
 
 def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> int:
-    """Bytes of the panels of a weight [out, in]. Codes have a scale in fp32 and a zero in a byte per row and group."""
+    """Returns the bytes of a weight's [out, in] panels. Codes add an fp32 scale and a 1-byte zero per row and group."""
     row_bytes = int(in_size * storage.byte_count)
     if storage in (Storage.U4, Storage.S8):
         row_bytes += in_size // group * 5

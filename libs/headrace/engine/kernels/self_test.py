@@ -1,5 +1,5 @@
-"""Tries the kernels of each instruction set against numpy before they are used: a compiler or a processor may be wrong
-about what it can do."""
+"""Tests the kernels of each instruction set against numpy before use: a compiler or a processor may report features it
+does not handle correctly."""
 
 import functools
 import logging
@@ -15,7 +15,7 @@ from headrace.engine.kernels.storage import Storage
 
 OUT, IN, GROUP, ROWS = 40, 128, 64, 5
 LARGEST_ERROR = {"exact": 1e-5, "quantized": 0.03}
-"""Largest error that passes, relative to the length of the result."""
+"""Largest error that passes, relative to the norm of the result."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Candidate:
 
 @functools.cache
 def candidates() -> tuple[Candidate, ...]:
-    """All instruction sets, the fastest first."""
+    """Tests all instruction sets, fastest first."""
     if load_kernels() is None:
         return tuple(Candidate(each, "the kernels are not compiled") for each in reversed(Instructions))
     here = available()
@@ -42,7 +42,7 @@ def candidates() -> tuple[Candidate, ...]:
 
 
 def choose_instructions() -> Instructions | None:
-    """The fastest set whose kernels compute what they should. Says so once when a faster one does not."""
+    """Returns the fastest set whose kernels compute correct results. Logs once if a faster one does not."""
     for candidate in candidates():
         if not candidate.reason:
             return candidate.instructions
@@ -66,7 +66,7 @@ def _try(instructions: Instructions) -> str:
 
 
 def _weights(generator: np.random.Generator) -> dict[Storage, tuple[PackedWeight, NDArray[np.float32]]]:
-    """Weights in each storage, and what they stand for."""
+    """Returns packed weights in each storage, with the numbers they stand for."""
     rows = np.arange(OUT)
     plain = generator.standard_normal((OUT, IN), np.float32)
     half = plain.astype(np.float16)

@@ -1,4 +1,4 @@
-"""The kernels that all models of a process use: threads of their own would only fight for the same cores."""
+"""The kernel context shared by all models of a process: separate threads would only compete for the same cores."""
 
 import functools
 
@@ -8,7 +8,7 @@ from headrace.engine.kernels.self_test import choose_instructions
 
 @functools.cache
 def shared_context(thread_count: int) -> KernelContext:
-    """Returns the context of this process. Raises RuntimeError where no kernels can run."""
+    """Returns the context of this process. Raises RuntimeError if no kernels can run."""
     instructions = choose_instructions()
     if instructions is None:
         raise RuntimeError("no kernels can run here")

@@ -1,4 +1,4 @@
-"""Forms in which numbers are held in memory. The values are those of `Storage` in `src/abi.h`."""
+"""Number formats in memory. The values are those of `Storage` in `src/abi.h`."""
 
 import enum
 
@@ -8,13 +8,13 @@ class Storage(enum.IntEnum):
     BF16 = 1
     F16 = 2
     U4 = 3
-    """Codes 0..15, two in a byte."""
+    """Codes 0..15, two per byte."""
     S8 = 4
     """Codes -128..127."""
     FP8 = 5
-    """e4m3fn (Micikevicius et al., 2022). Only for keys and values."""
+    """e4m3fn (Micikevicius et al., 2022). For keys and values only."""
 
     @property
     def byte_count(self) -> float:
-        """Bytes of one number."""
+        """Size of one number in bytes."""
         return {Storage.F32: 4, Storage.BF16: 2, Storage.F16: 2, Storage.U4: 0.5}.get(self, 1)

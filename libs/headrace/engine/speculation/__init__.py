@@ -1,1 +1,1 @@
-"""Exact speculative decoding: draft tokens from the text itself and from a draft model."""
+"""Exact speculative decoding: draft tokens come from the text itself and from a draft model."""

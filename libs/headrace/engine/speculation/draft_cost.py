@@ -1,18 +1,17 @@
-"""Time that the draft model takes, as measured."""
+"""Measured time of the draft model."""
 
 WEIGHT = 0.1
-"""Weight of the newest measurement in the moving average. The first ones count alike, but for the very first, which
-takes longer than any other."""
+"""Weight of the newest measurement in the moving average. The first few have equal weight, except the very first, which
+takes longer than any other and is dropped."""
 OUTLIER = 2.0
-"""Longest time that counts, as a multiple of the expected one: beyond it something else held the processor."""
+"""Longest time that counts, as a multiple of the expected one: beyond it, something else held the processor."""
 LATE_WEIGHT = 0.25
-"""Weight of a measurement that is longer than was expected. Others may have held the processor; nothing makes one
-shorter."""
+"""Weight of a measurement longer than expected. Other processes can make one longer; nothing makes one shorter."""
 FEW = 8
-"""Number of measurements that do not say much yet."""
+"""Measurement count below which the average says little."""
 FADING, FIRST_FADING = 0.98, 0.7
-"""Share of the average that remains at each choice against the draft model. A slow spell is forgotten that way, and
-soon where the measurements are few."""
+"""Factor by which the average shrinks each time the draft model is not chosen; the second applies to few measurements.
+This forgets a slow spell, soon if there are few measurements."""
 
 
 class _Average:
@@ -32,7 +31,7 @@ class _Average:
         if self._count <= 2:
             self._known = seconds
         else:
-            # What has faded comes back as far as it turns out to be still true.
+            # A faded average recovers only as far as the new measurement confirms it.
             known = min(max(seconds, self.seconds), self._known)
             weight = max(WEIGHT, 1 / (self._count - 1)) * (LATE_WEIGHT if seconds > known else 1)
             self._known = known + weight * (min(seconds, OUTLIER * known) - known)
@@ -43,7 +42,7 @@ class _Average:
 
 
 class DraftCost:
-    """Seconds for each draft token, and for each token that is only read. To draft under a grammar takes longer."""
+    """Seconds per draft token, and per token that is only read. Drafting under a grammar takes longer."""
 
     def __init__(self) -> None:
         self._draft = {False: _Average(), True: _Average()}
@@ -63,5 +62,5 @@ class DraftCost:
         self._read.observe(seconds / token_count)
 
     def fade(self, *, constrained: bool) -> None:
-        """Fades what is known: the draft model was not chosen, so that nothing new is learned."""
+        """Fades the averages: the draft model was not chosen, so nothing new was measured."""
         self._draft[constrained].fade()

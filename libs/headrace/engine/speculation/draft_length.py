@@ -1,53 +1,52 @@
-"""Number of draft tokens from one source that pay for one sequence (Leviathan et al., 2023, section 3.3, with measured
-costs)."""
+"""Chooses how many draft tokens from one source pay off for one sequence (Leviathan et al., 2023, section 3.3, with
+measured costs)."""
 
 import sys
 
 MEMORY = 0.85
-"""Share of its weight that the outcome of a draft keeps after the next step's."""
+"""Factor by which the weight of each outcome decays per step."""
 LIGHT = 0.5
-"""Number of outcomes that an expectation counts as much as: few, so that drafts stop soon where they are wrong."""
+"""Number of outcomes that the prior expectation counts as: few, so that bad drafts stop soon."""
 PROBE_LENGTH = 2
-"""Draft tokens of the first try after a pause."""
+"""Number of draft tokens in the first try after a pause."""
 FIRST_PAUSE = 16
-"""Tokens without drafts once those did not pay. Each failed try doubles the next pause."""
+"""Tokens without drafts after drafts did not pay off. Each failed try doubles the next pause."""
 LONGEST_PAUSE = 512
 LEAST_GAIN = 1.01
-"""Smallest speedup, as a factor, that speculation must promise to be worth a try."""
+"""Smallest expected speedup, as a factor, that makes speculation worth a try."""
 
 
 class DraftLength:
-    """Follows the acceptance of the last draft tokens."""
+    """Tracks the acceptance of recent draft tokens."""
 
     def __init__(self, acceptance: float, weight: float = LIGHT, patience: int | None = None) -> None:
-        """`acceptance` is the share of drafts that are expected to be right at the beginning, which counts as much as
-        `weight` outcomes. Where a pause makes the next drafts dearer, `patience` is how many there may be in a row,
-        and a try after one must promise a gain. Otherwise it is made anyway: it also tells what drafts cost."""
+        """`acceptance` is the initial expected share of correct drafts, weighted as `weight` outcomes. Set `patience`
+        if a pause makes the next drafts more expensive: it limits the number of pauses in a row, and a try after a
+        pause must promise a gain. Otherwise every pause ends with a try, which also measures the cost of drafts."""
         self._expected = acceptance
         self._right, self._tested = weight * acceptance, weight
         self.right_count = self.tested_count = 0
-        """Numbers of drafts that were right, and that were tested, so far."""
+        """Numbers of correct and of tested drafts so far."""
         self.tried = False
-        """Whether there was an outcome since the beginning, or since the last pause."""
+        """Whether any drafts were tested since the start or the last pause."""
         self._patience = patience
         self._pause = FIRST_PAUSE
         self._pause_count = 0
         self.paused_until = 0
-        """Length of the text before which no draft is to be made."""
+        """Text length in tokens before which nothing is drafted."""
 
     @property
     def acceptance(self) -> float:
-        """Probability that a draft token is right, given that those before it are."""
+        """Probability that a draft token is correct, given that those before it are."""
         return self._right / self._tested
 
     def choose(
         self, token_count: int, limit: int, plain_cost: float, draft_cost: float, token_cost: float = 0.0
     ) -> tuple[int, float]:
-        """Chooses the length of the drafts, at most `limit`. Returns it and the factor by which they are expected to
-        speed up.
+        """Returns the number of draft tokens, at most `limit`, and the expected speedup as a factor.
 
-        `token_count` is the length of the text, `plain_cost` the seconds of a step without drafts, `draft_cost` what
-        each of them adds, and `token_cost` what they take for each token of the text, confirmed or not.
+        `token_count` is the length of the text, `plain_cost` the seconds of a step without drafts, `draft_cost` the
+        seconds that each draft adds, and `token_cost` the seconds of overhead per token that a step produces.
         """
         if token_count < self.paused_until or not limit:
             return 0, 1.0
@@ -65,7 +64,7 @@ class DraftLength:
         return (min(length, PROBE_LENGTH), LEAST_GAIN) if probes else (length, gain)
 
     def observe(self, draft_count: int, accepted_count: int) -> None:
-        """Learns that the first `accepted_count` of `draft_count` drafts were right, and the next one, if any, not."""
+        """Records that the first `accepted_count` of `draft_count` drafts were right, and the next, if any, wrong."""
         tested_count = min(accepted_count + 1, draft_count)
         self._right = MEMORY * self._right + accepted_count
         self._tested = MEMORY * self._tested + tested_count
@@ -82,7 +81,7 @@ class DraftLength:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def _best(self, limit: int, plain_cost: float, draft_cost: float, token_cost: float) -> tuple[int, float]:
-        """Finds the length with the most tokens per second, and how many times as many those are as without drafts."""
+        """Returns the length with the most tokens per second, and the speedup over no drafts."""
         best, best_gain = 0, 1.0
         acceptance = self.acceptance
         likelihood = tokens = 1.0

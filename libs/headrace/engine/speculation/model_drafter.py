@@ -1,8 +1,8 @@
 """Drafts by a small model with the same vocabulary (Leviathan et al., 2023; Chen et al., 2023).
 
-It keeps its keys and values under the block numbers of the large model, in a cache of its own. So rolling back, sharing
-prefixes and preemption need nothing here but to know which blocks are up to date. It samples with the draw that the
-large model will use at the same position (see `sampling/uniform.py`), so that the two agree as often as they can.
+It uses the large model's block numbers for its own KV cache. So rollback, prefix sharing and preemption need no work
+here except tracking which blocks are up to date. It samples with the draw that the large model will use at the same
+position (see `sampling/uniform.py`), so that the two agree as often as they can.
 """
 
 import time
@@ -18,8 +18,8 @@ from headrace.engine.step.sampler import Sampler
 from headrace.engine.step.step_logits import StepLogits
 
 USUAL_READING = 16
-"""Tokens that are new to the draft model in a usual call, since others draft in between. More of them are a text that
-it does not know yet, or was not asked about for long."""
+"""Usual number of tokens per call that are new to the draft model, because other sources draft in between. More than
+that means a text it has not read yet, or has not drafted for in a while."""
 
 
 class DraftRunner(Protocol):
@@ -35,27 +35,26 @@ class DraftRunner(Protocol):
 
 @dataclass(slots=True)
 class _Progress:
-    """Progress of the draft model in reading one sequence."""
+    """Progress of the draft model through one sequence."""
 
     computed_count: int
-    """Tokens whose keys and values are in the draft model's cache."""
+    """Number of tokens with keys and values in the draft model's cache."""
     marked_count: int = 0
-    """Number of blocks that are noted as full."""
+    """Number of blocks recorded as full."""
     drafts: tuple[int, ...] = ()
-    """Drafts of what follows the computed tokens, which the draft model has read but for the last one. They may turn
-    out wrong."""
+    """Drafts after the computed tokens. The draft model has read all but the last one. They may turn out wrong."""
 
 
 @dataclass(slots=True)
 class _Scan:
-    """Progress of the search in one sequence for ids that the draft model does not know."""
+    """Progress of the search through one sequence for ids that the draft model does not know."""
 
     count: int = 0
     found: bool = False
 
 
 class ModelDrafter:
-    """Drafts for several sequences at once."""
+    """Drafts for several sequences at a time."""
 
     def __init__(
         self,
@@ -66,8 +65,8 @@ class ModelDrafter:
         max_step: int,
         draft_vocabulary_size: int | None = None,
     ) -> None:
-        """`vocabulary_size` is the large model's, `draft_vocabulary_size` the draft model's where it is another one;
-        `max_step` bounds the tokens that are read in one call."""
+        """`vocabulary_size` is the large model's, `draft_vocabulary_size` the draft model's if different. `max_step` is
+        the most tokens to read in one call."""
         self._runner = runner
         self._vocabulary_size = vocabulary_size
         self._draft_vocabulary_size = vocabulary_size if draft_vocabulary_size is None else draft_vocabulary_size
@@ -77,30 +76,29 @@ class ModelDrafter:
         self._max_step = max_step
         self._progress: dict[Sequence, _Progress] = {}
         self._contents: dict[int, bytes] = {}
-        """Hashes of what the draft model's cache holds, by full block."""
+        """Hashes of the content of each full block in the draft model's cache."""
         self._cost = DraftCost()
 
     def seconds_per_draft_token(self, sequence: Sequence) -> float:
-        """Returns the measured seconds for each draft token, usual reading included."""
+        """Returns the measured seconds per draft token, including the usual reading."""
         return self._cost.per_draft_token(constrained=sequence.matcher is not None)
 
     def seconds_to_begin(self, sequence: Sequence) -> float:
-        """Returns the seconds for reading before the first draft token, where that is more than usual."""
+        """Returns the seconds of reading before the first draft token, or 0 if no more than usual is unread."""
         progress = self._progress.get(sequence)
         unread_count = sequence.context_count - (0 if progress is None else progress.computed_count)
         return unread_count * self._cost.per_read if unread_count > USUAL_READING else 0.0
 
     def pass_over(self, sequence: Sequence) -> None:
-        """Notes that drafts for a sequence were expected not to pay."""
+        """Records that drafts for a sequence were not expected to pay off."""
         self._cost.fade(constrained=sequence.matcher is not None)
 
     def room(self, sequence: Sequence) -> int:
-        """Counts the drafts that fit the draft model's own context. None after a token that its embedding has no row
-        for."""
+        """Counts the drafts that fit the draft model's context. 0 after a token that its embedding lacks."""
         return 0 if self._is_foreign(sequence) else max(0, self._max_len - sequence.context_count)
 
     def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
-        """Makes at most `limits` drafts for each sequence: none for those that it has not read up to the end yet."""
+        """Makes at most `limits` drafts for each sequence. Skips sequences that it has not read to the end yet."""
         ready = [sequence for sequence in limits if self._catch_up(sequence)]
         drafts: Drafts = dict.fromkeys(ready, ())
         texts = {sequence: sequence for sequence in ready}
@@ -123,12 +121,12 @@ class ModelDrafter:
         return drafts
 
     def forget(self, sequence: Sequence) -> None:
-        """Drops what is known of a sequence: it has ended, or lost its blocks."""
+        """Drops the state of a sequence that ended or lost its blocks."""
         self._progress.pop(sequence, None)
         self._foreign.pop(sequence, None)
 
     def sleep(self) -> None:
-        """Gives the memory of the KV cache back, once every sequence is forgotten. No drafts until `wake`."""
+        """Frees the memory of the KV cache. Requires that every sequence is forgotten. No drafts until `wake`."""
         self._contents.clear()
         self._runner.sleep()
 
@@ -136,7 +134,7 @@ class ModelDrafter:
         self._runner.wake()
 
     def _is_foreign(self, sequence: Sequence) -> bool:
-        """Whether a sequence has a token id beyond the draft model's vocabulary, which padded models may have."""
+        """Whether a sequence has a token id beyond the draft model's vocabulary, as padded models may."""
         if self._draft_vocabulary_size >= self._vocabulary_size:
             return False
         scan = self._foreign.setdefault(sequence, _Scan())
@@ -146,7 +144,7 @@ class ModelDrafter:
         return scan.found
 
     def _catch_up(self, sequence: Sequence) -> bool:
-        """Reads what is missing, at most one step's worth. True when drafts can follow."""
+        """Reads the missing tokens, at most one step's worth. Returns True if drafts can follow."""
         progress = self._progress.get(sequence)
         if progress is None:
             progress = self._progress[sequence] = _Progress(self._shared_count(sequence))
@@ -162,7 +160,7 @@ class ModelDrafter:
         return False
 
     def _shared_count(self, sequence: Sequence) -> int:
-        """Counts the tokens at the beginning whose blocks the draft model has filled for another sequence."""
+        """Returns the number of leading tokens whose blocks the draft model has filled for another sequence."""
         count = 0
         full = (sequence.context_count - 1) // self._block_size
         for block, block_hash in zip(sequence.block_table[:full], sequence.block_hashes, strict=False):
@@ -173,7 +171,7 @@ class ModelDrafter:
 
     @staticmethod
     def _confirm(sequence: Sequence, progress: _Progress) -> None:
-        """Counts what was read while drafting, as far as the drafts were right. The last one was never read."""
+        """Counts drafted tokens that turned out right as computed. The last draft was never read."""
         chosen = sequence.context_ids(progress.computed_count, sequence.context_count)
         for drafted, token_id in zip(progress.drafts[:-1], chosen, strict=False):
             if drafted != token_id:
@@ -182,7 +180,7 @@ class ModelDrafter:
         progress.drafts = ()
 
     def _mark(self, sequence: Sequence, progress: _Progress) -> None:
-        """Notes what the blocks hold that are full, and that nothing is certain about those to be written."""
+        """Records the content of full blocks, and drops the records of blocks about to be written."""
         full = min(progress.computed_count // self._block_size, len(sequence.block_hashes))
         for index in range(progress.marked_count, full):
             self._contents[sequence.block_table[index]] = sequence.block_hashes[index]
@@ -194,7 +192,7 @@ class ModelDrafter:
         return Chunk(sequence, self._progress[sequence].computed_count, sequence.context_count)
 
     def _sample(self, chunks: Mapping[Sequence, Chunk]) -> dict[Sequence, int]:
-        """Samples the next token of each chunk, by the draw that the large model will use there."""
+        """Samples the next token of each chunk, using the draw that the large model will use there."""
         logits = self._runner.run(StepPlan(tuple(chunks.values())))
         texts = [chunk.sequence for chunk in logits.sampling]
         sampler = self._runner.sampler
@@ -205,7 +203,7 @@ class ModelDrafter:
         }
 
     def _measure(self, sequences: list[Sequence], unread_count: int, times: list[float]) -> None:
-        """Measures the draft model. `times` are when the drafts began, and when each round of them was complete."""
+        """Measures the draft model. `times` are the start of drafting and the end of each round."""
         constrained = any(sequence.matcher is not None for sequence in sequences)
         if unread_count <= USUAL_READING * len(sequences):
             self._cost.observe_drafts(len(times) - 1, times[-1] - times[0], constrained=constrained)
@@ -216,7 +214,7 @@ class ModelDrafter:
 
 
 def _extended(text: Sequence, original: Sequence, token_id: int) -> Sequence:
-    """Returns `text` with one token more: the same object, but never the original."""
+    """Returns `text` with one more token. Modifies `text` in place unless it is the original."""
     if text is original:
         return text.continued((token_id,))
     text.token_ids.append(token_id)

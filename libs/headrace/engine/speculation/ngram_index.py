@@ -1,30 +1,30 @@
-"""Drafts what followed the last three tokens the time before: prompt lookup (Saxena, 2023).
+"""Drafts the tokens that followed the previous occurrence of the last three: prompt lookup (Saxena, 2023).
 
-Costs nothing but a dictionary, and pays where outputs repeat their prompt: summaries, code edits, extracted fields.
+Costs only a dictionary, and pays off if outputs repeat their prompt: summaries, code edits, extracted fields.
 """
 
 from collections.abc import Sequence
 
 
 class NgramIndex:
-    """Index of the places where one text went on after each three tokens in a row."""
+    """Index of the continuation of every three consecutive tokens in one text."""
 
     def __init__(self) -> None:
         self._followers: dict[tuple[int, int, int], int] = {}
-        """Index of what followed three tokens, the latest time."""
+        """Position after the latest occurrence of each three tokens."""
         self._last = (-1, -1, -1)
-        """Three tokens at the end of what was seen. Before the first one there are ids that no token has."""
+        """Last three tokens seen. Before the first token it holds ids that no token has."""
         self._seen_count = 0
 
     def find(self, token_ids: Sequence[int], limit: int) -> tuple[int, ...]:
-        """Finds at most `limit` tokens that may follow `token_ids`, which are those of the last call and more."""
+        """Returns at most `limit` tokens that may follow `token_ids`, which must extend those of the last call."""
         if not self.repeats(token_ids):
             return ()
         start = self._followers[self._last]
         return tuple(token_ids[start : start + limit])
 
     def repeats(self, token_ids: Sequence[int]) -> bool:
-        """Whether `find` would find anything."""
+        """Whether `find` would find any tokens."""
         followers, last = self._followers, self._last
         for index in range(self._seen_count, len(token_ids)):
             followers[last] = index

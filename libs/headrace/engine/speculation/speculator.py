@@ -1,4 +1,4 @@
-"""Chooses for each sequence who drafts, and how far: the grammar, a repetition in the text, or a draft model."""
+"""Chooses the source and length of each sequence's drafts: the grammar, a repetition in the text, or a draft model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,22 +12,20 @@ from headrace.engine.speculation.ngram_index import NgramIndex
 from headrace.engine.speculation.step_cost import StepCost
 
 FEW, MANY = 2, 16
-"""Counts of steps of one size in a row: the first few are measured, then every one in many."""
+"""Counts of consecutive steps of one size: the first few are measured, then one in many."""
 ASSUMED = {"grammar": 0.9, "ngram": 0.4, "model": 0.85}
-"""Share of drafts that are right, by source, before anything is known. Much is expected of a draft model, so that it
-is tried."""
+"""Prior share of correct drafts, by source. It is high for a draft model, so that the model gets a try."""
 PATIENCE = 3
-"""Number of pauses of the draft model for one text. Each time it goes on, it reads what came in between."""
+"""Number of pauses of the draft model per text. After each one it must read the tokens since."""
 TRUST = 4.0
-"""Number of drafts that the draft model's record in other texts counts as much as."""
+"""Number of drafts that the draft model's record in other texts counts as."""
 FRESHNESS, DRIFT = 0.2, 0.02
-"""Weights of the latest text in the draft model's record, and of what was assumed first, after a text without its
-drafts."""
+"""Weights in the draft model's record: of the latest text, and of the prior after a text without model drafts."""
 LONGEST_LOOK_DISTANCE = 4
-"""Tokens from one search for a repetition to the next, in a text that has not repeated itself for a while."""
+"""Tokens between searches for a repetition, in a text that has not repeated itself for a while."""
 HORIZON, FREE_RUN = 256, 4
-"""Tokens, at most, for which the draft model is expected to be of use once it has read a text: without a grammar, and
-with one, which forces others in between."""
+"""Most tokens for which the draft model is expected to be useful after reading a text: without a grammar, and with one,
+which forces tokens in between."""
 
 
 @dataclass(slots=True)
@@ -35,32 +33,32 @@ class _DraftHistory:
     """Sources of one sequence's drafts, and their acceptance so far."""
 
     lengths: dict[str, DraftLength]
-    """Lengths of drafts by source."""
+    """Draft lengths by source."""
     ngrams: NgramIndex = field(default_factory=NgramIndex)
     next_look: int = 0
-    """Length of the text before which it is not searched for repetitions."""
+    """Text length in tokens before which there is no search for repetitions."""
     look_distance: int = 1
-    """Tokens from one search to the next."""
+    """Tokens between searches."""
     source: str = ""
     """Source of the last drafts."""
     draft_count: int = 0
 
 
 class Speculator:
-    """A Drafter that expects a gain from each draft token, by measured acceptance and measured step times."""
+    """A Drafter that estimates the gain of each draft token from measured acceptance and measured step times."""
 
     def __init__(self, model: ModelDrafter | None = None, memory: HeldMemory | None = None) -> None:
-        """`model` drafts where neither grammar nor text does, and holds `memory`."""
+        """`model` drafts if neither grammar nor text does, and holds `memory`."""
         self._model = model
         self.memory = memory or HeldMemory()
         self._step_cost = StepCost()
         self._histories: dict[Sequence, _DraftHistory] = {}
         self._model_acceptance = {False: ASSUMED["model"], True: ASSUMED["model"]}
-        """Share of the draft model's drafts that were right in the latest texts, without and with a grammar."""
+        """Share of correct drafts of the draft model in recent texts, without and with a grammar."""
         self._last_token_count = self._alike_count = 0
 
     def observe_step(self, token_count: int, seconds: float) -> None:
-        """Learns how long the model took for a step of decodes and their drafts."""
+        """Records the seconds that the model took for a step of decodes and their drafts."""
         if token_count == self._last_token_count:
             self._alike_count += 1
             if self._alike_count >= FEW and self._alike_count % MANY:
@@ -109,7 +107,7 @@ class Speculator:
                 self._learn(sequence, history.lengths["model"])
 
     def sleep(self) -> None:
-        """Gives the draft model's KV cache back, once every sequence is forgotten. No drafts until `wake`."""
+        """Frees the draft model's KV cache. Requires that every sequence is forgotten. No drafts until `wake`."""
         if self._model is not None:
             self._model.sleep()
 
@@ -123,7 +121,7 @@ class Speculator:
         return _DraftHistory(lengths)
 
     def _learn(self, sequence: Sequence, length: DraftLength) -> None:
-        """Takes a text that has ended into the draft model's record."""
+        """Adds a finished text to the draft model's record."""
         constrained = sequence.matcher is not None
         known = self._model_acceptance[constrained]
         if length.tested_count:
@@ -138,8 +136,8 @@ class Speculator:
     def _choose(
         self, history: _DraftHistory, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int
     ) -> tuple[str, int]:
-        """Chooses the source that promises most, and the length of its drafts. What text and grammar give away is
-        tried before the draft model: where it is right, it is right for longer."""
+        """Returns the source with the highest expected gain, and its draft length. Free drafts from text and grammar
+        are tried before the draft model: if they are right, they stay right for longer."""
         sequence_count, token_count = len(self._histories), sequence.token_count
         plain_cost = self._step_cost(sequence_count)
         draft_cost = self._step_cost(sequence_count + 1) - plain_cost
@@ -158,8 +156,8 @@ class Speculator:
 
 
 def _look(history: _DraftHistory, sequence: Sequence) -> bool:
-    """Whether the text repeats itself. Where it does not, the next look is a little later each time: for a small model
-    even a look takes a share of a step that shows."""
+    """Whether the text repeats itself. After each miss the next search comes a little later: with a small model, even a
+    search takes a noticeable share of a step."""
     token_count = len(sequence.token_ids)
     if token_count < history.lengths["ngram"].paused_until:
         history.next_look = history.lengths["ngram"].paused_until
@@ -171,7 +169,7 @@ def _look(history: _DraftHistory, sequence: Sequence) -> bool:
 
 
 def _look_up(history: _DraftHistory, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
-    """Finds the drafts that cost nothing, by source."""
+    """Returns the drafts that cost nothing, by source."""
     repeated, matcher = _repeated(history, sequence, limit), sequence.matcher
     if matcher is None:
         return {"ngram": repeated}
@@ -180,7 +178,7 @@ def _look_up(history: _DraftHistory, sequence: Sequence, limit: int) -> dict[str
 
 
 def _repeated(history: _DraftHistory, sequence: Sequence, limit: int) -> tuple[int, ...]:
-    """Finds what followed before, unless that is not to be drafted now: then the text is taken in later."""
+    """Returns the tokens that followed before, or none during a pause. The index then catches up later."""
     token_ids = sequence.token_ids
     return history.ngrams.find(token_ids, limit) if len(token_ids) >= history.lengths["ngram"].paused_until else ()
 
@@ -188,8 +186,8 @@ def _repeated(history: _DraftHistory, sequence: Sequence, limit: int) -> tuple[i
 def _rate(
     model: ModelDrafter, length: DraftLength, sequence: Sequence, limit: int, plain_cost: float, draft_cost: float
 ) -> tuple[int, float]:
-    """Rates the draft model: the number of drafts that pay, and the factor by which they speed up. What it has to read
-    first counts for all tokens that may follow."""
+    """Returns the number of draft model tokens that pay off, and their speedup as a factor. Spreads the cost of initial
+    reading over all tokens that may follow."""
     horizon = HORIZON if sequence.matcher is None else FREE_RUN
     following = max(1, min(horizon, sequence.longest_count - sequence.token_count))
     chosen, gain = length.choose(

@@ -1,18 +1,17 @@
-"""Time that a step takes by its number of tokens, as measured."""
+"""Measured time of a step by its number of tokens."""
 
 DECAY = 0.97
-"""Share of its weight that a measurement keeps after the next one."""
+"""Factor by which each measurement's weight decays per new measurement."""
 PRIOR_SLOPE = 0.15
-"""Time of one more token, as a share of the first one's, while only one size was seen."""
+"""Cost of one more token, as a share of the first token's, while only one size has been measured."""
 OUTLIER = 2.0
-"""Longest time that counts, as a multiple of the expected one: beyond it something else held the processor."""
+"""Longest time that counts, as a multiple of the expected one: beyond it, something else held the processor."""
 LATE_WEIGHT = 0.25
-"""Weight of a measurement that is longer than was expected. Others may have held the processor; nothing makes one
-shorter."""
+"""Weight of a measurement longer than expected. Other processes can make one longer; nothing makes one shorter."""
 
 
 class StepCost:
-    """A line through the latest measurements: seconds = base + slope x tokens."""
+    """A line fit to recent measurements: seconds = base + slope x tokens."""
 
     def __init__(self) -> None:
         self._weight = 0.0
@@ -37,7 +36,8 @@ class StepCost:
         self._product = DECAY * self._product + weighted_count * seconds
 
     def __call__(self, token_count: int) -> float:
-        """Seconds that a step of `token_count` tokens takes. Before any measurement, in units of the first token."""
+        """Returns the seconds that a step of `token_count` tokens takes. Before any measurement, the unit is the first
+        token's time."""
         if not self._weight:
             return 1 + PRIOR_SLOPE * (token_count - 1)
         mean_count, mean_seconds = self._tokens / self._weight, self._seconds / self._weight

@@ -1,4 +1,4 @@
-"""Checks that two models have the same token for each id. A draft model of another vocabulary would draft nonsense."""
+"""Checks that two models have the same token for each id: with another vocabulary, drafts would be nonsense."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ FILE = "tokenizer.json"
 
 
 def check_same_vocabulary(folder: Path, draft_folder: Path) -> None:
-    """Raises ConfigError naming the first token id that the models in the two folders differ in."""
+    """Raises ConfigError naming the first token id that differs between the models in the two folders."""
     tokens, draft_tokens = _read(folder), _read(draft_folder)
     for token_id in sorted(tokens.keys() | draft_tokens.keys()):
         meant, drafted = tokens.get(token_id), draft_tokens.get(token_id)
@@ -21,7 +21,7 @@ def check_same_vocabulary(folder: Path, draft_folder: Path) -> None:
 
 
 def _read(folder: Path) -> dict[int, str]:
-    """Reads the token that each id stands for."""
+    """Reads the token of each id."""
     path = folder / FILE
     if not path.is_file():
         raise ConfigError(f"{path} is missing: drafting with a draft model needs it, to compare the vocabularies")

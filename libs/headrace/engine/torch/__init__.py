@@ -1,1 +1,1 @@
-"""Models on torch: the oracle for everything else, and what runs on GPUs."""
+"""Models on torch: the reference for everything else, and the path for GPUs."""

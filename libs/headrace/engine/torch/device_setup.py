@@ -1,4 +1,4 @@
-"""Settles where a model that runs through torch runs and how much it may hold, from the settings and the checkpoint."""
+"""Chooses device, precision and memory for models on torch, from the settings and the checkpoint."""
 
 import os
 
@@ -25,11 +25,11 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 KV_STORAGE = {torch.float32: Storage.F32, torch.bfloat16: Storage.BF16, torch.float16: Storage.F16}
 LANES = 16
 GPU_KV_SHARE = 0.8
-"""Share of the memory that is free once the weights are loaded, for the KV cache on a GPU."""
+"""Share of the GPU memory left after loading the weights that goes to the KV cache."""
 
 
 def choose_device(config: EngineConfig) -> torch.device:
-    """Chooses the device that the settings name. Raises ConfigError for one that is not there."""
+    """Returns the device that the settings name. Raises ConfigError if it does not exist."""
     try:
         device = torch.device(config.device)
     except RuntimeError as error:
@@ -40,7 +40,7 @@ def choose_device(config: EngineConfig) -> torch.device:
 
 
 def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch.device) -> torch.dtype:
-    """Chooses the type of activations and KV. Raises ConfigError for an unknown precision."""
+    """Chooses the dtype of activations and KV. Raises ConfigError for an unknown precision."""
     usual = "float32" if device.type == "cpu" else model.precision
     name = usual if config.precision in ("auto", *ROUNDED_BITS) else config.precision
     if name not in PRECISIONS:
@@ -50,8 +50,8 @@ def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch
 
 
 def settle_threads(config: EngineConfig, operators: Operators) -> None:
-    """Says how many threads torch has, for the whole process. Beside the kernels' own they would only be in the way;
-    without those, one core is left over: torch's threads all wait for one that another process holds up."""
+    """Sets the number of torch threads for the whole process. With our kernels, torch's threads would only be in the
+    way. Without them, one core is left free: if another process holds up one torch thread, all of them wait."""
     usual = max(1, len(os.sched_getaffinity(0)) - 1)
     torch.set_num_threads(1 if isinstance(operators, KernelOperators) else config.thread_count or usual)
 
@@ -65,8 +65,8 @@ def build_attention(
     dtype: torch.dtype,
     device: torch.device,
 ) -> PagedAttention:
-    """Builds attention over a KV cache of as many blocks as are wanted and fit, for contexts of up to `max_len` tokens.
-    Raises ConfigError for a block size that does not suit."""
+    """Builds attention over a KV cache with as many of the requested blocks as fit, for contexts of up to `max_len`
+    tokens. Raises ConfigError for an unsupported block size."""
     block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
     block_count = choose_block_count(config, max_len, block_bytes, _kv_bytes(config, device))
     heads, layers = decoder.heads, decoder.attentions(max_len)

@@ -1,4 +1,4 @@
-"""Loads a decoder that runs through torch, on any device."""
+"""Loads a decoder that runs on torch, on any device."""
 
 from pathlib import Path
 

@@ -23,7 +23,7 @@ class TorchRunner:
         device: torch.device,
         adapters: AdapterSet | None = None,
     ) -> None:
-        """Makes a runner of one model. Without `adapters`, what requests choose is passed over."""
+        """Makes a runner of one model. Without `adapters`, ignores the adapters that requests choose."""
         self.sampler = operators.sampler()
         self._model = model
         self._attention = attention
@@ -33,7 +33,7 @@ class TorchRunner:
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepLogits:
-        """Computes all chunks, writes their KV and returns the logits that the plan wants."""
+        """Computes all chunks, writes their KV and returns the logits that the plan asks for."""
         chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
         wanted = LogitRows.of(chunks)
         arrays = StepArrays.of(chunks, wanted.rows)
@@ -43,16 +43,16 @@ class TorchRunner:
 
     @torch.inference_mode()
     def clear(self, blocks: list[int]) -> None:
-        """Zeroes the KV of blocks whose content is not to be trusted."""
+        """Zeroes the KV of blocks whose content cannot be trusted."""
         self._attention.clear(blocks)
 
     def sleep(self) -> None:
-        """Gives the memory of the KV cache back. Nothing can be run until `wake`."""
+        """Frees the memory of the KV cache. Nothing can run until `wake`."""
         self._attention.release()
 
     @torch.inference_mode()
     def wake(self) -> None:
-        """Takes memory for the KV cache again. It is empty."""
+        """Allocates the KV cache again, empty."""
         self._attention.allocate()
 
     def _build(self, arrays: StepArrays) -> StepTensors:

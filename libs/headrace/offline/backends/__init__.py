@@ -1,1 +1,1 @@
-"""Quantizes checkpoints with the packages of others, each in an environment of its own."""
+"""Quantizes checkpoints with third-party packages, each in its own environment."""

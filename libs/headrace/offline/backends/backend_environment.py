@@ -1,6 +1,6 @@
-"""The environments of the packages that quantize by other code than ours: each needs versions that nothing else does.
+"""The environments of third-party quantization packages: each needs versions that nothing else does.
 
-AutoAWQ and AutoGPTQ are unmaintained. The versions are those that were seen to work together.
+AutoAWQ and AutoGPTQ are unmaintained. The pinned versions are known to work together.
 """
 
 import os
@@ -16,26 +16,26 @@ from headrace.errors.tree import ConfigError, Unavailable
 BackendName = Literal["autoawq", "autogptq", "gptqmodel"]
 PYTHON_VARIABLE = "HEADRACE_QUANTIZE_PYTHON"
 IMPORT_SECONDS = 300
-"""Seconds that the first import of such a package may take: it compiles a lot."""
+"""Most seconds that the first import of such a package may take: it compiles a lot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package that quantizes."""
+    """A third-party quantization package."""
 
     name: BackendName
     module: str
-    """Name of the package for Python's import."""
+    """Import name of the package."""
     methods: tuple[Literal["gptq", "awq"], ...]
-    """Methods that the package has. The first is used where none is named."""
+    """Methods that the package supports. The first is the default."""
     requirements: tuple[str, ...]
     """Requirements that pip installs first."""
     built_requirements: tuple[str, ...] = ()
-    """Requirements that pip builds after `requirements`, with what it installed before."""
+    """Requirements that pip builds after `requirements`, using the packages already installed."""
 
     @property
     def usual_folder(self) -> Path:
-        """Folder that the package's environment is made in."""
+        """Default folder of the package's environment."""
         data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
         return data / "headrace" / "backends" / self.name
 
@@ -59,10 +59,9 @@ BACKENDS: dict[str, Backend] = {
 
 
 def find_python(backend: Backend, chosen: Path | None) -> Path:
-    """Finds the Python of the environment that was chosen, that HEADRACE_QUANTIZE_PYTHON names, or of the usual folder.
-    Raises ConfigError saying how to make one where it is missing or lacks the package.
+    """Returns the Python of the chosen environment, of the one in HEADRACE_QUANTIZE_PYTHON, or of the default folder.
 
-    Raises ConfigError saying how to make one where it is missing or lacks the package.
+    Raises ConfigError with instructions for making one if it is missing or lacks the package.
     """
     named = os.environ.get(PYTHON_VARIABLE)
     python = chosen or (Path(named) if named else backend.usual_folder / "bin" / "python")
@@ -85,10 +84,10 @@ def find_python(backend: Backend, chosen: Path | None) -> Path:
 
 
 def make_environment(backend: Backend) -> Path:
-    """Makes the environment in its usual folder, if need be. Returns its Python. Raises Unavailable where pip fails."""
+    """Makes the environment in its default folder if needed. Returns its Python. Raises Unavailable if pip fails."""
     python = backend.usual_folder / "bin" / "python"
     for command in _commands(backend):
-        # What pip and venv say is for people; stdout is for results.
+        # Output of pip and venv is for people; stdout is for results.
         done = subprocess.run(command, stdout=sys.stderr, env={**os.environ, "BUILD_CUDA_EXT": "0"}, check=False)
         if done.returncode:
             raise Unavailable(f"{shlex.join(command)} failed with exit status {done.returncode}")

@@ -1,4 +1,4 @@
-"""Has a checkpoint quantized by another package, in the environment of that package."""
+"""Quantizes a checkpoint with a third-party package, in that package's environment."""
 
 import json
 import shutil
@@ -20,9 +20,9 @@ from headrace.offline.quantization.quantization_settings import QuantizationSett
 def quantize_with_backend(
     backend: Backend, python: Path, source: Path, target: Path, settings: QuantizationSettings, text: str
 ) -> int:
-    """Calibrates on `text`; what the package says goes to stderr. The bytes of the weights that were written.
+    """Calibrates on `text` and sends the package's output to stderr. Returns the size of the written weights in bytes.
 
-    Raises ConfigError, Unsupported, InvalidCheckpoint, or Unavailable where the package fails; nothing is at `target`
+    Raises ConfigError, Unsupported, InvalidCheckpoint, or Unavailable if the package fails; nothing is left at `target`
     then.
     """
     check_target(target)
@@ -53,7 +53,7 @@ def _run(
     settings: QuantizationSettings,
     sequences: Sequence[tuple[int, ...]],
 ) -> Path:
-    """Runs the package. Returns the folder that it wrote to."""
+    """Runs the package. Returns its output folder."""
     draft, job = work / "checkpoint", work / "job.json"
     content = {
         "backend": backend.name,
@@ -66,7 +66,7 @@ def _run(
         "sequences": sequences,
     }
     job.write_text(json.dumps(content), encoding="utf-8")
-    # Isolated: the script's own folder is not searched, where our awq.py would hide the package awq.
+    # Isolated mode keeps the script's own folder off the path, where our awq.py would hide the package awq.
     command = [str(python), "-I", backend_runner.__file__, str(job)]
     done = subprocess.run(command, stdout=sys.stderr, cwd=work, check=False)
     if done.returncode:
@@ -85,7 +85,7 @@ def _reason(work: Path, status: int) -> str:
 
 
 def _complete(source: Path, draft: Path) -> None:
-    """Copies the source's own tokenizer: packages write what they made of it."""
+    """Copies the source's own tokenizer, because packages write a converted one."""
     for path in sorted({path for pattern in COMPANIONS for path in source.glob(pattern) if path.is_file()}):
         shutil.copyfile(path, draft / path.name)
     for path in draft.iterdir():

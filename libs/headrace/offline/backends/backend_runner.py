@@ -1,7 +1,7 @@
 """Runs AutoAWQ, AutoGPTQ or GPTQModel. A script for the Python of an environment that has them, but not Headrace.
 
-Usage: python backend_runner.py JOB, where JOB is a JSON file with the keys of `run`. What went wrong is written beside
-it, to error.json. Nothing here imports Headrace, and no package is imported before it is needed.
+Usage: python backend_runner.py JOB, where JOB is a JSON file with the keys of `run`. Errors are written to error.json
+beside it. Nothing here imports Headrace, and no package is imported before it is needed.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ ERROR_FILE = "error.json"
 
 
 def run(job: Mapping[str, Any]) -> None:
-    """Writes the checkpoint to the folder job["draft"]. `sequences` are the token ids of the calibration."""
+    """Writes the checkpoint to the folder job["draft"]. `sequences` are the calibration token ids."""
     RUNNERS[job["backend"]](job)
 
 
 def run_autoawq(job: Mapping[str, Any]) -> None:
-    """AutoAWQ quantizes on a CPU as it is."""
+    """Runs AutoAWQ, which works on a CPU unmodified."""
     awq: Any = importlib.import_module("awq")
     transformers: Any = importlib.import_module("transformers")
     model = awq.AutoAWQForCausalLM.from_pretrained(job["source"], device_map="cpu", torch_dtype="auto")
@@ -55,7 +55,7 @@ def run_autogptq(job: Mapping[str, Any]) -> None:
 
 
 def run_gptqmodel(job: Mapping[str, Any]) -> None:
-    # GPTQModel 7 gives itself one worker on machines of few cores, and then fails for want of a second one.
+    # GPTQModel 7 gives itself one worker on machines with few cores, and then fails because it needs a second one.
     os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")
     gptqmodel: Any = importlib.import_module("gptqmodel")
     settings: Any = importlib.import_module("gptqmodel.quantization.config")
@@ -71,7 +71,7 @@ RUNNERS = {"autoawq": run_autoawq, "autogptq": run_autogptq, "gptqmodel": run_gp
 
 @contextlib.contextmanager
 def _without_cuda() -> Iterator[None]:
-    """AutoGPTQ 0.7.1 refuses to load a model without CUDA and computes on the first GPU; a CPU does as well."""
+    """Patches AutoGPTQ 0.7.1, which demands CUDA to load a model and computes on the first GPU; a CPU works too."""
     torch: Any = importlib.import_module("torch")
     base: Any = importlib.import_module("auto_gptq.modeling._base")
     if torch.cuda.is_available():

@@ -1,1 +1,1 @@
-"""Measures what a precision costs in quality and memory."""
+"""Measures the quality and memory of each precision."""

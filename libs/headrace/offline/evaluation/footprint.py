@@ -1,4 +1,4 @@
-"""Memory that a model takes in each precision, from its config.json alone: no weight is read."""
+"""Memory that a model takes in each precision, from config.json alone, without reading weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ class Footprint:
 
 
 def list_footprints(source: Path, device: str) -> list[Footprint]:
-    """Lists a footprint for each way to hold a model on a "cpu" or "cuda" device, the most exact first.
+    """Lists the footprint of each precision that a "cpu" or "cuda" device supports, most exact first.
 
-    GPUs have no kernels for packed weights yet: there, files with packed weights take as much as plain ones. Raises
-    InvalidCheckpoint or Unsupported.
+    GPUs have no kernels for packed weights yet: there, files with packed weights take as much memory as plain ones.
+    Raises InvalidCheckpoint or Unsupported.
     """
     config = read_model_config(source)
     record = _read_shapes(config)
@@ -51,7 +51,7 @@ def list_footprints(source: Path, device: str) -> list[Footprint]:
 
 
 class _Shapes:
-    """A WeightSource whose tensors have shapes and no content."""
+    """A WeightSource of tensors that have shapes but no content."""
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=device)
@@ -62,14 +62,14 @@ class _Shapes:
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """Form in which the codes of a module are held."""
+    """Format of a module's codes."""
 
     bits: int
     group_size: int
 
 
 def _read_shapes(config: DecoderConfig) -> WeightRecord:
-    """Records what the decoder would read, in fp32."""
+    """Records the tensors that the decoder would read, in fp32."""
     record = WeightRecord(_Shapes())
     reader = DecoderReader(config, record, TorchOperators(), torch.float32, META)
     embedding = reader.embedding()
@@ -82,7 +82,7 @@ def _read_shapes(config: DecoderConfig) -> WeightRecord:
 
 
 def _rounded_to(bits: int, record: WeightRecord) -> dict[str, _Packing]:
-    """The modules that are rounded while they are loaded."""
+    """Returns the modules that are rounded at load."""
     packings = {}
     for name, (_, in_size) in record.modules.items():
         group_size = next((size for size in GROUP_SIZES if in_size % size == 0), None)
@@ -92,7 +92,7 @@ def _rounded_to(bits: int, record: WeightRecord) -> dict[str, _Packing]:
 
 
 def _packed_by(scheme: QuantizationScheme, record: WeightRecord) -> dict[str, _Packing]:
-    """The modules that files usually have packed: neither output heads nor routers."""
+    """Returns the modules that files usually pack: all except output heads and routers."""
     packings = {}
     for name, (_, in_size) in record.modules.items():
         module_scheme = scheme.of_module(name)

@@ -1,5 +1,5 @@
-"""Measures what each precision loses against the plain model in fp32: by the rounding of weights, and of inputs too
-where a worker would round them."""
+"""Measures the quality that each precision loses against the unquantized fp32 model. Rounds weights, and also inputs if
+a worker would."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +17,8 @@ SEQUENCE_LENGTH, SEQUENCE_COUNT = 256, 16
 def measure_precisions(
     source: Path, precisions: Sequence[str], report: Callable[[float], None]
 ) -> Mapping[str, RecordedQuality]:
-    """Measures each precision on the text that comes with Headrace. Calls `report` with the share that is done. Raises
-    InvalidCheckpoint, Unsupported, or ConfigError."""
+    """Measures each precision on the bundled text. Calls `report` with the share done. Raises InvalidCheckpoint,
+    Unsupported, or ConfigError."""
     windows = cut_windows(evaluation_text(), source, SEQUENCE_LENGTH, SEQUENCE_COUNT)
     length = len(windows[0])
     reference = ServedModel.load(source, length, REFERENCE)

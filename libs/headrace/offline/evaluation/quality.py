@@ -1,4 +1,4 @@
-"""Measures how well a model predicts a text, and how far its predictions are from another model's."""
+"""Measures how well a model predicts a text, and how much its predictions differ from another model's."""
 
 import math
 import time
@@ -13,10 +13,10 @@ from headrace.errors.tree import ConfigError
 
 
 class LanguageModel(Protocol):
-    """Model whose predictions can be measured."""
+    """Model with measurable predictions."""
 
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
-        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after each token but the last."""
+        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after every token except the last."""
         ...
 
 
@@ -28,9 +28,9 @@ class Quality:
     kl_divergence: float | None
     """Kullback-Leibler divergence of the model from the reference, in nats per token. None without a reference."""
     top1_agreement: float | None
-    """Share of the tokens at which model and reference would choose the same. None without a reference."""
+    """Share of tokens for which model and reference have the same argmax. None without a reference."""
     token_count: int
-    """Tokens that were predicted."""
+    """Number of predicted tokens."""
     tokens_per_second: float
     """Tokens per second of the model alone, computing whole sequences."""
 
@@ -41,7 +41,7 @@ def measure(
     reference: LanguageModel | None = None,
     report: Callable[[], None] = lambda: None,
 ) -> Quality:
-    """Runs model and reference over all sequences. Calls `report` after each. Raises ConfigError where vocabularies
+    """Runs model and reference over all sequences. Calls `report` after each. Raises ConfigError if the vocabularies
     differ."""
     loss = divergence = seconds = 0.0
     agreeing = token_count = 0
@@ -66,7 +66,7 @@ def measure(
 
 
 def _chosen(logprobs: Tensor, sequence: tuple[int, ...]) -> Tensor:
-    """The log-probability of each token but the first."""
+    """Returns the log-probability of every token except the first."""
     return logprobs.gather(1, torch.tensor(sequence[1:], device=logprobs.device)[:, None])
 
 

@@ -1,4 +1,4 @@
-"""Losses of a model's precisions, kept in a file beside its weights, so that planning need not measure them again."""
+"""Quality of a model's precisions, kept in a file beside its weights so that planning need not measure it again."""
 
 import hashlib
 import json
@@ -24,20 +24,20 @@ class RecordedQuality:
     """Name of the precision, for people: float32, int8, int4 (gptq)."""
     perplexity: float
     top1_agreement: float
-    """Share of the tokens at which the reference would choose the same."""
+    """Share of tokens for which the reference has the same argmax."""
     token_count: int
 
     @classmethod
     def of(cls, precision: str, quality: Quality) -> "RecordedQuality":
-        """Raises ValueError for what was measured without a reference."""
+        """Raises ValueError for a measurement without a reference."""
         if quality.top1_agreement is None:
             raise ValueError(f"{precision} was measured without a reference")
         return cls(precision, quality.perplexity, quality.top1_agreement, quality.token_count)
 
 
 def read_record(source: Path) -> Mapping[str, RecordedQuality]:
-    """Reads the results by precision; none where no file is, or where it is about other weights. Raises ConfigError for
-    a bad file."""
+    """Reads the results by precision; empty if there is no file or if it describes other weights. Raises ConfigError
+    for a malformed file."""
     path = _record_path(source)
     if not path.is_file():
         return {}
@@ -51,7 +51,7 @@ def read_record(source: Path) -> Mapping[str, RecordedQuality]:
 
 
 def write_record(source: Path, rows: Mapping[str, RecordedQuality]) -> Path:
-    """Adds to what is recorded of the same weights. Returns the file's path. Raises ConfigError."""
+    """Adds results to the record of the same weights. Returns the file's path. Raises ConfigError."""
     path = _record_path(source)
     merged = {**read_record(source), **rows}
     content = {"weights": _identify(source), "rows": [asdict(row) for row in merged.values()]}
@@ -78,7 +78,7 @@ def _read_row(raw: Mapping[str, Any]) -> RecordedQuality:
 
 
 def _identify(source: Path) -> str:
-    """SHA-256 of the configuration, and of the names and sizes of the weights: reading all of them takes too long."""
+    """Returns the SHA-256 of the configuration and of the weights' names and sizes: reading all takes too long."""
     weights = [source] if is_gguf(source) else sorted(path for kind in WEIGHT_FILES for path in source.glob(kind))
     total = hashlib.sha256()
     if (source / "config.json").is_file():

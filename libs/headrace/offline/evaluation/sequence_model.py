@@ -1,4 +1,4 @@
-"""A model that scores whole sequences and whose layers can be reached: for calibration. ServedModel is for judging."""
+"""A model that scores whole sequences and exposes its layers, for calibration. ServedModel is for evaluation."""
 
 from pathlib import Path
 
@@ -57,5 +57,5 @@ class SequenceModel:
 
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
-        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after each token but the last."""
+        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after every token except the last."""
         return torch.as_tensor(run_whole(self._runner, token_ids))

@@ -1,4 +1,4 @@
-"""A model that scores whole sequences exactly as a worker would run it, with whatever kernels it would run on."""
+"""A model that scores whole sequences exactly as a worker would, with the same kernels."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ class ServedModel:
         self.precision = model.precision
         """Name of the weights' precision, for people."""
         self.weight_bytes = model.memory.weight_bytes
-        """Bytes of memory that the weights take."""
+        """Memory that the weights take, in bytes."""
         self._runner = model.runner
 
     @classmethod
@@ -39,6 +39,6 @@ class ServedModel:
 
     @torch.inference_mode()
     def logits(self, token_ids: tuple[int, ...]) -> Tensor:
-        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after each token but the last."""
+        """Returns fp32 [tokens - 1, vocabulary]: the model's logits after every token except the last."""
         logits = run_whole(self._runner, token_ids)
         return torch.from_numpy(self._runner.sampler.in_host_memory(logits).copy())

@@ -1,4 +1,4 @@
-"""The texts that models are calibrated and judged on: a file, or what comes with Headrace."""
+"""The texts for calibrating and evaluating models: a file, or one bundled with Headrace."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from headrace.errors.tree import ConfigError
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises ConfigError."""
+    """Reads the text of a file. Raises ConfigError."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -15,17 +15,17 @@ def read_text(path: Path) -> str:
 
 
 def calibration_text() -> str:
-    """Questions and answers about serving language models."""
+    """Returns questions and answers about serving language models."""
     return _questions_and_answers("concepts.txt")
 
 
 def evaluation_text() -> str:
-    """Questions and answers about Headrace: other ones than those of the calibration."""
+    """Returns questions and answers about Headrace, none of which are in the calibration text."""
     return _questions_and_answers("headrace.txt")
 
 
 def _questions_and_answers(name: str) -> str:
-    """Reads a bundled file as conversations, in the markup that the bundled model and many others have for them."""
+    """Reads a bundled file as conversations, in the chat markup of the bundled model and many others."""
     return "".join(
         f"<|im_start|>user\n{topic.questions[0]}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>\n"
         for topic in load_topics(name)

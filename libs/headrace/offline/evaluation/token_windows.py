@@ -1,4 +1,4 @@
-"""Cuts a text into sequences of tokens of the same length."""
+"""Cuts a text into token sequences of equal length."""
 
 from pathlib import Path
 
@@ -10,9 +10,8 @@ from headrace.gguf_text.gguf_tokenizer import GgufText
 
 
 def cut_windows(text: str, source: Path, length: int, limit: int | None = None) -> list[tuple[int, ...]]:
-    """Cuts at most `limit` sequences of `length` tokens, each starting as the tokenizer starts a text. A text that is
-    shorter than one sequence is taken whole. Raises InvalidCheckpoint, or ConfigError where there is nothing to
-    score."""
+    """Returns at most `limit` sequences of `length` tokens, each with the tokenizer's usual start of a text. A shorter
+    text becomes one sequence. Raises InvalidCheckpoint, or ConfigError if there is nothing to score."""
     tokenizer = _read_tokenizer(source)
     start = tokenizer.encode("").ids
     token_ids = tokenizer.encode(text, add_special_tokens=False).ids

@@ -1,7 +1,8 @@
-"""Quantizes one layer of a decoder by AWQ (Lin et al., 2023): scales of inputs are folded into what makes them.
+"""Quantizes one layer of a decoder by AWQ (Lin et al., 2023): folds the inputs' scales into the weights that produce
+them.
 
-Inputs of the projections after a norm are divided in the norm's weight, those of o_proj in the rows of v_proj, and
-those of down_proj in the rows of up_proj, so that the layer computes what it did and no engine needs to know.
+Division by the scales happens in the norm's weight for projections after a norm, in the rows of v_proj for o_proj, and
+in the rows of up_proj for down_proj. The layer still computes the same function, so engines need not know.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +18,8 @@ from headrace.offline.quantization.input_observer import OUTPUT_PROJECTIONS, Inp
 from headrace.offline.quantization.writer import awq_tensors
 
 UNLIMITED = ("q_proj", "k_proj", "qkv_proj")
-"""Names of projections whose weights are not cut off. Scores come from products of two of them, for which errors of
-each alone are no measure: AutoAWQ does the same."""
+"""Names of projections whose weights are not clipped. Scores are products of two such outputs, so the error of each
+alone is no measure. AutoAWQ does the same."""
 
 
 class AwqLayer:
@@ -33,7 +34,7 @@ class AwqLayer:
         observer: InputObserver,
         group_size: int,
     ) -> None:
-        """Takes over the moments of the modules `names`. Raises InvalidCheckpoint naming a tensor."""
+        """Takes the moments of the modules `names`. Raises InvalidCheckpoint naming a tensor."""
         self._config = config
         self._prefix = f"model.layers.{index}"
         self._source = source
@@ -43,10 +44,10 @@ class AwqLayer:
             name: observer.moments_of(name, weight.shape[1]).mean().float() for name, weight in self._weights.items()
         }
         self._folded: dict[str, Tensor] = {}
-        """Tensors that changed and are not quantized, by name."""
+        """Changed tensors that are not quantized, by name."""
 
     def quantize(self) -> dict[str, Tensor]:
-        """Returns all tensors of the layer that are new, by name."""
+        """Returns all changed tensors of the layer, by name."""
         self._scale_after_norm(f"{self._prefix}.input_layernorm", self._inputs_of(f"{self._prefix}.self_attn"))
         self._scale_after_values()
         norm = "pre_feedforward_layernorm" if self._config.post_norms else "post_attention_layernorm"
@@ -63,22 +64,21 @@ class AwqLayer:
         return tensors
 
     def _inputs_of(self, block: str) -> list[str]:
-        """The projections of a block that its own input goes into."""
+        """Returns the projections that read the block's own input."""
         names = [name for name in self._weights if name.rpartition(".")[0] == block]
         return [name for name in names if not name.endswith(OUTPUT_PROJECTIONS)]
 
     def _feed_forward_blocks(self) -> list[str]:
-        """Lists the feed-forward blocks: one, or each expert's."""
+        """Lists the feed-forward blocks: one, or one per expert."""
         blocks = dict.fromkeys(name.rpartition(".")[0] for name in self._weights)
         return [block for block in blocks if not block.endswith(".self_attn")]
 
     def _scale_after_norm(self, norm: str, names: Sequence[str]) -> None:
-        """Folds scales into a norm. It is stored in few bits, so the scales are those that its rounded weight really
-        stands for."""
+        """Folds scales into a norm. It has few bits, so the scales are recomputed from its rounded weight."""
         wanted = self._search(names)
         router = self._router()
         if not norm.endswith("input_layernorm") and router is not None:
-            # Powers of two, so that no bit of the router's weight is lost.
+            # Powers of two, so that scaling the router's weight is exact.
             wanted = torch.exp2(wanted.log2().round())
         stored, offset = take_finite(self._source, f"{norm}.weight"), self._config.norm_offset
         before = stored.float() + offset
@@ -122,7 +122,7 @@ class AwqLayer:
         return search_scales(weights, moments, self._group_size, share)
 
     def _router(self) -> str | None:
-        """The tensor that has the same input as the experts and is not quantized."""
+        """Returns the unquantized tensor that reads the same input as the experts."""
         experts = self._config.experts
         name = "" if experts is None else f"{self._prefix}.{experts.module}.gate.weight"
         return name if name in self._source else None
@@ -133,7 +133,7 @@ class AwqLayer:
             self._moments[name] = self._moments[name] / (scales[:, None] * scales)
 
     def _divide_last_outputs(self, name: str, scales: Tensor) -> None:
-        """Divides the last outputs of a projection: of fused ones, the part that comes last."""
+        """Divides the last outputs of a projection: in a fused one, those of its last part."""
         first = len(self._weights[name]) - len(scales)
         self._weights[name] = torch.cat([self._weights[name][:first], self._weights[name][first:] / scales[:, None]])
         if (bias_name := f"{name}.bias") in self._source:

@@ -1,7 +1,8 @@
-"""The two searches of AWQ (Lin et al., 2023, section 3.2): scales for the inputs of projections, and limits of weights.
+"""The two searches of AWQ (Lin et al., 2023, section 3.2): for input scales of projections and for clipping limits of
+weights.
 
-Both minimize the error of the outputs on calibration data, |(Q(W) - W) X|^2, which the second moments H = X X^T of the
-inputs give exactly for any W: the trace of (Q(W) - W) H (Q(W) - W)^T.
+Both minimize the error of the outputs on calibration data, |(Q(W) - W) X|^2. The second moments H = X X^T of the inputs
+give it exactly for any W: the trace of (Q(W) - W) H (Q(W) - W)^T.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +14,12 @@ from headrace.engine.checkpoints.weights import round_to_nearest
 
 BITS = 4
 RATIO_COUNT = 20
-"""Number of exponents that are tried: 0, which leaves everything as it is, to 0.95."""
+"""Number of exponents to try: from 0, which changes nothing, to 0.95."""
 LIMIT_COUNT = 10
 LIMIT_STEP = 0.05
-"""Distance of the limits that are tried: 1 to 0.55 of the largest weight of a group."""
+"""Step between the limits to try: 1 to 0.55 of a group's largest weight."""
 MIN_SALIENCY = 1e-4
-"""Smallest saliency of an input, as a share of the mean. Inputs that hardly occur get no smaller scale than it
-gives."""
+"""Lower bound on an input's saliency, as a share of the mean. Keeps scales of rare inputs from getting too small."""
 
 
 def search_scales(
@@ -28,11 +28,11 @@ def search_scales(
     group_size: int,
     share: Callable[[Tensor], Tensor] = lambda saliency: saliency,
 ) -> Tensor:
-    """Finds the factor for each input of projections with the same inputs, fp32 [in], that loses least when they are
-    rounded.
+    """Returns the factor for each input of projections that share their inputs, fp32 [in], that minimizes the rounding
+    error.
 
-    `weights` are fp32 [out, in] and `moments` fp32 [in, in], one for each. The saliency of an input is the root of its
-    mean square, where the paper takes the mean magnitude. `share` makes inputs alike that must have the same factor.
+    `weights` are fp32 [out, in] and `moments` fp32 [in, in], one per projection. The saliency of an input is its root
+    mean square; the paper uses the mean magnitude. `share` equalizes inputs that must have the same factor.
     """
     saliency = share(torch.stack([moment.diagonal() for moment in moments]).sum(dim=0).sqrt())
     saliency = (saliency / saliency.mean().clamp(min=torch.finfo(torch.float32).tiny)).clamp(min=MIN_SALIENCY)
@@ -49,7 +49,7 @@ def search_scales(
 
 
 def limit(weight: Tensor, moments: Tensor, group_size: int) -> Tensor:
-    """Returns `weight` [out, in] with each row's groups cut off where rounding then loses least, fp32."""
+    """Returns `weight` [out, in], fp32, with each row's groups clipped at the limit with the least rounding error."""
     groups = weight.reshape(len(weight), -1, group_size)
     blocks = _diagonal_blocks(moments, group_size)
     low, high = groups.amin(dim=-1, keepdim=True), groups.amax(dim=-1, keepdim=True)
@@ -75,5 +75,5 @@ def _rounded(weight: Tensor, group_size: int) -> Tensor:
 
 
 def _diagonal_blocks(moments: Tensor, size: int) -> Tensor:
-    """Returns [groups, size, size] numbers that say how the inputs of each group move together."""
+    """Returns the moments among the inputs of each group: [groups, size, size]."""
     return torch.stack([moments[first : first + size, first : first + size] for first in range(0, len(moments), size)])

@@ -1,4 +1,4 @@
-"""Gathers what goes into a model's projections on a text, for as many layers at once as memory allows."""
+"""Collects the input moments of a model's projections on a text, for as many layers at once as memory allows."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -6,12 +6,12 @@ from headrace.offline.evaluation.sequence_model import SequenceModel
 from headrace.offline.quantization.input_observer import OUTPUT_PROJECTIONS, InputObserver
 
 MOMENT_BYTES = 4 << 30
-"""Bytes of memory for moments. The text runs through the model once for as many layers as fit, at least for one."""
+"""Memory for moments, in bytes. Each run of the text through the model covers as many layers as fit, at least one."""
 FLOAT64_BYTES = 8
 
 
 def layer_of(module: str) -> int:
-    """The index of the layer that a module such as model.layers.3.mlp.up_proj belongs to."""
+    """Returns the layer index of a module such as model.layers.3.mlp.up_proj."""
     return int(module.split(".")[2])
 
 
@@ -21,8 +21,7 @@ def calibrate(
     sequences: Sequence[tuple[int, ...]],
     report: Callable[[float], None],
 ) -> Iterator[tuple[InputObserver, list[str]]]:
-    """Yields the moments of the inputs of some layers at a time, and the modules whose moments these are. Calls
-    `report` with the share that is done."""
+    """Yields the input moments of some layers at a time, and their modules. Calls `report` with the share done."""
     parts = _split_layers(modules)
     experts = model.config.experts
     layers = list(model.decoder.layers)
@@ -38,7 +37,7 @@ def calibrate(
 
 
 def _split_layers(modules: dict[str, tuple[int, int]]) -> list[set[int]]:
-    """Splits the layers, in order, into parts whose moments fit."""
+    """Splits the layers, in order, into parts whose moments fit in memory."""
     sizes: dict[int, dict[tuple[str, bool], int]] = {}
     for module, (_, in_size) in modules.items():
         block, _, projection = module.rpartition(".")

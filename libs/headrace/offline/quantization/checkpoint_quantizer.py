@@ -22,21 +22,21 @@ from headrace.offline.quantization.unfinished_checkpoint import UnfinishedCheckp
 from headrace.offline.quantization.writer import awq_config, gptq_config
 
 Report = Callable[[str, float], None]
-"""Callback that is told what is being done, and which share of it is done."""
+"""Callback that takes the current activity and the share done."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizationSummary:
-    """Summary of a checkpoint that was written."""
+    """Summary of a written checkpoint."""
 
     module_count: int
     """Number of quantized modules."""
     calibration_token_count: int
     byte_count: int
-    """Bytes of all tensors."""
+    """Size of all tensors in bytes."""
     source_byte_count: int
     resumed_layer_count: int
-    """Number of layers that an earlier run had done."""
+    """Number of layers that an earlier run had finished."""
 
 
 def quantize_checkpoint(
@@ -44,8 +44,8 @@ def quantize_checkpoint(
 ) -> QuantizationSummary:
     """Calibrates on `text`. Output head, embeddings, norms, biases and routers stay unquantized.
 
-    A run that was killed is continued by one with the same arguments, to the same bytes if torch has as many threads.
-    Raises ConfigError, Unsupported or InvalidCheckpoint; nothing is at `target` then.
+    A run with the same arguments resumes a killed one and writes the same bytes if torch has the same number of
+    threads. Raises ConfigError, Unsupported or InvalidCheckpoint; nothing is left at `target` then.
     """
     check_target(target)
     config = _read_plain_config(source)
@@ -78,7 +78,7 @@ def _finish_layers(
     sequences: list[tuple[int, ...]],
     report: Report,
 ) -> int:
-    """Quantizes the layers that are not done. Returns the number of those that were."""
+    """Quantizes the remaining layers. Returns the number of those already finished."""
     left = {name: modules[name] for index, names in by_layer(modules) if not unfinished.has(index) for name in names}
     layer_count, left_count = len(by_layer(modules)), len(by_layer(left))
     resumed = done = layer_count - left_count
@@ -102,7 +102,7 @@ def _read_plain_config(source: Path) -> DecoderConfig:
 
 
 def _projections(model: SequenceModel) -> Modules:
-    """The modules to quantize."""
+    """Returns the modules to quantize."""
     experts = model.config.experts
     names = ("_proj", *(f".{name}" for name in experts.projections)) if experts else ("_proj",)
     return {name: shape for name, shape in model.record.modules.items() if name.endswith(names)}
@@ -117,7 +117,7 @@ def _check_sizes(modules: Modules, settings: QuantizationSettings) -> None:
 
 
 def _scheme(settings: QuantizationSettings, model: SequenceModel, modules: Modules) -> Mapping[str, Any]:
-    """Describes the quantization: `quantization_config` for config.json."""
+    """Returns the `quantization_config` for config.json."""
     if settings.method == "awq":
         routers = (name for name in model.record.modules if name.endswith(".gate") and name not in modules)
         return awq_config(settings.group_size, ["lm_head", *routers])

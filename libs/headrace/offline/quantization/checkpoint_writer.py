@@ -1,4 +1,4 @@
-"""Writes a quantized checkpoint folder that is either whole or not there."""
+"""Writes a quantized checkpoint folder atomically."""
 
 import json
 import shutil
@@ -22,12 +22,12 @@ COMPANIONS = (
     "chat_template.*",
     "LICENSE*",
 )
-"""Files that go with the weights and stay as they are."""
+"""Files copied unchanged along with the weights."""
 FILE_MODE = 0o644
 
 
 def check_target(target: Path) -> None:
-    """Raises ConfigError where something is in the way."""
+    """Raises ConfigError unless the target is missing or an empty folder."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"{target} is there already and not an empty folder: nothing is overwritten")
 
@@ -35,9 +35,9 @@ def check_target(target: Path) -> None:
 def write_checkpoint(
     source: Path, target: Path, draft: Path, tensors: dict[str, Tensor], scheme: Mapping[str, Any]
 ) -> None:
-    """The tensors, `source`'s config.json with `scheme` as its quantization_config, and its tokenizer.
+    """Writes the tensors, `source`'s config.json with `scheme` as its quantization_config, and its tokenizer.
 
-    All is written to the folder `draft` first, which must be on the same file system. Raises ConfigError.
+    Everything goes to the folder `draft` first, which must be on the same file system. Raises ConfigError.
     """
     check_target(target)
     shutil.rmtree(draft, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""GPTQ (Frantar et al., 2022): rounds column by column and lets the columns to come make up for each error.
+"""GPTQ (Frantar et al., 2022): rounds column by column and adjusts the remaining columns to compensate for each error.
 
-The error that matters is that of the outputs on calibration data, whose second moments X^T X decide how an error in one
-input is best made up for in the others.
+The objective is the error of the outputs on calibration data. The second moments X^T X of the inputs determine how the
+other inputs best compensate for an error in one.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.checkpoints.weights.round_to_nearest import choose_grid, round_to_grid
 
 DAMPING = 0.01
-"""Share of the mean diagonal that is added to it, so that rare inputs do not make the problem singular."""
+"""Share of the mean diagonal added to the diagonal, so that rare inputs do not make the problem singular."""
 COLUMN_BLOCK = 128
-"""Number of columns whose updates of the rest are put off and done at once."""
+"""Number of columns whose updates to the rest are applied in one batch."""
 
 
 @dataclass(slots=True)
 class InputMoments:
-    """The second moments of a module's inputs, gathered batch by batch."""
+    """The second moments of a module's inputs, accumulated batch by batch."""
 
     total: Tensor
     """Sum of x x^T over all inputs, float64 [in, in]."""
@@ -31,18 +31,18 @@ class InputMoments:
         return cls(torch.zeros(in_size, in_size, dtype=torch.float64))
 
     def observe(self, inputs: Tensor) -> None:
-        """Takes in `inputs` [rows, in]."""
+        """Adds `inputs` [rows, in]."""
         rows = inputs.double()
         self.total += rows.T @ rows
         self.row_count += len(rows)
 
     def mean(self) -> Tensor:
-        """Returns the moments per row, float64 [in, in]. 0 where nothing was gathered."""
+        """Returns the moments per row, float64 [in, in]. 0 without any inputs."""
         return self.total / max(1, self.row_count)
 
 
 def quantize(weight: Tensor, moments: InputMoments, bits: int, group_size: int, symmetric: bool) -> QuantizedMatrix:
-    """Quantizes `weight` [out, in]. Deterministic. Inputs that never occurred are rounded to nearest."""
+    """Quantizes `weight` [out, in]. Deterministic. Rounds inputs that never occurred to nearest."""
     remaining = weight.double().clone()
     factor = _inverse_factor(moments.total)
     in_size = weight.shape[1]
@@ -70,7 +70,7 @@ def quantize(weight: Tensor, moments: InputMoments, bits: int, group_size: int, 
 
 
 def _inverse_factor(moments: Tensor) -> Tensor:
-    """The upper Cholesky factor of the damped moments' inverse: row i holds how column i's error spreads."""
+    """Returns the upper Cholesky factor of the damped moments' inverse: row i holds how column i's error spreads."""
     damped = moments.clone()
     diagonal = damped.diagonal()
     diagonal[diagonal == 0] = 1

@@ -1,4 +1,4 @@
-"""Stands in for the layers of a decoder and gathers the second moments of what goes into their projections."""
+"""Wraps the layers of a decoder and collects the second moments of their projections' inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,23 +15,23 @@ from headrace.offline.quantization.gptq_solver import InputMoments
 
 Record = Callable[[Tensor], None]
 OUTPUT_PROJECTIONS = ("o_proj", "down_proj", "w2")
-"""Names of the last projection of a block in checkpoints. All others have the block's own input."""
+"""Checkpoint names of the last projection of a block. All others read the block's own input."""
 
 
 @dataclass(slots=True)
 class InputObserver:
-    """The moments of each block's input and of the input of its last projection."""
+    """The moments of each block's input and of its last projection's input."""
 
     expert_module: str = ""
     """Name of the mixtures of experts in the checkpoint."""
     _moments: dict[tuple[str, bool], InputMoments] = field(default_factory=dict)
-    """Moments by (block, whether its last projection)."""
+    """Moments by (block, whether for its last projection)."""
 
     def moments_of(self, module: str, in_size: int) -> InputMoments:
-        """Returns what was gathered for a module such as model.layers.0.self_attn.q_proj. Empty for an expert never
+        """Returns the moments of a module such as model.layers.0.self_attn.q_proj. Empty for an expert that was never
         chosen.
 
-        Raises InvalidCheckpoint where the model computed no finite numbers.
+        Raises InvalidCheckpoint if the model computed values that are not finite.
         """
         block, _, projection = module.rpartition(".")
         found = self._moments.get((block, projection in OUTPUT_PROJECTIONS))
@@ -42,7 +42,7 @@ class InputObserver:
         return found
 
     def watch(self, index: int, layer: DecoderLayer) -> DecoderLayer:
-        """Returns the same layer, watched."""
+        """Returns the same layer with its inputs observed."""
         if not isinstance(layer, PreNormLayer | SandwichNormLayer):
             raise TypeError(f"cannot watch a {type(layer).__name__}")
         name = f"model.layers.{index}"
@@ -79,7 +79,7 @@ class InputObserver:
 
 @dataclass(frozen=True, slots=True)
 class WatchedLinear:
-    """A product that shows its inputs first."""
+    """A product that reports its inputs first."""
 
     linear: Linear
     record: Record

@@ -1,4 +1,4 @@
-"""Quantizes the projections of a decoder layer by layer, by any of the methods."""
+"""Quantizes the projections of a decoder layer by layer, with any of the methods."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -28,9 +28,9 @@ def quantize_layers(
     sequences: Sequence[tuple[int, ...]],
     report: Callable[[float], None],
 ) -> Iterator[tuple[int, dict[str, Tensor]]]:
-    """Yields layer after layer its index and the tensors that it is stored as. `report` hears of the calibration.
+    """Yields the index and the stored tensors of each layer in turn. Calls `report` during calibration.
 
-    All layers see what the unquantized layers before them put out, so no layer depends on which others are done.
+    All layers see the outputs of unquantized layers, so no layer depends on which others are done.
     """
     if settings.method == "rtn":
         for index, names in by_layer(modules):
@@ -45,7 +45,7 @@ def quantize_layers(
 
 
 def by_layer(names: Sequence[str] | Modules) -> list[tuple[int, list[str]]]:
-    """The index of each layer, in order, and its modules."""
+    """Returns the index of each layer, in order, and its modules."""
     layers: dict[int, list[str]] = {}
     for name in names:
         layers.setdefault(layer_of(name), []).append(name)

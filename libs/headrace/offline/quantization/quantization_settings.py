@@ -7,22 +7,22 @@ from headrace.errors.tree import ConfigError
 
 Method = Literal["gptq", "awq", "rtn"]
 WORD_BITS = 32
-"""Bits of the words that codes are packed into, along inputs and outputs."""
+"""Bits per word of packed codes, along inputs and outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizationSettings:
-    """Settings by which each projection is quantized. Raises ConfigError where the parts do not go together."""
+    """Settings for quantizing each projection. Raises ConfigError if they are inconsistent."""
 
     method: Method = "gptq"
-    """Method of quantization. rtn rounds each weight to the nearest code and needs no text."""
+    """Quantization method. rtn rounds each weight to the nearest code and needs no text."""
     bits: Literal[4, 8] = 4
     group_size: int = 128
     """Inputs that share a scale."""
     symmetric: bool = False
-    """Whether the middle code stands for 0 everywhere. Some engines have fast kernels for such files only."""
+    """Whether the middle code represents 0 everywhere. Some engines have fast kernels for such files only."""
     sequence_count: int = 64
-    """Number of sequences of the calibration text."""
+    """Number of calibration sequences."""
     sequence_length: int = 256
 
     def __post_init__(self) -> None:
@@ -35,5 +35,5 @@ class QuantizationSettings:
 
     @property
     def per_word(self) -> int:
-        """Codes in a word."""
+        """Codes per word."""
         return WORD_BITS // self.bits

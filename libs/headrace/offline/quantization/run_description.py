@@ -1,4 +1,4 @@
-"""Says what a quantization is made of, so that two runs are the same exactly when they would write the same bytes."""
+"""Describes the inputs of a quantization run. Descriptions are equal exactly if runs would write the same bytes."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,8 +13,7 @@ SOURCE_FILES = ("config.json", "tokenizer.json", "*.safetensors", "*.safetensors
 
 
 def describe_run(source: Path, settings: QuantizationSettings, text: str) -> Mapping[str, object]:
-    """Describes a run by its settings, and the SHA-256 of the text and of all of the source's files that decide on the
-    result."""
+    """Describes a run by its settings, and the SHA-256 of the text and of all source files that affect the result."""
     return {
         **asdict(settings),
         "source": _digest_folder(source),

@@ -1,4 +1,4 @@
-"""The layers of a checkpoint that is being written, on disk, so that a run which was killed can be taken up again."""
+"""The finished layers of an incomplete checkpoint, on disk, so that a killed run can be resumed."""
 
 import fcntl
 import json
@@ -20,21 +20,21 @@ LOCK_FILE = "lock"
 
 
 class UnfinishedCheckpoint:
-    """A folder beside the target. A layer's file is there whole or not at all."""
+    """A folder beside the target. Layer files are written atomically."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @property
     def draft(self) -> Path:
-        """Folder that the whole checkpoint is put together in."""
+        """Folder for assembling the whole checkpoint."""
         return self.folder / "checkpoint"
 
     def has(self, layer: int) -> bool:
         return self._path(layer).is_file()
 
     def save(self, layer: int, tensors: dict[str, Tensor]) -> None:
-        """Keeps what became of a layer, across a loss of power too."""
+        """Saves a layer's tensors durably, even across a power loss."""
         path = self._path(layer)
         part = path.with_suffix(".part")
         save_file(tensors, part)
@@ -43,7 +43,7 @@ class UnfinishedCheckpoint:
         _sync(self.folder)
 
     def load(self, layer: int) -> dict[str, Tensor]:
-        """Reads the tensors of a layer. Raises InvalidCheckpoint naming a file that is not whole."""
+        """Reads the tensors of a layer. Raises InvalidCheckpoint naming a broken file."""
         path = self._path(layer)
         try:
             return load_file(path)
@@ -58,10 +58,10 @@ class UnfinishedCheckpoint:
 
 @contextmanager
 def open_unfinished(target: Path, run: Mapping[str, object]) -> Iterator[UnfinishedCheckpoint]:
-    """Opens what an earlier run with the same description left for `target`, or a new folder.
+    """Opens the folder that an earlier run with the same description left for `target`, or a new one.
 
-    It is gone after a success, and after an error if no layer is done. Raises ConfigError where the earlier run was
-    another one, where one is at it right now, or where the folder cannot be written.
+    The folder is removed after success, and after an error if no layer is done. Raises ConfigError if the earlier run
+    differs, if another process is using the folder, or if it cannot be written.
     """
     folder = target.with_name(f".{target.name}.unfinished")
     unfinished = UnfinishedCheckpoint(folder)
@@ -89,7 +89,7 @@ def _take(lock: int, target: Path) -> None:
 
 
 def _check_run(folder: Path, run: Mapping[str, object]) -> None:
-    """Writes down what the run is, or compares it with what is written there."""
+    """Writes the run's description, or compares it with the existing one."""
     path = folder / RUN_FILE
     if not path.is_file():
         part = path.with_suffix(".part")

@@ -1,4 +1,4 @@
-"""Writes quantized modules in the formats of the hub, so that other engines read them too."""
+"""Writes quantized modules in the formats of the Hugging Face Hub, so that other engines can read them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 
 
 def gptq_tensors(name: str, matrix: QuantizedMatrix) -> dict[str, Tensor]:
-    """The tensors of module `name` in the first version of the GPTQ layout, which every engine reads."""
+    """Returns the tensors of module `name` in the first version of the GPTQ layout, which every engine reads."""
     mask = (1 << matrix.bits) - 1
     stored = ((matrix.zeros.to(torch.int16) - 1) & mask).to(torch.uint8)
     in_size = matrix.codes.shape[1]
@@ -25,7 +25,7 @@ def gptq_tensors(name: str, matrix: QuantizedMatrix) -> dict[str, Tensor]:
 
 
 def awq_tensors(name: str, matrix: QuantizedMatrix) -> dict[str, Tensor]:
-    """The tensors of module `name` in AWQ's gemm layout, which has 4 bits."""
+    """Returns the tensors of module `name` in AWQ's gemm layout, which is 4-bit only."""
     return {
         f"{name}.qweight": _pack_awq(matrix.codes.T),
         f"{name}.qzeros": _pack_awq(matrix.zeros.T),
@@ -48,7 +48,7 @@ def gptq_config(bits: int, group_size: int, symmetric: bool) -> Mapping[str, Any
 
 
 def awq_config(group_size: int, unquantized: Sequence[str] = ("lm_head",)) -> Mapping[str, Any]:
-    """Returns `quantization_config` for config.json. `unquantized` names the products that stay as they are."""
+    """Returns `quantization_config` for config.json. `unquantized` names the products left unquantized."""
     return {
         "quant_method": "awq",
         "bits": 4,
@@ -60,6 +60,6 @@ def awq_config(group_size: int, unquantized: Sequence[str] = ("lm_head",)) -> Ma
 
 
 def _pack_awq(values: Tensor) -> Tensor:
-    """Packs uint8 [rows, columns] to int32 [rows, columns / 8], the columns of each word in AWQ's order."""
+    """Packs uint8 [rows, columns] to int32 [rows, columns / 8], with the columns of each word in AWQ's order."""
     words = values.reshape(len(values), -1, PER_WORD)[..., list(ORDER)]
     return pack(words.reshape(values.shape), 4)

@@ -1,1 +1,1 @@
-"""LoRA adapters as PEFT saves them."""
+"""LoRA adapters in PEFT's format."""

@@ -1,4 +1,4 @@
-"""The tensors of an adapter, in the one file that PEFT writes them to."""
+"""The tensors of an adapter, in the single file that PEFT writes."""
 
 import re
 from pathlib import Path
@@ -24,10 +24,10 @@ _REASONS = {
 
 
 class AdapterFile:
-    """Opens the file and knows which modules it has a pair of matrices for."""
+    """Opens the file and lists the modules that have a pair of matrices."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises InvalidCheckpoint where the file is missing or broken, Unsupported for tensors of another kind."""
+        """Raises InvalidCheckpoint if the file is missing or broken, Unsupported for tensors other than LoRA pairs."""
         self._path = folder / WEIGHTS_FILE
         self._handle = _open(self._path)
         self._names: dict[tuple[str, str], str] = {}
@@ -36,7 +36,7 @@ class AdapterFile:
 
     @property
     def modules(self) -> list[str]:
-        """Names of the adapted modules, as in the base model. Raises InvalidCheckpoint for half a pair."""
+        """Lists the adapted modules by base model name. Raises InvalidCheckpoint if half of a pair is missing."""
         for module, side in self._names:
             other = "B" if side == "A" else "A"
             if (module, other) not in self._names:
@@ -44,8 +44,8 @@ class AdapterFile:
         return sorted({module for module, _ in self._names})
 
     def read(self, module: str, side: str, shape: tuple[int, int]) -> Tensor:
-        """Reads one matrix in fp32. Raises InvalidCheckpoint naming the tensor that is not of this shape or not finite,
-        Unsupported for another data type."""
+        """Reads one matrix in fp32. Raises InvalidCheckpoint naming the tensor if it has another shape or is not
+        finite, Unsupported for another data type."""
         name = self._names[module, side]
         header = self._handle.get_slice(name)
         found = tuple(header.get_shape())
@@ -86,7 +86,7 @@ def _open(path: Path) -> Any:
 
 
 def _parse(path: Path, name: str) -> tuple[str, str]:
-    """The module that a tensor is for, and which side of the product it is: A or B."""
+    """Returns the module that a tensor belongs to, and its side of the product: A or B."""
     match = _NAME.fullmatch(name)
     if match is None:
         reason = next((reason for part, reason in _REASONS.items() if part in name), _UNKNOWN)

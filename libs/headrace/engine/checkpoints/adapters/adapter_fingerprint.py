@@ -1,4 +1,4 @@
-"""Tells two adapters of the same name apart."""
+"""Tells adapters of the same name apart."""
 
 from hashlib import blake2b
 from pathlib import Path

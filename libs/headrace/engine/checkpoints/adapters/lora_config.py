@@ -1,4 +1,4 @@
-"""Reads PEFT's `adapter_config.json`, as far as it decides what an adapter computes."""
+"""Reads the fields of PEFT's `adapter_config.json` that affect what an adapter computes."""
 
 import math
 import re
@@ -46,13 +46,13 @@ _WITHOUT_EFFECT = {
     "qalora_group_size",
     "runtime_config",
 }
-"""Fields about training, about where files are, or that say something only beside another one."""
+"""Fields about training or file locations, or that only matter beside another field."""
 _PLAIN_STARTS = (None, True, False, "gaussian", "eva", "orthogonal")
-"""Values of init_lora_weights with which training began from the base model as it is."""
+"""Values of init_lora_weights for which training started from the unchanged base model."""
 
 
 Names = re.Pattern[str] | tuple[str, ...]
-"""Names of modules: a regular expression for whole names, or the last parts of names."""
+"""Module names: a regular expression for whole names, or the last components of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ class LoraConfig:
     rank: int
     alpha: float
     ranks: tuple[tuple[re.Pattern[str], int], ...]
-    """Ranks that replace `rank` in modules whose name matches. The first match counts."""
+    """Ranks that replace `rank` in modules with a matching name. The first match wins."""
     alphas: tuple[tuple[re.Pattern[str], float], ...]
-    """Alphas that replace `alpha` in modules whose name matches. The first match counts."""
+    """Alphas that replace `alpha` in modules with a matching name. The first match wins."""
     stabilizes_rank: bool
     """Whether the product is scaled by alpha / sqrt(rank) (rsLoRA; Kalajdzievski, 2023) instead of alpha / rank."""
     targets: Names
     excluded: Names
     layers: tuple[int, ...] | None
-    """Indices of the layers that are adapted. None: all."""
+    """Indices of the adapted layers. None: all."""
     layer_patterns: tuple[re.Pattern[str], ...]
-    """Patterns that find a module's layer, as the group `layer`."""
+    """Patterns that extract a module's layer, as the group `layer`."""
 
     def rank_of(self, module: str) -> int:
         return _first_match(self.ranks, module, self.rank)
@@ -94,8 +94,8 @@ class LoraConfig:
 
 
 def read_lora_config(path: Path) -> LoraConfig:
-    """Reads the settings of an adapter. Raises InvalidCheckpoint where the file is malformed, Unsupported naming a
-    field that Headrace does not have."""
+    """Reads the settings of an adapter. Raises InvalidCheckpoint if the file is malformed, Unsupported naming a field
+    that Headrace does not support."""
     raw = read_json(path)
     try:
         _refuse_unsupported(path, raw)
@@ -172,7 +172,7 @@ def _layer_patterns(value: object) -> tuple[re.Pattern[str], ...]:
 
 
 def _ending(pattern: str) -> re.Pattern[str]:
-    """Compiles a pattern that matches the end of a module's name, as PEFT looks modules up."""
+    """Compiles a pattern that matches the end of a module's name, as PEFT does."""
     return _compile(rf"(.*\.)?({pattern})$")
 
 

@@ -1,1 +1,1 @@
-"""Facts about a model that its computation depends on. Plain data and numpy."""
+"""Facts about a model that determine its computation. Plain data and numpy."""

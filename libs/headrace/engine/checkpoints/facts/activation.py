@@ -1,4 +1,4 @@
-"""The function between the products of a feed-forward block."""
+"""The activation function between the products of a feed-forward block."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""The facts about a decoder that its computation depends on, whichever family it is of."""
+"""The facts about a decoder that determine its computation, whatever its family."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,16 @@ from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 
 @dataclass(frozen=True, slots=True)
 class ExpertConfig:
-    """The mixture of experts that stands where the other layers have one feed-forward block."""
+    """The mixture of experts that replaces a layer's single feed-forward block."""
 
     count: int
     chosen_count: int
-    """Experts that each token is computed by."""
+    """Number of experts that compute each token."""
     intermediate_size: int
     normalizes_weights: bool
     """Whether the chosen experts' weights are scaled to sum to one."""
     dense_layers: frozenset[int]
-    """Layers with a single feed-forward block after all."""
+    """Layers that keep a single feed-forward block."""
     module: str
     """Name of the block in checkpoints."""
     projections: tuple[str, str, str]
@@ -27,7 +27,7 @@ class ExpertConfig:
 
 @dataclass(frozen=True, slots=True)
 class DecoderConfig:
-    """The shape of a decoder. Where a field has a default, that is how Llama has it."""
+    """The shape of a decoder. Default values are Llama's."""
 
     architecture: str
     vocabulary_size: int
@@ -42,7 +42,7 @@ class DecoderConfig:
     rope_theta: float
     rope_scaling: RopeScaling | None
     rotary_size: int
-    """Leading elements of a head that turn with the position."""
+    """Number of leading elements of a head that rotate with the position."""
     tied_embeddings: bool
     qkv_bias: bool
     output_bias: bool
@@ -52,34 +52,34 @@ class DecoderConfig:
     """Precision of the checkpoint: float32, bfloat16 or float16."""
     quantization: QuantizationScheme | None
     windows: tuple[int | None, ...]
-    """Tokens that a query sees in each layer, itself included. None: all before it."""
+    """Tokens that a query sees in each layer, itself included. None: no limit."""
     attention_scale: float
     local_rope_theta: float | None = None
-    """Base of the rotary frequencies in layers with a window, where it is another one. They are never stretched."""
+    """Base of the rotary frequencies in layers with a window, if different. Those frequencies are never scaled."""
     attention_soft_cap: float | None = None
     """Bound of the attention scores: s becomes cap * tanh(s / cap)."""
     logit_soft_cap: float | None = None
     embedding_scale: float = 1.0
     activation: Activation = "silu"
     query_key_norm: bool = False
-    """Whether each query and key head is normalized before it turns."""
+    """Whether each query and key head is normalized before rotation."""
     fused_projections: bool = False
-    """Whether checkpoints have query, key and value, and gate and up, as one matrix each."""
+    """Whether checkpoints fuse query, key and value into one matrix, and gate and up into another."""
     norm_offset: float = 0.0
     """Number added to the weights of all norms."""
     post_norms: bool = False
-    """Whether outputs of attention and feed-forward block are normalized before they join the residual."""
+    """Whether the outputs of attention and feed-forward block are normalized before they are added to the residual."""
     experts: ExpertConfig | None = None
 
     @property
     def widest_window(self) -> int | None:
-        """Tokens that a query sees at most, itself included. None: some layer sees all."""
+        """Most tokens that a query sees in any layer, itself included. None: some layer has no limit."""
         windows = [window for window in self.windows if window is not None]
         return max(windows) if len(windows) == len(self.windows) else None
 
     @property
     def usual_length(self) -> int:
-        """The longest context that needs no decision. Longrope turns keys by other factors beyond it."""
+        """Longest context that needs no choice by the user: longrope scales frequencies differently beyond it."""
         if isinstance(self.rope_scaling, LongRopeScaling):
             return min(self.rope_scaling.original_max_len, self.max_model_length)
         return self.max_model_length

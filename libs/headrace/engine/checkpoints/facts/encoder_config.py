@@ -1,4 +1,4 @@
-"""The facts about an encoder that its computation depends on, whichever family it is of."""
+"""The facts about an encoder that determine its computation, whatever its family."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,13 +13,13 @@ class EncoderNames:
     """Names of the tensors in the checkpoints of one family. The defaults are BERT's."""
 
     root: str = "bert"
-    """Prefix of all names where the checkpoint was saved with a head."""
+    """Prefix of all names in checkpoints saved with a head."""
     word_embeddings: str = "embeddings.word_embeddings"
     position_embeddings: str = "embeddings.position_embeddings"
     type_embeddings: str = "embeddings.token_type_embeddings"
     embedding_norm: str = "embeddings.LayerNorm"
     layer: str = "encoder.layer"
-    """Prefix of a layer's names, followed by the number of the layer and one of those below."""
+    """Prefix of a layer's names, followed by the layer's index and one of the names below."""
     query: str = "attention.self.query"
     key: str = "attention.self.key"
     value: str = "attention.self.value"
@@ -29,7 +29,7 @@ class EncoderNames:
     down: str = "output.dense"
     output_norm: str = "output.LayerNorm"
     relative_bias: str = "encoder.relative_attention_bias"
-    """Name of the bias that all layers share, in families that have it."""
+    """Name of the bias that all layers share, in families that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,21 @@ class EncoderConfig:
     layer_count: int
     head_count: int
     position_count: int
-    """Rows of the table of positions."""
+    """Rows of the position embedding table."""
     type_count: int
-    """Rows of the table of segments, of which the first is used. 0: there is none."""
+    """Rows of the segment embedding table; only the first is used. 0: no table."""
     norm_epsilon: float
     activation: EncoderActivation
     precision: str
     """Precision of the checkpoint: float32, bfloat16 or float16."""
     quantization: QuantizationScheme | None
     max_model_length: int
-    """Longest input, in tokens, special ones included."""
+    """Longest input in tokens, including special tokens."""
     names: EncoderNames = field(default_factory=EncoderNames)
     padding_id: int | None = None
-    """Id of the padding token. Where it is set, positions are counted from the one after it, and this token's own
-    position is it."""
+    """Id of the padding token. If set, positions start after it, and padding tokens themselves have this position."""
     bucket_count: int = 0
-    """Relative distances that are told apart, as in T5 (Raffel et al., 2019). 0: attention has no such bias."""
+    """Number of buckets for relative distances, as in T5 (Raffel et al., 2019). 0: attention has no such bias."""
 
     @property
     def head_size(self) -> int:
@@ -66,11 +65,11 @@ class EncoderConfig:
 
     @property
     def usual_length(self) -> int:
-        """The longest input that needs no decision: any."""
+        """Longest input that needs no choice by the user: any."""
         return self.max_model_length
 
     def positions(self, token_ids: tuple[int, ...]) -> list[int]:
-        """The row of the table of positions of each token."""
+        """Returns the row of the position embedding table for each token."""
         if self.padding_id is None:
             return list(range(len(token_ids)))
         positions: list[int] = []

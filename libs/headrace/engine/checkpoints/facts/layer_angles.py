@@ -6,7 +6,7 @@ from headrace.engine.checkpoints.facts.rotary_angles import rotary_angles
 
 
 def layer_angles(config: DecoderConfig, max_len: int) -> list[tuple[Floats, Floats]]:
-    """Computes cosines and sines [max_len, rotary/2] of each layer. Most models have one pair of them for all."""
+    """Computes cosines and sines [max_len, rotary/2] of each layer. In most models all layers share one pair."""
     everywhere = rotary_angles(config.rotary_size, config.rope_theta, config.rope_scaling, max_len)
     if config.local_rope_theta is None:
         return [everywhere] * config.layer_count

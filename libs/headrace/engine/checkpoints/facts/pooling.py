@@ -1,15 +1,15 @@
-"""Choice of the hidden states that make up an embedding."""
+"""Choice of the hidden states that form an embedding."""
 
 import enum
 
 
 class Pooling(enum.Enum):
-    """Hidden states of an input that count. The values are sentence-transformers' own."""
+    """Choice of the hidden states to pool. The values are those of sentence-transformers."""
 
     CLS = "cls"
     """Hidden state of the first token."""
     MEAN = "mean"
     MAX = "max"
-    """Largest value of each element."""
+    """Maximum of each element over all tokens."""
     LAST = "lasttoken"
     """Hidden state of the last token."""

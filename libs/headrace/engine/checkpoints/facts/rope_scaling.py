@@ -1,4 +1,4 @@
-"""Stretching of rotary frequencies, so that a model reads further than it was first trained to."""
+"""Scaling of rotary frequencies, which extends a model's context beyond its first training length."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Floats = NDArray[np.float32]
 class RopeScaling(Protocol):
     @property
     def attention_factor(self) -> float:
-        """Factor that cosines and sines are multiplied by."""
+        """Factor applied to cosines and sines."""
         ...
 
     def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
@@ -29,7 +29,7 @@ def plain_frequencies(rotary_size: int, theta: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LinearScaling:
-    """Places positions `factor` times closer together (Chen et al., 2023)."""
+    """Divides positions by `factor` (Chen et al., 2023)."""
 
     factor: float
 
@@ -43,7 +43,7 @@ class LinearScaling:
 
 @dataclass(frozen=True, slots=True)
 class Llama3Scaling:
-    """Stretches the low rotary frequencies (Llama 3 herd of models, 2024)."""
+    """Lowers the low rotary frequencies (Llama 3 herd of models, 2024)."""
 
     factor: float
     low_frequency_factor: float
@@ -55,7 +55,7 @@ class Llama3Scaling:
         return 1.0
 
     def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
-        """Divides slow frequencies by the factor, keeps fast ones, and interpolates those between."""
+        """Divides low frequencies by the factor, keeps high ones, and interpolates those between."""
         frequencies = plain_frequencies(rotary_size, theta)
         wavelengths = 2 * math.pi / frequencies
         low_wavelength = self.original_max_len / self.low_frequency_factor
@@ -70,17 +70,17 @@ class Llama3Scaling:
 
 @dataclass(frozen=True, slots=True)
 class YarnScaling:
-    """Interpolates the pairs that turn rarely within the trained length and keeps the others (Peng et al., 2023)."""
+    """Interpolates the pairs that rotate few times within the trained length, keeps the others (Peng et al., 2023)."""
 
     factor: float
     original_max_len: int
     attention_factor: float
     fast_turn_count: float
-    """Number of turns within the trained length above which a pair is kept."""
+    """Number of rotations within the trained length above which a pair is kept."""
     slow_turn_count: float
-    """Number of turns within the trained length below which a pair is interpolated."""
+    """Number of rotations within the trained length below which a pair is interpolated."""
     truncates: bool
-    """Whether boundaries between pairs kept, mixed and interpolated are rounded to whole pairs."""
+    """Whether the boundaries between kept, mixed and interpolated pairs are rounded to whole pairs."""
 
     def frequencies(self, rotary_size: int, theta: float, max_len: int) -> Floats:
         kept = plain_frequencies(rotary_size, theta)
@@ -96,7 +96,7 @@ class YarnScaling:
         return self.fast_turn_count, self.slow_turn_count
 
     def _pair_that_turns(self, count: float, rotary_size: int, theta: float) -> float:
-        """The pair, as a fraction, that turns `count` times within the trained length."""
+        """Returns the fractional index of the pair that rotates `count` times within the trained length."""
         return rotary_size * math.log(self.original_max_len / (count * 2 * math.pi)) / (2 * math.log(theta))
 
 
@@ -104,8 +104,8 @@ class YarnScaling:
 class LongRopeScaling:
     """One searched factor per pair, with one set for short and one for long contexts (Ding et al., 2024).
 
-    A context that grows past `original_max_len` would need all of its keys again. So the engine settles on one set
-    when it loads: the short one if its contexts end at `original_max_len`, else the long one.
+    Switching sets when a context grows past `original_max_len` would mean recomputing all of its keys. So the engine
+    chooses one set at load: the short one if its contexts end at `original_max_len`, otherwise the long one.
     """
 
     short_factors: tuple[float, ...]

@@ -1,16 +1,16 @@
-"""Angles by which each position turns the pairs of a head (RoFormer, Su et al., 2021)."""
+"""Angles that rotate the pairs of a head at each position (RoFormer, Su et al., 2021)."""
 
 import numpy as np
 
 from headrace.engine.checkpoints.facts.rope_scaling import Floats, RopeScaling, plain_frequencies
 
 SECTION = 4096
-"""Number of positions that are computed together: intermediate results take more memory than what is kept."""
+"""Number of positions computed together: intermediate results take more memory than the final ones."""
 
 
 def rotary_angles(rotary_size: int, theta: float, scaling: RopeScaling | None, max_len: int) -> tuple[Floats, Floats]:
-    """Computes cosines and sines, fp32 [max_len, rotary/2] each. The angles are products in fp32, as models were
-    trained with; their cosines and sines are rounded from fp64, so that they are the same on every machine."""
+    """Computes cosines and sines, each fp32 [max_len, rotary/2]. The angles are products in fp32, as in training; their
+    cosines and sines are rounded from fp64, so that they are the same on every machine."""
     if scaling is None:
         frequencies, factor = plain_frequencies(rotary_size, theta), 1.0
     else:

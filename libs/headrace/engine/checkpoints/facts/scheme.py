@@ -1,4 +1,4 @@
-"""Quantization as a checkpoint describes it: `quantization_config` of config.json, or the older files beside it."""
+"""Quantization settings of a checkpoint: `quantization_config` in config.json, or the older files beside it."""
 
 import json
 import re
@@ -17,7 +17,7 @@ OLD_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq"}
 
 @dataclass(frozen=True, slots=True)
 class QuantizationScheme:
-    """Settings that all quantized modules share, unless a rule says otherwise."""
+    """Settings shared by all quantized modules, unless a rule overrides them."""
 
     method: Method
     bits: int
@@ -25,12 +25,12 @@ class QuantizationScheme:
     """Inputs that share a scale. None: all inputs of a row."""
     symmetric: bool
     zero_offset: int = 0
-    """Number that the file subtracted from each stored zero point: 1 in GPTQ's first version, else 0."""
+    """Number that the file subtracted from each stored zero point: 1 in GPTQ's first version, otherwise 0."""
     rules: tuple[tuple[str, Mapping[str, Any] | None], ...] = ()
-    """Rules (pattern, overrides) in order; None leaves a module that fits unquantized."""
+    """Rules (pattern, overrides) in order; with None, a matching module stays unquantized."""
 
     def of_module(self, name: str) -> "QuantizationScheme | None":
-        """Returns the scheme of one module; None when it is not quantized. The first rule that fits decides."""
+        """Returns the scheme of one module, or None if it is not quantized. The first matching rule decides."""
         for pattern, overrides in self.rules:
             if re.match(pattern, name):
                 return None if overrides is None else self._overridden(overrides)
@@ -47,7 +47,7 @@ class QuantizationScheme:
 
 
 def read_scheme(folder: Path, config: Mapping[str, Any]) -> QuantizationScheme | None:
-    """The scheme of a model folder, or None for plain weights. Raises InvalidCheckpoint or Unsupported."""
+    """Reads the scheme of a model folder, or None for plain weights. Raises InvalidCheckpoint or Unsupported."""
     raw = config.get("quantization_config") or _read_old_file(folder)
     if not raw:
         return None
@@ -105,7 +105,7 @@ def _gptq(raw: Mapping[str, Any]) -> QuantizationScheme:
 
 
 def _dynamic_rule(pattern: str, value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any] | None]:
-    """Reads one of GPTQModel's rules: `-:pattern` leaves modules out, `+:pattern` or a bare pattern overrides
+    """Reads one of GPTQModel's rules: `-:pattern` excludes modules, `+:pattern` or a bare pattern overrides
     settings."""
     bare = pattern.removeprefix("+:").removeprefix("-:")
     re.compile(bare)

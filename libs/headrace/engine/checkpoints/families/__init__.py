@@ -1,1 +1,1 @@
-"""Architectures by the names that Hugging Face gives them."""
+"""Architectures, by their Hugging Face names."""

@@ -1,4 +1,4 @@
-"""The architectures that Headrace runs."""
+"""The architectures that Headrace supports."""
 
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.decoders.gemma2 import GEMMA2
@@ -27,11 +27,11 @@ ENCODER_FAMILIES = {
     for architecture in family.architectures
 }
 HEADLESS = {f"{stem}Model": f"{stem}ForCausalLM" for stem in ("Llama", "Mistral", "Qwen2", "Qwen3")}
-"""Decoders that were saved without their head, because they make embeddings."""
+"""Decoders saved without a head, because they compute embeddings."""
 
 
 def find_family(architecture: str) -> Family:
-    """Finds the family of decoders. Raises Unsupported, naming those that are supported."""
+    """Returns the decoder family. Raises Unsupported, listing the supported ones."""
     if architecture in ENCODER_FAMILIES:
         raise Unsupported(f"architecture {architecture} makes embeddings and no text: it can be served, no more")
     family = FAMILIES.get(HEADLESS.get(architecture, architecture))
@@ -41,7 +41,7 @@ def find_family(architecture: str) -> Family:
 
 
 def find_encoder_family(architecture: str) -> EncoderFamily:
-    """Finds the family of encoders. Raises Unsupported, naming those that are supported."""
+    """Returns the encoder family. Raises Unsupported, listing the supported ones."""
     if architecture not in ENCODER_FAMILIES:
         raise _unsupported(architecture)
     return ENCODER_FAMILIES[architecture]

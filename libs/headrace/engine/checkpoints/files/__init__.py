@@ -1,1 +1,1 @@
-"""Files of a checkpoint that are read before anything else."""
+"""Checkpoint files that are read before all others."""

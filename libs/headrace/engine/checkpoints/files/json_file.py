@@ -8,7 +8,7 @@ from headrace.errors.tree import InvalidCheckpoint
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Reads one file of a model folder. Raises InvalidCheckpoint where it does not hold a JSON object."""
+    """Reads one file of a model folder. Raises InvalidCheckpoint if it does not hold a JSON object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The files that sentence-transformers puts beside a checkpoint."""
+"""The files that sentence-transformers adds to a checkpoint."""
 
 from pathlib import Path
 
@@ -6,5 +6,5 @@ MODULES_FILE = "modules.json"
 
 
 def has_sentence_settings(folder: Path) -> bool:
-    """Whether the folder has files of sentence-transformers."""
+    """Whether the folder has sentence-transformers files."""
     return (folder / MODULES_FILE).is_file()

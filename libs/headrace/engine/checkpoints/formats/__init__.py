@@ -1,1 +1,1 @@
-"""Quantized formats of the hub: AWQ, GPTQ and compressed-tensors."""
+"""Quantized formats on the Hugging Face Hub: AWQ, GPTQ and compressed-tensors."""

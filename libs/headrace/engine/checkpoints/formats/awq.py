@@ -20,7 +20,7 @@ PER_WORD = len(ORDER)
 
 
 def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedMatrix:
-    """Reads module `name`. Raises InvalidCheckpoint naming the tensor that is wrong."""
+    """Reads module `name`. Raises InvalidCheckpoint naming the invalid tensor."""
     group_size = scheme.group_size or in_size
     check_divisible(name, "the output size", out_size, PER_WORD)
     check_divisible(name, "the input size", in_size, group_size)

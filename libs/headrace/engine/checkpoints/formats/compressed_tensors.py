@@ -1,9 +1,9 @@
 """compressed-tensors, as llm-compressor writes it: pack-quantized and int-quantized.
 
-pack-quantized: weight_packed int32 [out, in * bits / 32], packed along inputs, each code raised by 2**(bits-1);
-weight_scale [out, groups]; weight_zero_point int32 [out * bits / 32, groups], packed along outputs, raised likewise.
-int-quantized: weight int8 [out, in], weight_scale [out, 1]. Activations, which such checkpoints expect to be quantized
-per token at run time, stay in the precision of the engine.
+pack-quantized: weight_packed int32 [out, in * bits / 32], packed along inputs, with 2**(bits-1) added to each code;
+weight_scale [out, groups]; weight_zero_point int32 [out * bits / 32, groups], packed along outputs, with the same
+offset. int-quantized: weight int8 [out, in], weight_scale [out, 1]. Such checkpoints expect activations to be quantized
+per token at run time; here they stay in the engine's precision.
 """
 
 import torch
@@ -19,7 +19,7 @@ INT8_OFFSET = 128
 
 
 def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedMatrix:
-    """Reads module `name`. Raises InvalidCheckpoint naming the tensor that is wrong."""
+    """Reads module `name`. Raises InvalidCheckpoint naming the invalid tensor."""
     if f"{name}.weight_g_idx" in source:
         raise Unsupported(f"module {name}: compressed-tensors with activation order (weight_g_idx) is not supported")
     group_size = scheme.group_size or in_size
@@ -44,7 +44,7 @@ def _check_shape(source: TensorSource, name: str, shape: tuple[int, int]) -> Non
 
 
 def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: QuantizationScheme) -> Tensor:
-    """Reads the zero points uint8 [out, groups], raised like the codes."""
+    """Reads the zero points uint8 [out, groups], with the same offset as the codes."""
     if scheme.symmetric:
         return torch.full(shape, 1 << (scheme.bits - 1), dtype=torch.uint8)
     out_size, groups = shape

@@ -1,4 +1,4 @@
-"""Choice of the modules that are quantized, and of the reader for them."""
+"""Decides which modules are quantized, and which reader they need."""
 
 from collections.abc import Callable
 
@@ -18,13 +18,13 @@ MARKERS: dict[Method, tuple[str, ...]] = {
     "gptq": ("qweight",),
     "compressed-tensors": ("weight_packed", "weight_scale"),
 }
-"""Tensors that only a quantized module has. Those without were left as they are, such as most output heads."""
+"""Tensors that only quantized modules have. Modules without them were left unquantized, such as most output heads."""
 
 
 def read_quantized(
     source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme | None
 ) -> QuantizedMatrix | None:
-    """Reads module `name` in canonical form; None when it is not quantized."""
+    """Reads module `name` in canonical form, or returns None if it is not quantized."""
     if scheme is None or not any(f"{name}.{marker}" in source for marker in MARKERS[scheme.method]):
         return None
     module_scheme = scheme.of_module(name) or scheme

@@ -18,11 +18,11 @@ from headrace.errors.tree import InvalidCheckpoint
 
 _log = logging.getLogger(__name__)
 _PACK_UNIT = 32
-"""Number of which sizes are multiples, so that values of any width fill whole words."""
+"""Sizes must be multiples of this, so that values of any width fill whole words."""
 
 
 def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedMatrix:
-    """Reads module `name`. Raises InvalidCheckpoint naming the tensor that is wrong."""
+    """Reads module `name`. Raises InvalidCheckpoint naming the invalid tensor."""
     bits, group_size = scheme.bits, scheme.group_size or in_size
     check_divisible(name, "the output size", out_size, _PACK_UNIT // bits if _PACK_UNIT % bits == 0 else _PACK_UNIT)
     check_divisible(name, "the input size", in_size, _PACK_UNIT // bits if _PACK_UNIT % bits == 0 else _PACK_UNIT)
@@ -38,8 +38,8 @@ def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: Q
 
 
 def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: QuantizationScheme) -> Tensor:
-    """Reads the zero points uint8 [groups, out]. Symmetric files all mean the middle code, whatever their label says of
-    the layout: some are labeled as the first version and written as the second."""
+    """Reads the zero points uint8 [groups, out]. Symmetric files all mean the middle code, whatever layout they claim:
+    some are labeled as the first version and written as the second."""
     groups, out_size = shape
     words = take(source, f"{name}.qzeros", (groups, words_for(out_size, scheme.bits)), torch.int32)
     stored = unpack(words, scheme.bits, out_size)
@@ -58,7 +58,7 @@ def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: Quan
 
 
 def _input_order(source: TensorSource, name: str, in_size: int, group_size: int) -> Tensor | None:
-    """Columns sorted by group, for files quantized in order of activation size (desc_act). None if they are already."""
+    """Sorts columns by group, for files quantized in order of activation size (desc_act). None if already sorted."""
     if f"{name}.g_idx" not in source:
         return None
     groups = take(source, f"{name}.g_idx", (in_size,), torch.int32, torch.int64).to(torch.int64)

@@ -1,6 +1,6 @@
-"""GGUF's architectures in Hugging Face's words: what config.json would say, and what tensors are called.
+"""Hugging Face equivalents of GGUF's architectures: config.json fields and tensor names.
 
-The names are those of llama.cpp's converter, which its `gguf` package lists.
+The names are those of llama.cpp's converter, as listed in its `gguf` package.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,28 +40,28 @@ EXPERT_NAMES = {
     "w3": "ffn_up_exps",
     "w2": "ffn_down_exps",
 }
-"""Names of the experts' projections in GGUF, where one tensor holds a projection of all experts."""
+"""GGUF names of the experts' projections. One tensor holds a projection of all experts."""
 GEMMA2_27B_LAYERS, GEMMA3_27B_LAYERS = 46, 62
 
 
 @dataclass(frozen=True, slots=True)
 class GgufArchitecture:
-    """Facts that set one architecture apart."""
+    """Properties that distinguish one architecture."""
 
     class_name: str
-    """Name of the class at Hugging Face."""
+    """Name of the Hugging Face class."""
     layer_names: Mapping[str, str] = field(default_factory=lambda: LAYER_NAMES)
-    """Names of a layer's modules at Hugging Face, and those in GGUF."""
+    """Hugging Face names of a layer's modules, mapped to those in GGUF."""
     norm_offset: float = 0.0
     """Number that the converter added to the weights of all norms."""
     interleaves_heads: bool = False
-    """Whether rows of queries and keys have the two halves of each head interleaved."""
+    """Whether the two halves of each query and key head have interleaved rows."""
     describe: Callable[[GgufMetadata], Mapping[str, Any]] = lambda _metadata: {}
-    """Returns further keys of config.json."""
+    """Returns additional keys of config.json."""
 
 
 def find_architecture(metadata: GgufMetadata) -> GgufArchitecture:
-    """Finds the architecture of a file. Raises Unsupported naming those that there are."""
+    """Returns the architecture of a file. Raises Unsupported, listing the supported ones."""
     name = metadata.architecture
     if name not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
@@ -80,7 +80,7 @@ def _mixtral(metadata: GgufMetadata) -> Mapping[str, Any]:
 
 
 def _qwen3_moe(metadata: GgufMetadata) -> Mapping[str, Any]:
-    """All models of the family that there are have their experts' weights sum to one; files do not say."""
+    """Sets expert weights to sum to one, as in all existing models of the family; files do not say."""
     return {
         "num_experts": metadata.integer("expert_count"),
         "num_experts_per_tok": metadata.integer("expert_used_count"),
@@ -116,8 +116,8 @@ def _gemma3(metadata: GgufMetadata) -> Mapping[str, Any]:
 
 
 def _gemma(metadata: GgufMetadata, large_layer_count: int) -> Mapping[str, Any]:
-    """Files do not say how scores are scaled: by the size of a head, but in the largest model of each generation by
-    another size, which llama.cpp knows by the number of layers."""
+    """Derives the attention scale, which files do not state: it uses the head size, except in the largest model of each
+    generation, which llama.cpp recognizes by its layer count."""
     head_size = metadata.integer("attention.key_length", 256)
     if metadata.integer("block_count") == large_layer_count:
         head_size = metadata.integer("embedding_length") // metadata.integer("attention.head_count")
@@ -139,4 +139,4 @@ ARCHITECTURES = {
     "gemma2": GgufArchitecture("Gemma2ForCausalLM", _GEMMA_NAMES, norm_offset=1.0, describe=_gemma2),
     "gemma3": GgufArchitecture("Gemma3ForCausalLM", _GEMMA_NAMES, norm_offset=1.0, describe=_gemma3),
 }
-"""Architectures by GGUF's names. Mixtral's files say that they are Llama's."""
+"""Architectures by their GGUF names. Mixtral files use Llama's."""

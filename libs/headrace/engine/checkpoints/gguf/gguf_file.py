@@ -1,6 +1,6 @@
-"""Reads a GGUF file as if it were a Hugging Face folder: metadata as config.json, tensors under their names there.
+"""Reads a GGUF file as if it were a Hugging Face folder: metadata as config.json, tensors by their Hugging Face names.
 
-Quantized tensors are dequantized by the `gguf` package, whose arithmetic is the format's reference.
+The `gguf` package dequantizes the tensors; its arithmetic is the format's reference.
 """
 
 import re
@@ -24,7 +24,7 @@ EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
 ROPE_FACTORS = "rope_freqs.weight"
 LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowError, NotImplementedError)
-"""Errors that the `gguf` package raises for files that are not whole, or that hold what it does not know."""
+"""Errors that the `gguf` package raises for truncated files or unknown content."""
 
 
 class GgufFile:
@@ -43,8 +43,7 @@ class GgufFile:
         self._architecture = find_architecture(self._metadata)
 
     def config(self) -> dict[str, Any]:
-        """Returns the config.json that the metadata stand for. Raises InvalidCheckpoint naming a key that is
-        missing."""
+        """Converts the metadata to a config.json. Raises InvalidCheckpoint naming a missing key."""
         metadata = self._metadata
         head_count = metadata.integer("attention.head_count")
         config = {
@@ -75,7 +74,7 @@ class GgufFile:
         return self._place(name)[0] in self._tensors
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """The tensor that Hugging Face calls `name`. Raises InvalidCheckpoint if it is missing or has another shape."""
+        """Reads the tensor that Hugging Face calls `name`. Raises InvalidCheckpoint if it is missing or misshapen."""
         gguf_name, expert = self._place(name)
         if gguf_name not in self._tensors:
             raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name} ({name})")
@@ -91,17 +90,17 @@ class GgufFile:
         return values.to(device=device, dtype=dtype)
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
-        """The weight [out, in] of module `name`: see WeightSource."""
+        """Reads the weight [out, in] of module `name`: see WeightSource."""
         weight = self.read(f"{name}.weight", shape, torch.float32, torch.device("cpu"))
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
 
     def _dequantize(self, gguf_name: str, expert: int | None = None) -> Tensor:
-        """Dequantizes a tensor to fp32, of one expert where there are several. Raises Unsupported or InvalidCheckpoint
-        naming the tensor."""
+        """Dequantizes a tensor, or one expert's part, to fp32. Raises Unsupported or InvalidCheckpoint naming the
+        tensor."""
         tensor = self._tensors[gguf_name]
         data = tensor.data if expert is None else tensor.data[expert]
         try:
-            # Whatever is wrong with the values is told below, with the tensor's name.
+            # Invalid values are reported below, with the tensor's name.
             with np.errstate(all="ignore"):
                 values = gguf.dequantize(data, tensor.tensor_type).astype(np.float32, copy=True)
         except UNREADABLE as error:
@@ -112,13 +111,13 @@ class GgufFile:
         return torch.from_numpy(values)
 
     def _shape(self, gguf_name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor, outermost dimension first; the file has it last."""
+        """Returns the shape of a tensor, outermost dimension first. The file lists it last."""
         if gguf_name not in self._tensors:
             raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name}")
         return tuple(int(size) for size in reversed(self._tensors[gguf_name].shape))
 
     def _place(self, name: str) -> tuple[str, int | None]:
-        """GGUF's name of a tensor, and the expert whose part of it is meant."""
+        """Returns GGUF's name of a tensor, and the index of the expert whose part is wanted, if any."""
         module, _, kind = name.rpartition(".")
         if module in TOP_NAMES:
             return f"{TOP_NAMES[module]}.{kind}", None
@@ -130,7 +129,7 @@ class GgufFile:
         return f"blk.{index}.{self._architecture.layer_names.get(part, part)}.{kind}", None
 
     def _in_order(self, gguf_name: str, values: Tensor) -> Tensor:
-        """Puts the rows of queries and keys in order, with the first half of each head before the second."""
+        """Reorders the rows of queries and keys, so that the first half of each head comes before the second."""
         part = gguf_name.split(".")[-2]
         if not self._architecture.interleaves_heads or part not in ("attn_q", "attn_k"):
             return values
@@ -157,7 +156,7 @@ class GgufFile:
         return scaling
 
     def _llama3_scaling(self) -> Mapping[str, Any]:
-        """Llama 3's scaling is stored as its result, a factor per frequency. Its models share the other settings."""
+        """Reads Llama 3's scaling, stored as a factor per frequency. Its models share the other settings."""
         return {
             "rope_type": "llama3",
             "factor": float(self._dequantize(ROPE_FACTORS).max()),
@@ -167,7 +166,7 @@ class GgufFile:
         }
 
     def _long_rope_scaling(self) -> Mapping[str, Any]:
-        """Reads Phi-3's scaling, with a factor per frequency for short contexts and one for long ones."""
+        """Reads Phi-3's scaling: one factor per frequency for short contexts, and another for long ones."""
         self._shape(SHORT_FACTORS)
         original = self._metadata.integer("rope.scaling.original_context_length")
         scaling = {

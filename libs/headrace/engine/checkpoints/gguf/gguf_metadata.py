@@ -1,4 +1,4 @@
-"""The metadata of a GGUF file, read with care: files come from outside."""
+"""The metadata of a GGUF file, validated because files are untrusted."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from headrace.errors.tree import InvalidCheckpoint
 
 
 class GgufMetadata:
-    """Values by key. Numbers that are missing or no numbers raise InvalidCheckpoint naming the key."""
+    """Values by key. Raises InvalidCheckpoint naming the key for numbers that are missing or not numeric."""
 
     def __init__(self, path: Path, reader: gguf.GGUFReader) -> None:
         self.path = path
@@ -17,7 +17,7 @@ class GgufMetadata:
         self.architecture = str(self.get("general.architecture", "unknown"))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A value as it is in the file."""
+        """Returns a value as stored in the file."""
         try:
             field = self._reader.get_field(key)
             return default if field is None else field.contents()
@@ -25,7 +25,7 @@ class GgufMetadata:
             raise InvalidCheckpoint(f"{self.path}: metadata {key} cannot be read: {error!r}") from error
 
     def has(self, key: str) -> bool:
-        """Whether the architecture has a value of its own for `key`."""
+        """Whether the architecture has its own value for `key`."""
         return self.get(f"{self.architecture}.{key}") is not None
 
     def text(self, key: str, default: str) -> str:
@@ -36,7 +36,7 @@ class GgufMetadata:
         return int(self.number(key, default))
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Reads a number of the architecture, named as for `integer`."""
+        """Reads a number of the architecture, with keys as in `integer`."""
         name = f"{self.architecture}.{key}"
         value = self.get(name, default)
         if value is None:
@@ -52,7 +52,7 @@ class GgufMetadata:
 
     @property
     def eos_token_ids(self) -> list[int]:
-        """All tokens that end a text or a turn."""
+        """Returns the ids of all tokens that end a text or a turn."""
         keys = [f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom")]
         found = {key: self.get(key) for key in keys}
         for key, value in found.items():

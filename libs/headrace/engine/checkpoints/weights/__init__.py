@@ -1,1 +1,1 @@
-"""Matrices in the form that all formats are read into."""
+"""The canonical form of matrices from all formats."""

@@ -7,13 +7,13 @@ WORD_BITS = 32
 
 
 def words_for(count: int, bits: int) -> int:
-    """Words that hold `count` values. A 3-bit value may straddle two words; 32 of them fill three."""
+    """Counts the words for `count` values. A 3-bit value may straddle two words; 32 of them fill three."""
     return -(-count * bits // WORD_BITS)
 
 
 def unpack(words: Tensor, bits: int, count: int) -> Tensor:
-    """Unpacks int32 [..., words] to uint8 [..., count]: the values along the last dimension, in order."""
-    # Negative words are unsigned ones; as int64 the shifts bring in no sign bits.
+    """Unpacks int32 [..., words] to uint8 [..., count], in order along the last dimension."""
+    # Negative words mean unsigned ones; in int64, right shifts do not bring in sign bits.
     wide = words.to(torch.int64) & 0xFFFFFFFF
     if WORD_BITS % bits == 0:
         shifts = torch.arange(0, WORD_BITS, bits, device=words.device)

@@ -8,7 +8,7 @@ from headrace.engine.kernels.packed_weight import GROUPS
 
 
 def can_pack(weight: Weight) -> tuple[bool, str]:
-    """Whether the kernels can take a weight, and why not."""
+    """Whether the kernels can take a weight, and the reason if they cannot."""
     if load_kernels() is None:
         return False, "the kernels are not compiled"
     if weight.device.type != "cpu" if isinstance(weight, Tensor) else weight.codes.device.type != "cpu":
@@ -21,5 +21,5 @@ def can_pack(weight: Weight) -> tuple[bool, str]:
 
 
 def kernel_group(matrix: QuantizedMatrix) -> int | None:
-    """Returns the largest group size of the kernels that divides the matrix's own. None: there is none."""
+    """Returns the largest kernel group size that divides the matrix's own, or None."""
     return next((size for size in GROUPS if matrix.group_size % size == 0), None)

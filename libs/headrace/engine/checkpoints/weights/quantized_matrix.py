@@ -1,4 +1,4 @@
-"""The canonical form of a quantized weight: whatever the file looks like, it is read into this."""
+"""The canonical form of a quantized weight, whatever the file format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +19,15 @@ class QuantizedMatrix:
     scales: Tensor
     """Scales float32 [out, groups]."""
     zeros: Tensor
-    """Codes that stand for 0, uint8 [out, groups]."""
+    """Codes that represent 0, uint8 [out, groups]."""
     bits: int
     group_size: int
     """Inputs that share a scale. The last group may be shorter."""
     input_order: Tensor | None = None
-    """Indices int64 [in] of the input that each column of `codes` belongs to, where groups are not neighbors. None: as
-    it is."""
+    """Input index of each column of `codes`, int64 [in], for groups that are not contiguous inputs. None: in order."""
 
     def dequantize(self) -> Tensor:
-        """Returns float32 [out, in], exact: codes and zero points have at most 8 bits, so no product is rounded beyond
+        """Returns float32 [out, in], exact: codes and zero points have at most 8 bits, so the only rounding is to
         fp32."""
         groups = torch.arange(self.codes.shape[1], device=self.codes.device) // self.group_size
         centered = self.codes.float() - self.zeros.float()[:, groups]
@@ -45,7 +44,7 @@ Weight = Tensor | QuantizedMatrix
 
 
 def stack(weights: Sequence[Weight]) -> Weight:
-    """Stacks the rows of several weights with the same inputs into one weight. Quantized ones stay so if they are
+    """Stacks the rows of weights that share their inputs into one weight. Keeps quantized ones quantized if they are
     alike."""
     first, *others = weights
     if not others:
@@ -65,12 +64,12 @@ def stack(weights: Sequence[Weight]) -> Weight:
 
 
 def plain(weight: Weight) -> Tensor:
-    """The weight as floating-point numbers."""
+    """Returns the weight as floating-point numbers."""
     return weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
 
 
 def _is_like(first: QuantizedMatrix, other: QuantizedMatrix) -> bool:
-    """Whether both can be rows of one matrix."""
+    """Whether both can be rows of the same matrix."""
     if (first.bits, first.group_size) != (other.bits, other.group_size):
         return False
     if first.input_order is None or other.input_order is None:

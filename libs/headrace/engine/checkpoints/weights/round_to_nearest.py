@@ -1,4 +1,4 @@
-"""Quantizes a weight by rounding each value to the nearest code: no data needed."""
+"""Quantizes a weight by rounding each value to the nearest code, without calibration data."""
 
 import torch
 from torch import Tensor
@@ -7,13 +7,12 @@ from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 
 MIN_SCALE = 1e-8
 ROWS = 4096
-"""Rows that are quantized at a time: what comes in between takes several times the memory of the weight, which may have
-a row for each of a hundred thousand tokens."""
+"""Rows quantized at a time: intermediate results take several times the memory of the weight, which may have a row for
+each of a hundred thousand tokens."""
 
 
 def choose_grid(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> tuple[Tensor, Tensor]:
-    """Chooses scales and zero points [out, groups] whose codes cover each group's values. Scales are rounded to fp16,
-    which the formats store. Symmetric grids have the middle code as their zero.
+    """Chooses scales and zero points [out, groups] whose codes cover each group's values.
 
     Scales are rounded to fp16, which the formats store. Symmetric grids have the middle code as their zero.
     """
@@ -31,7 +30,7 @@ def choose_grid(weight: Tensor, bits: int, group_size: int, symmetric: bool) -> 
 
 
 def round_to_grid(weight: Tensor, scales: Tensor, zeros: Tensor, bits: int) -> Tensor:
-    """The nearest codes, uint8, of values whose scales and zeros have the same shape or broadcast to it."""
+    """Returns the nearest codes, uint8. `scales` and `zeros` have the shape of `weight` or broadcast to it."""
     return torch.clamp(torch.round(weight / scales) + zeros, 0, (1 << bits) - 1).to(torch.uint8)
 
 

@@ -1,4 +1,4 @@
-"""Source of raw tensors for format readers, with the checks that every format needs."""
+"""Source of raw tensors for format readers, with the checks that all formats need."""
 
 from typing import Protocol
 
@@ -9,17 +9,17 @@ from headrace.errors.tree import InvalidCheckpoint
 
 
 class TensorSource(Protocol):
-    """The named tensors of a checkpoint, as they are in the file."""
+    """The named tensors of a checkpoint, unconverted."""
 
     def __contains__(self, name: str) -> bool: ...
 
     def raw(self, name: str) -> Tensor:
-        """Reads a tensor as it is. Raises InvalidCheckpoint if it is missing or cannot be read."""
+        """Reads a tensor unconverted. Raises InvalidCheckpoint if it is missing or unreadable."""
         ...
 
 
 def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: torch.dtype) -> Tensor:
-    """Reads one tensor of the given shape and one of the given types. Raises InvalidCheckpoint naming it."""
+    """Reads one tensor with the given shape and one of the given dtypes. Raises InvalidCheckpoint naming it."""
     tensor = source.raw(name)
     if tuple(tensor.shape) != shape:
         raise InvalidCheckpoint(
@@ -32,7 +32,7 @@ def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: torch
 
 
 def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> Tensor:
-    """Scales as float32. Raises InvalidCheckpoint when one is not a number."""
+    """Reads scales as float32. Raises InvalidCheckpoint if one is not finite."""
     scales = take(source, name, shape, torch.float16, torch.bfloat16, torch.float32).float()
     if not torch.isfinite(scales).all():
         raise InvalidCheckpoint(f"tensor {name} holds scales that are not finite numbers")
@@ -45,7 +45,7 @@ def check_divisible(name: str, what: str, size: int, divisor: int) -> None:
 
 
 def take_finite(source: TensorSource, name: str) -> Tensor:
-    """Reads one tensor of floating-point numbers, as it is. Raises InvalidCheckpoint naming it."""
+    """Reads one tensor of finite floating-point numbers, unconverted. Raises InvalidCheckpoint naming it."""
     tensor = source.raw(name)
     if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
         raise InvalidCheckpoint(f"tensor {name} holds values that are not finite floating-point numbers")

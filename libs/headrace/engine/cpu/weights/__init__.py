@@ -1,1 +1,1 @@
-"""Weights as the kernels read them, packed and kept on disk for the next start."""
+"""Weights in the layout the kernels read, packed and kept on disk for the next start."""

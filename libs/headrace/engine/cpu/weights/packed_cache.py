@@ -1,7 +1,7 @@
-"""A folder of packed weights, so that the second start need not pack again.
+"""A folder of packed weights, so that the next start need not pack again.
 
-Files are written beside their place and renamed, so a reader sees whole ones only, whoever writes at the same time.
-Whoever uses a file holds a lock on it: what is in use is not removed.
+Files are written under a temporary name and renamed, so readers see only complete files even with concurrent writers.
+Each user of a file holds a lock on it, so a file in use is never removed.
 """
 
 import contextlib
@@ -18,28 +18,27 @@ from headrace.engine.cpu.weights.packed_file import read_packed, write_packed
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
 
 MIN_BYTES = 4 << 20
-"""Fewest bytes of weights that are kept. Smaller models are made for tests."""
+"""Smallest size in bytes worth keeping. Smaller models exist only for tests."""
 UNFINISHED = ".new"
-"""End of the names of files that are being written."""
+"""Suffix of files still being written."""
 WRITABLE_BY_OTHERS = 0o022
 
 _log = logging.getLogger(__name__)
 
 
 class PackedWeightsCache:
-    """Keeps at most `max_bytes` of packed weights in a folder that only this user may read. The least recently used
-    go first."""
+    """Keeps at most `max_bytes` of packed weights in a folder that only this user may read, by LRU eviction."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder = folder
         self._max_bytes = max_bytes
 
     def load(self, path: Path, config: DecoderConfig) -> PackedWeights | None:
-        """Maps the weights of a file. None when there is no such file, or it cannot be trusted, which is logged."""
+        """Maps the weights of a file. Returns None if it is missing, or untrustworthy, which is logged."""
         try:
             with path.open("rb") as file:
                 _check_owner(file)
-                # The map keeps the lock when the file is closed.
+                # The mapping holds the lock after the file is closed.
                 _lock(file, fcntl.LOCK_SH)
                 weights = read_packed(file, config, _key(path))
                 os.utime(file.fileno())
@@ -51,7 +50,7 @@ class PackedWeightsCache:
             return None
 
     def save(self, path: Path, weights: PackedWeights) -> None:
-        """Keeps weights for the next start. Small models are left out; where they cannot be kept, that is logged."""
+        """Keeps weights for the next start. Skips small models; logs a failure to write."""
         if weights.byte_count < MIN_BYTES:
             return
         if weights.byte_count > self._max_bytes:
@@ -66,7 +65,7 @@ class PackedWeightsCache:
             _log.warning("packed weights cannot be kept", extra={"path": str(path), "error": str(error)})
 
     def _write(self, path: Path, weights: PackedWeights) -> None:
-        # mkstemp lets only this user read and write its files.
+        # mkstemp creates files that only this user can read and write.
         number, name = tempfile.mkstemp(dir=self._folder, prefix=f"{path.stem}.", suffix=UNFINISHED)
         draft = Path(name)
         with open(number, "wb") as file:
@@ -80,7 +79,7 @@ class PackedWeightsCache:
                 raise
 
     def _make_room(self, kept: Path) -> None:
-        """Removes what a killed process left unfinished, and what was not used for longest while there is too much."""
+        """Removes files that killed processes left unfinished, then the least recently used until the rest fit."""
         for path in self._folder.glob(f"*{UNFINISHED}"):
             _remove_unused(path)
         found = [(path.stat(), path) for path in self._existing()]
@@ -101,7 +100,7 @@ def _key(path: Path) -> str:
 
 
 def _check_owner(file: BinaryIO) -> None:
-    """Raises ValueError for a file that another user wrote or may write: checksums do not help against them."""
+    """Raises ValueError for a file that another user wrote or may write: checksums do not protect against them."""
     stat = os.fstat(file.fileno())
     if stat.st_uid not in (0, os.geteuid()) or stat.st_mode & WRITABLE_BY_OTHERS:
         mode = oct(stat.st_mode & 0o777)
@@ -109,7 +108,7 @@ def _check_owner(file: BinaryIO) -> None:
 
 
 def _lock(file: BinaryIO, kind: int) -> None:
-    """Locks a file. Raises BlockingIOError where another process has it. A file system without locks goes without."""
+    """Locks a file. Raises BlockingIOError if another process holds it. File systems without locks go without."""
     try:
         fcntl.flock(file.fileno(), kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Packed weights in a file, of which every byte is checked before it is used.
+"""Packed weights in a file whose every byte is checked before use.
 
-A file is a line that names the format, a line with the digest of the third, a line of JSON that says what lies where
-with which checksums, and then the numbers, each array on a boundary of 64 bytes. It is mapped, not read.
+A file holds a line that names the format, a line with the digest of the third line, a line of JSON that gives the
+offset and checksums of each array, and then the arrays, each aligned to 64 bytes. It is mapped, not read.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ MAGIC = b"headrace packed weights 4\n"
 EMBEDDING = "embedding"
 MAX_HEADER_BYTES = 64 << 20
 PIECE_BYTES = 4 << 20
-"""Bytes with a checksum of their own: threads check one each, and hold it in their caches."""
+"""Bytes per checksum: each thread checks one piece at a time, which fits its cache."""
 MAX_THREADS = 8
 
 Json = dict[str, Any]
 
 
 def write_packed(file: BinaryIO, weights: PackedWeights, key: str) -> None:
-    """Writes the whole file to disk. `key` stands for the checkpoint. Raises OSError."""
+    """Writes the whole file to disk. `key` identifies the checkpoint. Raises OSError."""
     arrays = {name: np.ascontiguousarray(array) for name, array in _arrays(weights).items()}
     places: dict[str, Json] = {}
     offset = 0
@@ -63,7 +63,7 @@ def write_packed(file: BinaryIO, weights: PackedWeights, key: str) -> None:
 
 
 def read_packed(file: BinaryIO, config: DecoderConfig, key: str) -> PackedWeights:
-    """Maps a file that has passed every check. Raises OSError, or ValueError that says which check it did not pass."""
+    """Maps a file after it passes every check. Raises OSError, or ValueError naming the check that failed."""
     header, start = _read_header(file)
     for name, expected in (("key", key), ("version", VERSION)):
         if header[name] != expected:
@@ -81,7 +81,7 @@ def read_packed(file: BinaryIO, config: DecoderConfig, key: str) -> PackedWeight
 
 
 def _read_header(file: BinaryIO) -> tuple[Json, int]:
-    """The header, and where the numbers begin."""
+    """Returns the header and the offset of the first array."""
     if file.readline(len(MAGIC)) != MAGIC:
         raise ValueError("it is of another format")
     digest = file.readline(len(_digest(b"")))
@@ -100,7 +100,7 @@ def _digest(line: bytes) -> bytes:
 
 
 def _check_content(file: BinaryIO, header: Json, start: int) -> None:
-    """Reads all numbers and compares their checksums. Raises ValueError where one differs, or bytes have none."""
+    """Reads all arrays and compares their checksums. Raises ValueError if one differs or if bytes are not covered."""
     pieces: list[tuple[int, int, int]] = []
     end = 0
     for place in header["arrays"].values():
@@ -125,7 +125,7 @@ def _fits(file: BinaryIO, at: int, size: int, checksum: int) -> bool:
 
 
 def _pieces(array: NDArray[Any]) -> Iterator[bytes | memoryview]:
-    """The bytes of an array and the gap after it. Only the last piece is copied."""
+    """Yields the bytes of an array and of the padding after it. Copies only the last piece."""
     numbers = array.reshape(-1).view(np.uint8).data
     gap = b"\0" * (aligned(array.nbytes) - array.nbytes)
     for at in range(0, array.nbytes, PIECE_BYTES):
@@ -135,7 +135,7 @@ def _pieces(array: NDArray[Any]) -> Iterator[bytes | memoryview]:
 
 
 def _arrays(weights: PackedWeights) -> dict[str, NDArray[Any]]:
-    """Lists the arrays, the table of embeddings last: of all others, a step reads everything."""
+    """Lists the arrays, with the embedding table last: a step reads all of every other array."""
     arrays: dict[str, NDArray[Any]] = {f"vectors.{name}": vector for name, vector in weights.vectors.items()}
     for name, matrix in weights.matrices.items():
         parts = {"panels": matrix.panels, "bias": matrix.bias, "order": matrix.order}

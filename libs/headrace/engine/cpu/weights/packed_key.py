@@ -1,9 +1,9 @@
-"""Tells checkpoints apart by what is in their files, without reading all of it.
+"""Tells checkpoints apart by their contents, without reading all of them.
 
-A start with packed weights takes tenths of a second, to read a checkpoint takes many. So small files are hashed whole,
-and of large ones the beginning, middle and end of every tensor: two versions of a model differ all over. Size and time
-of change are part of the key too, for those that differ in a few numbers only; they alone would not do, because tools
-that build images set all times to the same.
+A start with packed weights takes tenths of a second; reading a checkpoint takes many seconds. So small files are hashed
+whole, and large ones only at the beginning, middle and end of every tensor: two versions of a model differ everywhere.
+The key also has size and modification time, for versions that differ in only a few numbers. Those two alone would not
+do, because tools that build images set all times to the same value.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.kernels.library import VERSION
 
 WHOLE_BYTES = 1 << 20
-"""Bytes of the largest file that is hashed whole."""
+"""Size in bytes of the largest file hashed whole."""
 SAMPLE_BYTES = 4096
 EVEN_SAMPLES = 1024
-"""Number of samples of a file whose tensors are not known, spread evenly."""
+"""Number of evenly spaced samples of a file whose tensor offsets are unknown."""
 MAX_HEADER_BYTES = 100 << 20
-"""Most bytes of a header: the limit of the safetensors library."""
+"""Largest header in bytes: the limit of the safetensors library."""
 _HEADER_SIZE = struct.Struct("<Q")
 
 
 def packed_path(folder: Path, source: Path, config: DecoderConfig, **settings: object) -> Path:
-    """Returns the path of a checkpoint's packed weights: a name that other contents, shapes, settings and versions of
-    the packed layout do not have. Raises OSError where the checkpoint cannot be read."""
+    """Returns the path of a checkpoint's packed weights. The name is unique to its contents, shapes, settings and
+    version of the packed layout. Raises OSError if the checkpoint cannot be read."""
     files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
     found = [(file.name, file.stat().st_mtime_ns, file_fingerprint(file)) for file in files]
     facts = repr((VERSION, str(source.resolve()), found, config, sorted(settings.items())))
@@ -36,7 +36,7 @@ def packed_path(folder: Path, source: Path, config: DecoderConfig, **settings: o
 
 
 def file_fingerprint(path: Path) -> str:
-    """Digest of a file's size and of samples of its content."""
+    """Digest of a file's size and samples of its content."""
     size = path.stat().st_size
     digest = hashlib.blake2b(_HEADER_SIZE.pack(size), digest_size=16)
     with path.open("rb") as file:
@@ -47,7 +47,7 @@ def file_fingerprint(path: Path) -> str:
 
 
 def _samples(file: BinaryIO, suffix: str, size: int) -> Iterator[tuple[int, int]]:
-    """Yields the begin and end of each part of a file to read."""
+    """Yields the start and end offsets of each part of a file to read."""
     if size <= WHOLE_BYTES:
         yield 0, size
         return
@@ -65,8 +65,8 @@ def _samples(file: BinaryIO, suffix: str, size: int) -> Iterator[tuple[int, int]
 
 
 def _tensors(file: BinaryIO, size: int) -> list[tuple[int, int]] | None:
-    """Finds the begins and ends of the tensors of a safetensors file, in order. None where it does not say: its reader
-    will complain."""
+    """Finds the start and end offsets of a safetensors file's tensors, in order. Returns None for a malformed file: its
+    reader will complain."""
     try:
         (header_size,) = _HEADER_SIZE.unpack(file.read(_HEADER_SIZE.size))
         if header_size > min(size, MAX_HEADER_BYTES):

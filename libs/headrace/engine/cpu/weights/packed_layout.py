@@ -1,4 +1,4 @@
-"""Checks that packed weights are those of a model of a given shape: kernels read as far as shapes say."""
+"""Checks that packed weights match the model's shape, because kernels trust the shapes when they read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ CODED = (Storage.U4, Storage.S8)
 
 
 def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
-    """Raises ValueError where an array is missing, unknown, or of another shape or type than the model needs."""
+    """Raises ValueError if an array is missing, unknown, or has the wrong shape or type for the model."""
     _same_names("norms", weights.vectors, norm_names(config))
     for name, size in norm_names(config).items():
         _check_array(name, weights.vectors[name], (size,), np.dtype(np.float32))
@@ -35,7 +35,7 @@ def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
 
 
 def matrix_sizes(config: DecoderConfig) -> dict[str, tuple[int, int]]:
-    """Outputs and inputs of every matrix of a model, by the name in PackedWeights."""
+    """Returns the output and input sizes of every matrix of a model, by its name in PackedWeights."""
     hidden, attended = config.hidden_size, config.head_count * config.head_size
     inner = -(-config.intermediate_size // PANEL) * PANEL
     sizes = {"head": (config.vocabulary_size, hidden)}

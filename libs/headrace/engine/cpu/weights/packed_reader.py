@@ -19,8 +19,8 @@ CPU = torch.device("cpu")
 
 @torch.inference_mode()
 def read_packed_weights(source: Path, config: DecoderConfig, bits: int | None, *, exact: bool) -> PackedWeights:
-    """Packs the weights of a checkpoint. Plain ones are rounded to `bits`, if set. Unless `exact`, the head is held in
-    8 bits where the layers have no more. Raises InvalidCheckpoint or Unsupported."""
+    """Packs the weights of a checkpoint. Rounds unquantized ones to `bits`, if set. Unless `exact`, keeps the head in 8
+    bits if the layers have no more. Raises InvalidCheckpoint or Unsupported."""
     reader = DecoderWeights(config, open_weights(source, config.quantization, bits), torch.float32, CPU)
     embedding = reader.embedding()
     weights = PackedWeights(Table(*stored(embedding)))
@@ -36,7 +36,7 @@ def read_packed_weights(source: Path, config: DecoderConfig, bits: int | None, *
     head = embedding if config.tied_embeddings else reader.head().weight
     weights.matrices["head"] = pack(_rounded(head, config.hidden_size) if weights.is_coded and not exact else head)
     weights.parameter_count = reader.parameter_count
-    # Nothing more is left to torch: threads of its own would only spin beside those of the kernels.
+    # torch has no work left: its threads would only spin beside those of the kernels.
     torch.set_num_threads(1)
     return weights
 
@@ -46,7 +46,7 @@ def _pack(projection: Projection) -> PackedWeight:
 
 
 def _pack_gate_up(projection: Projection, inner: int) -> PackedWeight:
-    """Packs gate and up so that their panels take turns, and both halves of an output are there at the same time."""
+    """Packs gate and up with alternating panels, so that both halves of an output are ready at the same time."""
     rows = torch.arange(-(-inner // PANEL) * PANEL)
     rows[inner:] = -1
     panels = rows.view(-1, 1, PANEL)

@@ -1,4 +1,4 @@
-"""The weights of a CpuDecoder: what its kernels read, by name."""
+"""The weights of a CpuDecoder as its kernels read them, by name."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ from headrace.engine.memory.mapped_file import MappedFile
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows that are looked up."""
+    """A lookup table of rows."""
 
     numbers: NDArray[np.generic]
     """Rows of the table [vocabulary, hidden]."""
@@ -29,22 +29,22 @@ class PackedWeights:
     """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`."""
     parameter_count: int = 0
     file: MappedFile | None = None
-    """File that the arrays are views of, where they are not in memory of their own."""
+    """File that backs the arrays, if they are mapped rather than in memory of their own."""
 
     @property
     def is_coded(self) -> bool:
-        """Whether the matrices of the layers are held in 8 bits or fewer."""
+        """Whether the layers' matrices have 8 bits or fewer per weight."""
         return any(matrix.is_coded for name, matrix in self.matrices.items() if name != "head")
 
     @property
     def byte_count(self) -> int:
-        """Bytes of memory that the weights take."""
+        """Memory that the weights take, in bytes."""
         packed = sum(matrix.byte_count for matrix in self.matrices.values())
         return packed + sum(array.nbytes for array in (self.embedding.numbers, *self.vectors.values()))
 
 
 def norm_names(config: DecoderConfig) -> dict[str, int]:
-    """The norms of a model, and their sizes."""
+    """Returns the names of a model's norms and their sizes."""
     names = {"model.norm": config.hidden_size}
     for index in range(config.layer_count):
         prefix = f"model.layers.{index}"

@@ -1,4 +1,4 @@
-"""Packs weights as checkpoints have them: torch's tensors, plain or quantized."""
+"""Packs weights in the forms checkpoints have them: torch tensors, plain or quantized."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,8 +17,8 @@ _PLAIN = {torch.float32: Storage.F32, torch.bfloat16: Storage.BF16, torch.float1
 
 
 def pack(weight: Weight, bias: Tensor | None = None, rows: Sequence[int] | Tensor | None = None) -> PackedWeight:
-    """Packs a weight. `rows` names the row of `weight` and `bias` that each row of the product has, -1 for zeros;
-    unset: all as they come. Plain weights take 16 bits each where that loses nothing."""
+    """Packs a weight. `rows` gives, for each row of the product, the row of `weight` and `bias` to use, or -1 for
+    zeros; unset: all rows in order. Plain weights take 16 bits each if that loses nothing."""
     shape = weight.codes.shape if isinstance(weight, QuantizedMatrix) else weight.shape
     chosen = torch.arange(shape[0]) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
     picked = None if bias is None else torch.where(chosen >= 0, bias.float()[chosen.clamp(min=0)], 0.0)
@@ -30,8 +30,8 @@ def pack(weight: Weight, bias: Tensor | None = None, rows: Sequence[int] | Tenso
 
 
 def stored(tensor: Tensor) -> tuple[NDArray[np.generic], Storage]:
-    """Returns the same numbers as the kernels read them: in 16 bits, if all of them fit there, because checkpoints
-    mostly come from bf16 or fp16."""
+    """Returns the same numbers in a type the kernels read: 16 bits if all of them fit, since checkpoints mostly come
+    from bf16 or fp16."""
     compact = _compact(tensor).contiguous()
     numbers = compact.view(torch.int16) if compact.dtype == torch.bfloat16 else compact
     return numbers.numpy(), _PLAIN[compact.dtype]
@@ -48,7 +48,7 @@ def _compact(tensor: Tensor) -> Tensor:
 
 
 def _pack_codes(matrix: QuantizedMatrix, rows: NDArray[np.int64]) -> PackedWeight:
-    """Packs the codes of a quantized matrix. Those of 8 bits become signed."""
+    """Packs the codes of a quantized matrix. 8-bit codes become signed."""
     group = kernel_group(matrix)
     if group is None:
         raise ValueError("ask can_pack first")

@@ -21,7 +21,7 @@ enum Failure : int {
     kBadCount = 7,
 };
 
-// Returns whether all of `count` numbers are in [0, limit). Where one is not, `number` or `limit - 1 - number` is
+// Returns whether all of `count` numbers are in [0, limit). If one is not, `number` or `limit - 1 - number` is
 // negative. The loop collects sign bits instead of comparing, because every compiler vectorizes that.
 inline bool all_below(const int64_t *numbers, int64_t count, int64_t limit) {
     if (count > 0 && limit < 1) return false;

@@ -88,7 +88,7 @@ class DecoderStep {
                           step_.hidden + row * hidden);
             });
         if (!count) return;
-        // Only the rows whose logits are wanted go through the head; `ordered` gathers them.
+        // Only rows that need logits go through the head; `ordered` gathers them.
         float *wanted = space_.ordered.take(count * hidden);
         over_rows(pool_, count, [&](int64_t i) {
             std::memcpy(wanted + i * hidden, hidden_ + step_.logit_rows[i] * hidden, hidden * sizeof(float));

@@ -17,7 +17,7 @@ void run_step(const Model &model, const Step &step, Pool &pool, Workspace &space
 void run_product(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool,
                  Workspace &space) {
     Products products(pool, space);
-    // `prepare` writes to its inputs only where it reorders columns, and then it gets a copy.
+    // `prepare` writes to its inputs only to reorder columns, and then it gets a copy.
     float *inputs = const_cast<float *>(x);
     if (w.order) {
         inputs = space.normed.take(rows * w.in);

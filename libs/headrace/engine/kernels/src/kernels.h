@@ -25,7 +25,7 @@ struct Kernels {
     // Chooses the experts of each row and their weights, both [rows, chosen_count].
     void (*route)(const Routing &routing, const float *scores, float *shares, int64_t *experts, int64_t rows,
                   Pool &pool);
-    // Finds the token of each row with the largest logit, and that logit, which is NaN where the row has one.
+    // Finds the token of each row with the largest logit, and that logit, which is NaN if any logit of the row is.
     void (*likeliest)(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values,
                       Pool &pool);
     // Samples a token for each of `draws`.

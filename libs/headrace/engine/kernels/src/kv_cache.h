@@ -47,7 +47,7 @@ inline uint16_t to_f16(float value) {
     if (bits > 0x7F800000) return static_cast<uint16_t>(sign | 0x7E00);
     if (bits >= 0x477FF000) return static_cast<uint16_t>(sign | 0x7C00);
     if (bits < 0x38800000) {
-        // At 0.5 the unit in the last place of fp32 is that of fp16 subnormals, so this addition rounds as needed.
+        // In [0.5, 1) the unit in the last place of fp32 is that of fp16 subnormals, so this addition rounds correctly.
         const float shifted = std::fabs(value) + 0.5f;
         std::memcpy(&bits, &shifted, 4);
         return static_cast<uint16_t>(sign | (bits - 0x3F000000));
@@ -65,8 +65,8 @@ inline uint8_t to_fp8(float value) {
     return static_cast<uint8_t>(sign | (bits + 0x7FFFF + (bits >> 20 & 1)) >> 20);
 }
 
-// `value` must be at most 127 in magnitude, or NaN. Converting NaN to an integer is undefined, and its scale is NaN
-// anyway.
+// `value` must be at most 127 in magnitude, or NaN. Converting NaN to an integer is undefined, but any code will do:
+// its scale is NaN anyway.
 inline uint8_t to_s8(float value) {
     return value != value ? 0 : static_cast<uint8_t>(static_cast<int8_t>(std::nearbyint(value)));
 }
@@ -120,7 +120,7 @@ struct Cache {
     }
 
   private:
-    // Stores x[d] at element `place(d)` of p, and the scale of all where there is one.
+    // Stores x[d] at element `place(d)` of p, and the scale if the storage has one.
     template <typename Place> void write(uint8_t *p, const float *x, float *scale, const Place &place) const {
         const int64_t size = model.head_size;
         const int32_t storage = model.kv_storage;

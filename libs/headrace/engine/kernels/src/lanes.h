@@ -1,7 +1,7 @@
 // Vectors of 16 lanes, with the same results on every instruction set.
 //
-// Each operation works lane by lane and rounds as IEEE 754 says, and sums over lanes go through one fixed tree. So
-// AVX-512, AVX2 and the portable code give the same bits, and so does all code that is built on these operations.
+// Each operation works lane by lane with IEEE 754 rounding, and sums over lanes use one fixed tree. So AVX-512, AVX2
+// and the portable code give the same bits, and so does all code built on these operations.
 
 #pragma once
 
@@ -194,7 +194,7 @@ inline Floats operator-(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] - y.v
 inline Floats operator*(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] * y.v[i]); }
 inline Floats operator/(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] / y.v[i]); }
 inline Floats fma(Floats x, Floats y, Floats z) { HEADRACE_EACH(Floats, std::fma(x.v[i], y.v[i], z.v[i])); }
-// Either is NaN: the second operand, as maxps and minps define it.
+// If either is NaN, returns the second operand, as maxps and minps do.
 inline Floats larger(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] > y.v[i] ? x.v[i] : y.v[i]); }
 inline Floats smaller(Floats x, Floats y) { HEADRACE_EACH(Floats, x.v[i] < y.v[i] ? x.v[i] : y.v[i]); }
 inline Floats magnitude(Floats x) { HEADRACE_EACH(Floats, std::fabs(x.v[i])); }
@@ -259,7 +259,7 @@ inline Floats choose(Floats x, Floats y, Floats a, Floats b) {
     HEADRACE_EACH(Floats, x.v[i] >= y.v[i] ? a.v[i] : b.v[i]);
 }
 inline float half_to_float(uint16_t h) {
-    // Exponents of subnormals and normals alike come out right through one multiplication, which is exact.
+    // One exact multiplication rebiases the exponents of normals and subnormals alike.
     const uint32_t bits = static_cast<uint32_t>(h & 0x7FFF) << 13;
     float value;
     std::memcpy(&value, &bits, 4);
@@ -296,8 +296,8 @@ inline int32_t load_word(const void *p) {
 
 inline Floats load_bf16(const uint16_t *p) { return as_floats(shift_left<16>(load_u16(p))); }
 
-// Keeps the compiler from moving work across: computing a tile row by row fits the registers, computing all its
-// products first spills them. Registers that tests emulate are structures, which asm operands cannot be.
+// Keeps the compiler from moving work across this point: computing a tile row by row fits the registers; computing all
+// its products first spills them. Registers that tests emulate are structures, which cannot be asm operands.
 #if defined(HEADRACE_AVX512) && !defined(HEADRACE_EMULATED)
 inline void pin(Floats &x) { asm volatile("" : "+v"(x.v)); }
 inline void pin(Ints &x) { asm volatile("" : "+v"(x.v)); }
@@ -309,7 +309,7 @@ inline void pin(Floats &) {}
 inline void pin(Ints &) {}
 #endif
 
-// Sums the lanes in the one tree that all code uses: lanes eight apart, then four, two and one.
+// Sums the lanes in a fixed tree that all code shares: lanes eight apart, then four, two and one.
 inline float add_lanes(Floats x) {
     float v[kLanes];
     store(v, x);

@@ -157,7 +157,7 @@ inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, in
 
 // --- Any weights ---------------------------------------------------------------------------------------------------
 
-// Runs a kernel over tiles of as many rows of x as the registers hold. `finish` gets 16 elements of y, before the bias.
+// Runs a kernel over tiles with as many rows of x as fit in registers. `finish` gets 16 elements of y, before the bias.
 template <typename Kernel, typename Finish>
 inline void over_tiles(int64_t first_row, int64_t last_row, const Kernel &kernel, const Finish &finish) {
     int64_t row = first_row;
@@ -191,9 +191,9 @@ template <int kStorage, bool kExact, int kPanels> struct PanelKernel {
     }
 };
 
-// Multiplies several panels side by side, for few rows: one row has too few accumulators for the multipliers, and few
-// rows are bound by memory. The hardware prefetcher follows several streams, but each only to the end of its page.
-// Returns the first panel that is left.
+// Multiplies several panels side by side, for few rows: one row has too few accumulators to keep the multipliers busy,
+// and few rows are memory-bound. The hardware prefetcher follows several streams, but each only to the end of its page.
+// Returns the first remaining panel.
 template <int kRows, int kStorage, int kPanels, typename Finish>
 int64_t multiply_together(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t row,
                           const Finish &finish) {

@@ -1,5 +1,5 @@
 // The attention of one layer in a step: stores the new keys and values in the cache, then attends from each token of
-// the step to those of its sequence.
+// the step to the tokens of its sequence.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
-constexpr int64_t kQueryRows = 16;  // Rows of one sequence and KV head in a task.
+constexpr int64_t kQueryRows = 16;  // Query rows per task, all of one sequence and KV head.
 
 // Applies rotary position embeddings (Su et al., 2021) to the pairs (i, i + rotary / 2).
 inline void rotate(float *head, const float *cosine, const float *sine, int64_t rotary) {
@@ -28,8 +28,8 @@ class PagedAttention {
   public:
     PagedAttention(const Model &model, const Step &step, Pool &pool) : model_(model), step_(step), pool_(pool) {}
 
-    // `qkv` [rows, heads, head size] has the queries, keys and values of each token. Its queries and keys are
-    // normalized, where the layer does so, and rotated in place. `out` is [rows, query heads, head size].
+    // `qkv` [rows, heads, head size] has the queries, keys and values of each token. Queries and keys are rotated in
+    // place, and normalized before that if the layer has norms. `out` is [rows, query heads, head size].
     void run(const Layer &layer, float *qkv, float *out) const {
         over_rows(pool_, step_.row_count, [&](int64_t row) { rotate_and_store(layer, row, qkv + row * width()); });
         attend_all(layer, qkv, out);

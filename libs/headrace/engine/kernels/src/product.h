@@ -12,7 +12,7 @@ namespace headrace {
 namespace HEADRACE_ISA {
 
 constexpr int64_t kRowBlock = 64;          // Rows of x that stay in the cache while panels stream through it.
-constexpr int64_t kTaskBytes = 48 * 1024;  // Least bytes of weights in a task.
+constexpr int64_t kTaskBytes = 48 * 1024;  // Least bytes of weights per task.
 constexpr int64_t kTasksPerThread = 8;     // With many rows: enough to balance the load when a thread is slow.
 
 // Load and store a panel's 16 elements of a row of `size`. The last panel may have a tail.
@@ -43,8 +43,8 @@ class Products {
         return prepare_rows(w, x, rows, [](int64_t) {});
     }
 
-    // Calls finish(panel, row, y) for all panels of `w` and rows. Of panels 2i and 2i + 1, one thread finishes 2i
-    // first.
+    // Calls finish(panel, row, y) for all panels of `w` and rows. The same thread finishes panels 2i and 2i + 1, in
+    // that order.
     template <typename Finish> void multiply_all(const Matrix &w, const Inputs &x, int64_t rows, const Finish &finish) {
         const int64_t pairs = ((w.out + kPanel - 1) / kPanel + 1) / 2;
         const int64_t panels = (w.out + kPanel - 1) / kPanel;

@@ -10,7 +10,7 @@ namespace headrace {
 namespace HEADRACE_ISA {
 
 struct Rounded {
-    float unit;  // NaN where an input is infinite or NaN, which the codes cannot express.
+    float unit;  // NaN if an input is infinite or NaN, which codes cannot represent.
     float sum;   // Sum of the codes.
 };
 

@@ -1,8 +1,8 @@
 // Sampling from a row of logits: the argmax, a random token, or the top tokens in order.
 //
 // A random token is found by inverting the cumulative distribution at a uniform random number, with the weights
-// e^((logit - largest) / temperature). For top-k and top-p only the head of the distribution is sorted; a histogram of
-// the weights tells which tokens can belong to it.
+// e^((logit - largest) / temperature). Top-k and top-p sort only the head of the distribution; a histogram of the
+// weights tells which tokens can belong to it.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-"""A product with a weight to which adapters add, each for its own rows."""
+"""A product with a weight, plus the updates of adapters, each for its own rows."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ from headrace.engine.torch.layers.linear import Linear
 
 @dataclass(frozen=True, slots=True)
 class RowUpdate:
-    """Update that is added to some rows."""
+    """Update added to some of the rows."""
 
     rows: Tensor
-    """Indices of the rows of one adapter, int64 [rows], each once."""
+    """Indices of the rows of one adapter, int64 [rows], without duplicates."""
     update: LowRankUpdate
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptedLinear:
-    """The product of all rows with the shared weight, then the low-rank products of those that have an adapter."""
+    """Multiplies all rows by the shared weight, then adds the low-rank products of the rows that have an adapter."""
 
     linear: Linear
     row_updates: tuple[RowUpdate, ...]

@@ -6,15 +6,15 @@ from typing import Literal
 from headrace.engine.torch.adapters.low_rank import LowRankUpdate
 
 Product = Literal["qkv", "output", "gate_up", "down"]
-"""The products of a decoder's layer."""
+"""Name of a product in a decoder layer."""
 
 LayerUpdates = dict[Product, LowRankUpdate]
-"""Updates that an adapter makes to the products of one layer."""
+"""Updates that an adapter adds to the products of one layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """Low-rank updates of all layers. Holds no state of any request."""
+    """Low-rank updates of all layers. Holds no request state."""
 
     name: str
     layers: tuple[LayerUpdates, ...]

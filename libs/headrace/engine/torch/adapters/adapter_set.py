@@ -15,7 +15,7 @@ from headrace.engine.torch.operators.operators import Operators
 
 
 class AdapterSet:
-    """Finds a step's rows for each adapter."""
+    """Finds the rows of each adapter in a step."""
 
     def __init__(self, adapters: Mapping[str, Adapter], device: torch.device) -> None:
         self._adapters = adapters
@@ -30,14 +30,14 @@ class AdapterSet:
         dtype: torch.dtype,
         device: torch.device,
     ) -> "AdapterSet":
-        """Reads the folder of each name. Raises InvalidCheckpoint or Unsupported."""
+        """Reads the folder of each adapter by name. Raises InvalidCheckpoint or Unsupported."""
         adapters = {
             name: read_adapter(name, folder, model, operators, dtype, device) for name, folder in folders.items()
         }
         return cls(adapters, device)
 
     def rows_of(self, arrays: StepArrays) -> StepAdapters | None:
-        """Groups the tokens of a step by adapter. None where no request chose one."""
+        """Groups the tokens of a step by adapter. Returns None if no request chose one."""
         rows: dict[str, list[int]] = {}
         for name, (first, token_count, *_) in zip(arrays.adapters, arrays.spans.tolist(), strict=False):
             if name:

@@ -1,4 +1,4 @@
-"""Update that an adapter adds to a product with a weight (Hu et al., 2021)."""
+"""The update that a LoRA adapter adds to a product (Hu et al., 2021)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Reads an adapter from the folder that PEFT saved it to."""
+"""Reads an adapter from a folder in PEFT's format."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ from headrace.errors.tree import InvalidCheckpoint, Unsupported
 def read_adapter(
     name: str, folder: Path, model: DecoderConfig, operators: Operators, dtype: torch.dtype, device: torch.device
 ) -> Adapter:
-    """An adapter for `model`, whose weights may be quantized: its own are in `dtype`.
+    """Reads an adapter for `model`, whose weights may be quantized; the adapter's own weights are in `dtype`.
 
-    Raises InvalidCheckpoint where files are missing, malformed or made for another model, Unsupported where the
-    adapter is of a kind that Headrace does not have. Both name the file, and the tensor or field at fault.
+    Raises InvalidCheckpoint if files are missing, malformed or made for another model, Unsupported if Headrace does not
+    support this kind of adapter. Both name the file, and the tensor or field at fault.
     """
     config = read_lora_config(folder / CONFIG_FILE)
     file = AdapterFile(folder)
@@ -50,11 +50,8 @@ class _Part:
 
 
 def _joined(parts: Sequence[_Part], operators: Operators, device: torch.device) -> LowRankUpdate:
-    """Joins the updates of modules that are computed as one product: A's one below the other, B's along a diagonal. One
-    more call costs more than the zeros between.
-
-    A call more costs more than the zeros between.
-    """
+    """Joins the updates of modules computed as one product: stacks the A matrices and puts the B matrices on a
+    diagonal. An extra call would cost more than multiplying the zeros."""
     first = torch.cat([part.first for part in parts])
     second = first.new_zeros(parts[0].target.product_size, len(first))
     start = 0
@@ -68,7 +65,7 @@ def _joined(parts: Sequence[_Part], operators: Operators, device: torch.device) 
 def _find_targets(
     folder: Path, file: AdapterFile, config: LoraConfig, known: dict[str, TargetModule]
 ) -> dict[str, TargetModule]:
-    """The modules that the file has matrices for, which must be those that the settings name."""
+    """Returns the modules that the file has matrices for. They must be the ones the settings name."""
     path = folder / WEIGHTS_FILE
     modules = file.modules
     for module in modules:

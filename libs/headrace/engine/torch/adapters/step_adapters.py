@@ -1,4 +1,4 @@
-"""Assignment of the tokens of a step to adapters."""
+"""Assignment of a step's tokens to adapters."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class AdapterRows:
 
 @dataclass(frozen=True, slots=True)
 class StepAdapters:
-    """The tokens of a step, told apart by adapter. There is at least one that has an adapter."""
+    """The tokens of a step, grouped by adapter. At least one token has an adapter."""
 
     groups: tuple[AdapterRows, ...]
     """Tokens of each adapter, by their index in the step."""

@@ -1,4 +1,4 @@
-"""The modules of a decoder that adapters may change, under the names that Hugging Face models have for them."""
+"""The modules of a decoder that adapters may change, by their Hugging Face names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from headrace.engine.torch.adapters.adapter import Product
 
 @dataclass(frozen=True, slots=True)
 class TargetModule:
-    """A linear module, and where its outputs are among ours."""
+    """A linear module, and the place of its outputs in our fused product."""
 
     layer: int
     product: Product
     columns: slice
     product_size: int
-    """Columns of the whole product, of which some are this module's."""
+    """Columns of the whole product, including other modules'."""
     in_size: int
 
     @property
@@ -24,8 +24,7 @@ class TargetModule:
 
 
 def target_modules(config: DecoderConfig) -> dict[str, TargetModule]:
-    """Returns the modules by name, such as model.layers.0.self_attn.q_proj. Experts and their routers are not among
-    them."""
+    """Returns the modules by name, such as model.layers.0.self_attn.q_proj. Excludes experts and their routers."""
     return {name: target for layer in range(config.layer_count) for name, target in _of_layer(config, layer)}
 
 
@@ -47,7 +46,7 @@ def _of_layer(config: DecoderConfig, layer: int) -> Iterator[tuple[str, TargetMo
 def _side_by_side(
     layer: int, product: Product, prefix: str, sizes: dict[str, int], in_size: int
 ) -> Iterator[tuple[str, TargetModule]]:
-    """Modules that are computed as one product, in the order of its columns."""
+    """Yields the modules computed as one product, in column order."""
     start = 0
     for name, size in sizes.items():
         yield f"{prefix}.{name}", TargetModule(layer, product, slice(start, start + size), sum(sizes.values()), in_size)

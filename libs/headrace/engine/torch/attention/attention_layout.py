@@ -1,4 +1,4 @@
-"""Tokens of a step that attend in one call."""
+"""Groups of a step's tokens that attend in one call."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from headrace.engine.torch.attention.paged_attention import HeadShape
 from headrace.engine.torch.kv.kv_cache import KvCache
 
 KEY_TILE = 128
-"""Number to whose multiples key counts are padded, so that decodes of about the same length attend together."""
+"""Key counts are padded to a multiple of this, so that decodes of similar length attend together."""
 
 
 MAX_SCORE_COUNT = 1 << 24
@@ -29,11 +29,11 @@ class _Queries:
     start: int
     end: int
     window: int | None
-    """Tokens that each of the tokens sees, itself included."""
+    """Tokens that each of these tokens sees, itself included."""
 
     @property
     def first_key(self) -> int:
-        """Start of the key tile that holds the first key any of these tokens sees."""
+        """Start of the key tile with the first key that any of these tokens sees."""
         if self.window is None:
             return 0
         return max(0, self.start + 1 - self.window) // KEY_TILE * KEY_TILE
@@ -44,7 +44,7 @@ class _Queries:
 
 
 class StepLayout:
-    """Says which tokens of a step attend in one call."""
+    """Decides which tokens of a step attend in one call."""
 
     def __init__(self, heads: HeadShape, cache: KvCache, device: torch.device) -> None:
         self._heads = heads
@@ -63,12 +63,12 @@ class StepLayout:
         return groups
 
     def _group_key(self, index: int, queries: _Queries) -> tuple[int, int, int]:
-        """Returns a key that queries share if they attend together: decodes by the keys they see, others alone."""
+        """Returns a key that queries share if they attend together: decodes with the same keys, and no others."""
         is_decode = queries.span.token_count == 1
         return (queries.first_key, queries.key_end, 0) if is_decode else (0, 0, index + 1)
 
     def _split(self, span: Span, window: int | None) -> list[_Queries]:
-        """Splits a span into parts whose scores fit `MAX_SCORE_COUNT`."""
+        """Splits a span into parts whose scores fit in `MAX_SCORE_COUNT`."""
         width = math.ceil(span.end / KEY_TILE) * KEY_TILE * self._heads.head_count
         length = max(1, MAX_SCORE_COUNT // width)
         starts = range(span.start, span.end, length)
@@ -89,13 +89,12 @@ class StepLayout:
         )
 
     def _decode_mask(self, members: list[_Queries]) -> Tensor:
-        """Returns the mask [sequences x kv heads, 1, keys] of decodes: each sequence sees its own length."""
+        """Returns the mask [sequences x kv heads, 1, keys] of decodes: each sequence sees up to its own length."""
         ends = torch.tensor([queries.end for queries in members]).repeat_interleave(self._heads.kv_head_count)
         return _mask(members[0], ends[:, None, None])
 
     def _prefill_mask(self, queries: _Queries) -> Tensor:
-        """Returns the mask [1, query rows, keys] of a prefill: each token sees itself and those before it. The queries
-        that share a KV head are neighbors."""
+        """Returns a prefill's causal mask [1, query rows, keys]. Queries that share a KV head are adjacent rows."""
         ends = torch.arange(queries.start + 1, queries.end + 1)
         return _mask(
             queries, ends.repeat_interleave(self._heads.head_count // self._heads.kv_head_count)[None, :, None]
@@ -103,7 +102,7 @@ class StepLayout:
 
 
 def _mask(queries: _Queries, ends: Tensor) -> Tensor:
-    """Returns a mask: 0 for the keys of `queries` before `ends` that its window lets through, -inf for the others."""
+    """Returns a mask: 0 for keys before `ends` and inside the window of `queries`, -inf for the others."""
     keys = torch.arange(queries.first_key, queries.key_end)
     seen = keys < ends
     if queries.window is not None:

@@ -1,4 +1,4 @@
-"""Attention by gathering each sequence's blocks into one tensor and two batched products, on any device."""
+"""Attention on any device: gathers each sequence's blocks into one tensor, then computes two batched products."""
 
 from dataclasses import dataclass
 
@@ -14,17 +14,17 @@ class AttentionGroup:
     """Sequences that attend in one call, each with the same number of queries."""
 
     rows: slice
-    """Rows of the sequences' tokens among those of the step."""
+    """Rows of the sequences' tokens in the step."""
     sequence_count: int
     block_rows: Tensor
-    """Cache rows of the sequences' blocks, see `KvCache.block_rows`. Each sequence has the same number of blocks. They
-    begin with the one in which the first key lies that any of its queries sees."""
+    """Cache rows of the sequences' blocks, see `KvCache.block_rows`. Each sequence has the same number of blocks,
+    starting with the block of the first key that any of its queries sees."""
     mask: Tensor
-    """Mask of 0 or -inf, to be added to the scores: [sequences x kv heads or 1, query rows or 1, keys]."""
+    """Mask of 0 or -inf, added to the scores: [sequences x kv heads or 1, query rows or 1, keys]."""
 
 
 def attend(queries: Tensor, layer: KvLayer, groups: list[AttentionGroup], scoring: Scoring) -> Tensor:
-    """Attention of `queries` [tokens, heads, head] over the cached keys of their sequences: [tokens, heads x head]."""
+    """Attends from `queries` [tokens, heads, head] to their sequences' cached keys: [tokens, heads x head]."""
     if len(groups) == 1 and groups[0].rows == slice(0, len(queries)):
         return _attend_group(queries, layer, groups[0], scoring)
     outputs = torch.zeros_like(queries).flatten(1)
@@ -48,5 +48,5 @@ def _attend_group(queries: Tensor, layer: KvLayer, group: AttentionGroup, scorin
 
 
 def _weigh(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scoring: Scoring) -> Tensor:
-    """Softmax attention [batch, rows, head]."""
+    """Computes softmax attention: [batch, rows, head]."""
     return torch.bmm(torch.softmax(scoring(queries, keys, mask), dim=-1), values)

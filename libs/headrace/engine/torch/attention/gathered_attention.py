@@ -1,4 +1,4 @@
-"""Attention through torch with many tokens in one call: for GPUs."""
+"""Attention through torch with many tokens per call: for GPUs."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Attention through the CPU kernels: keys and values are read where they are."""
+"""Attention through the CPU kernels, which read keys and values in place."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from headrace.engine.torch.operators.floats import floats
 
 
 class KernelPagedAttention:
-    """Implements the Protocol of `paged_attention.py` with the CPU kernels. A token's result depends on nothing but its
+    """Implements the Protocol of `paged_attention.py` with the CPU kernels. A token's result depends only on its
     sequence."""
 
     def __init__(
@@ -79,7 +79,7 @@ def norms_of(layer: LayerAttention) -> tuple[Tensor | None, Tensor | None]:
 
 
 def model_of(heads: HeadShape, arena: KvArena, position_count: int, *, sees_all: bool = False) -> Model:
-    """The fields of a model that its attention needs. `position_count` is that of its angles or biases."""
+    """Fills the fields of a model that attention needs. `position_count` is the length of its angles or biases."""
     return Model(
         head_count=heads.head_count,
         kv_head_count=heads.kv_head_count,
@@ -98,7 +98,7 @@ def model_of(heads: HeadShape, arena: KvArena, position_count: int, *, sees_all:
 
 
 def point_at(layer: Layer, arena: KvArena, index: int) -> None:
-    """Says where the keys and values of a layer are from now on."""
+    """Sets where the keys and values of a layer are stored from now on."""
     places = arena.places(index)
     layer.keys, layer.values = places.keys, places.values
     layer.key_scales, layer.value_scales = places.key_scales, places.value_scales

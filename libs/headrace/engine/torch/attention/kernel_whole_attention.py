@@ -66,7 +66,7 @@ class KernelWholeAttention:
         return KvArena(shape, block_count)
 
     def _spread(self, bias: RelativeBias, max_len: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-        """The bias of each head for all distances, in whole lanes: [heads, distances]."""
+        """Returns the bias of each head at every distance, padded to whole lanes: [heads, distances]."""
         biases = floats(bias.at_distances(torch.arange(1 - max_len, max_len + LANES))).numpy()
         self._layer.bias = address(biases) + (max_len - 1) * biases.itemsize
         self._layer.bias_stride = biases.shape[1]

@@ -1,4 +1,4 @@
-"""Normalization and rotation of one layer's queries and keys before attention, through torch."""
+"""Normalizes and rotates one layer's queries and keys before attention, through torch."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ class TorchLayer:
         self._shape = (-1, heads.head_count + 2 * heads.kv_head_count, heads.head_size)
 
     def split(self, projected: Tensor) -> Tensor:
-        """Splits [tokens, heads x head] into [tokens, heads, head], queries and keys normalized where the layer does
+        """Splits [tokens, heads x head] into [tokens, heads, head]. Normalizes queries and keys if the layer does
         so."""
         heads = projected.view(self._shape)
         return heads if self._norm is None else self._norm(heads)
@@ -30,7 +30,7 @@ class TorchLayer:
 def torch_layers(
     heads: HeadShape, layers: Sequence[LayerAttention], dtype: torch.dtype, device: torch.device
 ) -> list[TorchLayer]:
-    """Makes the layers of a model. Those with the same angles share one table."""
+    """Makes the layers of a model. Layers with the same angles share one table."""
     tables: dict[int, RotaryTable] = {}
     for layer in layers:
         if id(layer.angles) not in tables:
@@ -39,7 +39,7 @@ def torch_layers(
 
 
 def _head_norm(heads: HeadShape, layer: LayerAttention) -> HeadNorm | None:
-    """Makes the norm of a layer's heads, if it has one: query heads share one weight, key heads another."""
+    """Makes the norm of a layer's heads, if it has one. All query heads share one weight, all key heads another."""
     if layer.query_norm is None or layer.key_norm is None:
         return None
     query, key = layer.query_norm.expand(heads.head_count, -1), layer.key_norm.expand(heads.kv_head_count, -1)

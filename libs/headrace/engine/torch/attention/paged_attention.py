@@ -15,10 +15,10 @@ class HeadShape:
 
     head_count: int
     kv_head_count: int
-    """Key and value heads of a layer. Each is shared by as many query heads (Ainslie et al., 2023)."""
+    """Key and value heads of a layer. Several query heads share each one (Ainslie et al., 2023)."""
     head_size: int
     rotary_size: int
-    """Leading elements of a head that turn with the position."""
+    """Number of leading elements of a head that rotate with the position."""
     scale: float
     """Factor applied to the products of queries and keys."""
     soft_cap: float | None
@@ -31,44 +31,44 @@ class LayerAttention:
     """Attention settings of a single layer."""
 
     window: int | None
-    """Tokens that a query sees, itself included. None: all before it."""
+    """Tokens that a query sees, itself included. None: no limit."""
     angles: tuple[Floats, Floats]
-    """Cosines and sines [positions, rotary/2] each."""
+    """Cosines and sines, each [positions, rotary/2]."""
     query_norm: Tensor | None = None
-    """Weight [head] by which query heads are normalized before they turn (Henry et al., 2020)."""
+    """Weight [head] that normalizes query heads before rotation (Henry et al., 2020)."""
     key_norm: Tensor | None = None
 
 
 class PagedAttention(Protocol):
-    """The KV cache of a model, and attention of each layer over it."""
+    """The KV cache of a model, and each layer's attention over it."""
 
     block_count: int
 
     @property
     def byte_count(self) -> int:
-        """Bytes of the keys and values of all layers."""
+        """Size of the keys and values of all layers, in bytes."""
         ...
 
     def begin(self, arrays: StepArrays) -> None:
-        """Takes in the step whose tokens attend next."""
+        """Prepares the step whose tokens attend next."""
         ...
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """Attention of the step's tokens, each to itself and those before it in its sequence.
+        """Computes causal attention of the step's tokens, each within its own sequence.
 
-        `projected` [tokens, (query, key and value heads) x head] may be changed; its keys and values go to the cache.
-        The result is [tokens, query heads x head].
+        `projected` [tokens, (query, key and value heads) x head] may be overwritten; its keys and values go into the
+        cache. The result is [tokens, query heads x head].
         """
         ...
 
     def clear(self, blocks: list[int]) -> None:
-        """Zeroes blocks whose content is not to be trusted: what is masked is still multiplied by zero."""
+        """Zeroes blocks with untrusted content: masked values are still multiplied by zero, and 0 x NaN is NaN."""
         ...
 
     def release(self) -> None:
-        """Gives the memory back, with all that is in it, until `allocate`."""
+        """Frees the memory and discards its content, until `allocate`."""
         ...
 
     def allocate(self) -> None:
-        """Takes memory for all layers. It is empty."""
+        """Allocates memory for all layers, empty."""
         ...

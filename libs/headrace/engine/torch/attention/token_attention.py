@@ -1,7 +1,7 @@
 """Attention through torch on one token at a time: for a CPU without compiled kernels.
 
-All operations have the same shape for every token, whatever else is in the batch and however long its text: keys are
-taken in tiles of KEY_TILE in their order, and what is masked in them adds exact zeros. See `single_row_operators`.
+All operations have the same shape for every token, whatever the batch and the length of the text: keys are read in
+order, in tiles of KEY_TILE, and masked keys add exact zeros. See `single_row_operators`.
 """
 
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ class _Token:
     write_rows: Tensor
     """Cache rows to write the token to, see `KvCache.token_rows`."""
     block_rows: Tensor
-    """Cache rows to read, see `KvCache.block_rows`: all blocks of the token's sequence up to itself, and what fills up
-    the last tile."""
+    """Cache rows to read, see `KvCache.block_rows`: the blocks of the token's sequence up to the token, plus padding
+    for the last tile."""
 
 
 class TokenAttention:
@@ -53,7 +53,7 @@ class TokenAttention:
         ]
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """Stores each token before the next one attends: it sees none after itself anyway."""
+        """Stores each token just before it attends; later tokens are masked anyway."""
         settings, kv_layer = self._layers[layer], self._cache.layers[layer]
         rows = [
             self._attend(settings, kv_layer, token, row.clone()[None])

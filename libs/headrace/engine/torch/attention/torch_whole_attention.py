@@ -13,10 +13,10 @@ from headrace.engine.torch.layers.relative_bias import RelativeBias
 
 @dataclass(frozen=True, slots=True)
 class EqualInputs:
-    """Inputs of the same length, which attend in one call, each to itself, without padding."""
+    """Inputs of equal length, which attend in one call, each to itself, without padding."""
 
     rows: slice
-    """Rows of the inputs' tokens among those of the step."""
+    """Rows of the inputs' tokens in the step."""
     length: int
     """Tokens of each input."""
     bias: Tensor | None

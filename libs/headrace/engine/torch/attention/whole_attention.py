@@ -1,4 +1,4 @@
-"""The Protocol of attention of every token of an input to every other, as encoders have it."""
+"""The Protocol of bidirectional attention, as in encoders."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 class WholeAttention(Protocol):
-    """Attention of every token of an input to every other. Nothing is kept between steps."""
+    """Attention of every token of an input to every other. Keeps nothing between steps."""
 
     def begin(self, lengths: Sequence[int]) -> None:
-        """Lays a step out: inputs of so many tokens, one after the other, in ascending order."""
+        """Lays out a step of inputs with these lengths in tokens, consecutive and in ascending order."""
         ...
 
     def attend(self, projected: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Decoders, put together from layers and a checkpoint."""
+"""Decoders, assembled from layers and a checkpoint."""

@@ -1,4 +1,4 @@
-"""A decoder's layers as one step needs them: with what the adapters of its requests add."""
+"""A decoder's layers for one step, including the updates of its requests' adapters."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from headrace.engine.torch.layers.linear import Linear
 
 
 def adapted(layers: Sequence[DecoderLayer], step: StepAdapters) -> list[DecoderLayer]:
-    """Returns `layers` with what the adapters of `step` add, around the same weights."""
+    """Returns `layers` with the updates of `step` added, sharing the same base weights."""
     return [_adapt_layer(layer, index, step) for index, layer in enumerate(layers)]
 
 

@@ -1,4 +1,4 @@
-"""The decoder that all families are: an embedding, layers over a paged KV cache, a norm and a head."""
+"""The decoder common to all families: an embedding, layers over a paged KV cache, a norm and a head."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from headrace.engine.torch.operators.operators import Operators
 
 
 class Decoder:
-    """A decoder with its weights. Holds no state of any request: that is in the KV cache."""
+    """A decoder with its weights. Holds no request state; the KV cache does."""
 
     def __init__(
         self,
@@ -32,8 +32,8 @@ class Decoder:
         *,
         has_head: bool = True,
     ) -> None:
-        """Reads a decoder. Without its head it gives hidden states instead of logits. Raises InvalidCheckpoint where
-        `weights` do not suit."""
+        """Reads a decoder. Without a head it returns hidden states instead of logits. Raises InvalidCheckpoint if
+        `weights` do not fit."""
         self._config = config
         self._operators = operators
         self._reader = DecoderReader(config, weights, operators, dtype, device)
@@ -71,12 +71,13 @@ class Decoder:
         return self._layers
 
     def replace_layers(self, layers: Sequence[DecoderLayer]) -> None:
-        """Puts other layers in place of its own, such as the same ones watched."""
+        """Replaces the layers, for example with observed versions of the same ones."""
         self._layers = list(layers)
 
     def __call__(self, step: StepTensors, attention: PagedAttention) -> Tensor:
         """Computes logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalized hidden
-        states [rows, hidden]. `attention` has been told of the step, and its cache is filled for all of its tokens."""
+        states [rows, hidden]. Expects `attention.begin` to have run for the step, and fills its cache for all
+        tokens."""
         hidden = self._embed(step.token_ids)
         for layer in self._layers if step.adapters is None else adapted(self._layers, step.adapters):
             hidden = layer(hidden, attention)

@@ -19,7 +19,7 @@ class DecoderLayer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PreNormLayer:
-    """Layer whose inputs are normalized (Xiong et al., 2020)."""
+    """Layer that normalizes each block's input (Xiong et al., 2020)."""
 
     attention_norm: RowNorm
     attention: SelfAttention
@@ -33,7 +33,7 @@ class PreNormLayer:
 
 @dataclass(frozen=True, slots=True)
 class SandwichNormLayer:
-    """Layer whose inputs are normalized, and outputs before they join the residual (Ding et al., 2021), as in Gemma
+    """Layer that normalizes each block's input, and its output before the residual (Ding et al., 2021), as in Gemma
     2."""
 
     attention_norm: RowNorm

@@ -17,7 +17,7 @@ from headrace.engine.torch.operators.operators import Operators, RowNorm
 
 
 class DecoderReader:
-    """Reads each tensor once. Raises InvalidCheckpoint where they do not suit."""
+    """Reads each tensor once. Raises InvalidCheckpoint if they do not fit."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class DecoderReader:
         return self._weights.embedding()
 
     def head(self, embedding: Tensor) -> Linear:
-        """Builds the output head. Tied models use their embedding for it."""
+        """Builds the output head. Tied models reuse their embedding."""
         return self._operators.linear(embedding) if self._config.tied_embeddings else self._linear(self._weights.head())
 
     def norm(self, name: str) -> RowNorm:
@@ -47,7 +47,7 @@ class DecoderReader:
         return self._operators.rms_norm(weight, self._config.rms_norm_epsilon)
 
     def head_norms(self, index: int) -> tuple[Tensor | None, Tensor | None]:
-        """Reads the weights [head] by which a layer's query and key heads are normalized, if they are."""
+        """Reads the weights [head] that normalize a layer's query and key heads, if it has them."""
         if not self._config.query_key_norm:
             return None, None
         prefix, size = f"model.layers.{index}.self_attn", self._config.head_size

@@ -1,1 +1,1 @@
-"""Encoders, put together from layers and a checkpoint."""
+"""Encoders, assembled from layers and a checkpoint."""

@@ -1,4 +1,4 @@
-"""The encoder that all families are: embeddings, and layers in which every token sees every other."""
+"""The encoder common to all families: embeddings, and layers in which every token sees every other."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from headrace.engine.torch.operators.operators import Operators
 
 
 class Encoder:
-    """An encoder with its weights. Holds no state of any request."""
+    """An encoder with its weights. Holds no request state."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Encoder:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        """Raises InvalidCheckpoint where `weights` do not suit."""
+        """Raises InvalidCheckpoint if `weights` do not fit."""
         reader = EncoderReader(config, weights, operators, dtype, device)
         self._config = config
         self._operators = operators
@@ -43,8 +43,8 @@ class Encoder:
     def __call__(self, inputs: Sequence[tuple[int, ...]]) -> list[Tensor]:
         """Computes the final hidden states [tokens, hidden] of each input, which has at least one token.
 
-        There is no padding: an input is computed with its own tokens alone. On a CPU its bits do not depend on its
-        batch, by the operators or, where those cannot promise it, because it is computed by itself.
+        There is no padding: each input is computed from its own tokens alone. On a CPU the result is batch-invariant:
+        either the operators are, or each input is computed by itself.
         """
         if self._device.type == "cpu" and not self._operators.is_batch_invariant:
             return [self._compute([tokens])[0] for tokens in inputs]

@@ -1,4 +1,4 @@
-"""One layer of an encoder: attention of every token to every other, and a feed-forward block, each with a norm."""
+"""One layer of an encoder: bidirectional attention and a feed-forward block, each with a norm."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class EncoderAttention:
 
 @dataclass(frozen=True, slots=True)
 class EncoderLayer:
-    """Layer whose outputs are normalized with the residual (Devlin et al., 2018)."""
+    """Layer that normalizes the sum of each block's output and the residual (Devlin et al., 2018)."""
 
     attention: EncoderAttention
     attention_norm: RowNorm
@@ -33,6 +33,6 @@ class EncoderLayer:
     mlp_norm: RowNorm
 
     def __call__(self, hidden: Tensor, attention: WholeAttention) -> Tensor:
-        """Maps [tokens, hidden] to the same shape. `attention` has been told of the step."""
+        """Maps [tokens, hidden] to the same shape. Expects `attention.begin` to have run for the step."""
         hidden = self.attention_norm(self.attention.add_to_residual(hidden, hidden, attention))
         return self.mlp_norm(self.mlp.add_to_residual(hidden, hidden))

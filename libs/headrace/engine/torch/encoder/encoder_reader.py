@@ -1,4 +1,4 @@
-"""Builds the parts of an encoder from a checkpoint's tensors, fusing products that have the same input."""
+"""Builds the parts of an encoder from a checkpoint's tensors, fusing products that share an input."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ from headrace.engine.torch.operators.operators import Operators, RowNorm
 
 
 class EncoderReader:
-    """Reads each tensor once, under the names that the family's checkpoints have for it."""
+    """Reads each tensor once, by its name in the family's checkpoints."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class EncoderReader:
 
     @property
     def byte_count(self) -> int:
-        """Bytes of memory that the weights read so far take."""
+        """Memory taken by the weights read so far, in bytes."""
         return self._weights.byte_count
 
     def word_embeddings(self) -> Tensor:
@@ -49,8 +49,8 @@ class EncoderReader:
         )
 
     def position_embeddings(self) -> Tensor:
-        """Reads the position embeddings [positions, hidden], with the embedding of the first segment, which all tokens
-        have, already added."""
+        """Reads the position embeddings [positions, hidden], with the embedding of the first segment added, which all
+        tokens share."""
         config = self._config
         table = self._read(f"{self._names.position_embeddings}.weight", config.position_count, config.hidden_size)
         if not config.type_count:
@@ -84,7 +84,7 @@ class EncoderReader:
         )
 
     def _linear(self, modules: list[str], out_size: int, in_size: int) -> Linear:
-        """Reads several modules with the same input as one product, in the order given."""
+        """Reads several modules that share an input as one product, in the given order."""
         self.parameter_count += len(modules) * out_size * in_size
         shape = (out_size, in_size)
         matrices = [self._weights.matrix(self._prefix + name, shape, self._dtype, self._device) for name in modules]
@@ -92,7 +92,7 @@ class EncoderReader:
         return self._operators.linear(stack(matrices), bias)
 
     def _norm(self, name: str) -> RowNorm:
-        """Reads a norm. The first checkpoints of BERT have TensorFlow's names for it."""
+        """Reads a norm. The first BERT checkpoints use TensorFlow's names for it."""
         gain, shift = ("gamma", "beta") if f"{self._prefix}{name}.gamma" in self._files else ("weight", "bias")
         size = self._config.hidden_size
         weight, bias = self._read(f"{name}.{gain}", size), self._read(f"{name}.{shift}", size)

@@ -1,1 +1,1 @@
-"""Keys and values of a model as tensors of torch."""
+"""Keys and values of a model as torch tensors."""

@@ -1,4 +1,4 @@
-"""Keys and values of all blocks, and the memory that they live in."""
+"""Keys and values of all blocks, and the memory that holds them."""
 
 import math
 
@@ -10,7 +10,7 @@ from headrace.engine.torch.kv.gather_buffer import GatherBuffer
 from headrace.engine.torch.kv.kv_layer import KvLayer
 
 SPARE_BLOCK_COUNT = 1
-"""Number of blocks of zeros beyond those of the pool, which fill up short block tables."""
+"""Number of zero blocks beyond those of the pool, used to pad short block tables."""
 
 
 class KvCache:
@@ -40,27 +40,27 @@ class KvCache:
 
     @property
     def byte_count(self) -> int:
-        """Bytes of the keys and values of all layers."""
+        """Size of the keys and values of all layers, in bytes."""
         return self._layer_count * math.prod(self._shape) * self.dtype.itemsize
 
     def allocate(self) -> None:
-        """Takes memory for all layers, full of zeros."""
+        """Allocates zeroed memory for all layers."""
         buffer = GatherBuffer(self._shape[-2] * self._shape[-1], self.dtype, self._device)
         self.layers = [KvLayer(self._zeros(), buffer) for _ in range(self._layer_count)]
 
     def release(self) -> None:
-        """Gives the memory back, with all that is in it, until `allocate`."""
+        """Frees the memory and discards its content, until `allocate`."""
         self.layers = []
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
     def block_rows(self, tables: Tensor) -> Tensor:
-        """Returns the cache rows to gather block tables [sequences, blocks] from: int64 [2 x sequences x kv heads x
+        """Returns the cache rows to gather for block tables [sequences, blocks]: int64 [2 x sequences x kv heads x
         blocks]."""
         return (tables[:, None, :] + self._first_blocks).flatten()
 
     def token_rows(self, slots: Tensor) -> Tensor:
-        """Returns the cache rows to write tokens to at `slots` [tokens] (block x block size + offset): int64 [tokens x
+        """Returns the cache rows for writing tokens at `slots` [tokens] (block x block size + offset): int64 [tokens x
         2 x kv heads]."""
         return (slots[:, None] + self._first_tokens).flatten()
 
@@ -70,7 +70,7 @@ class KvCache:
             layer.states[:, :, blocks] = 0
 
     def _zeros(self) -> Tensor:
-        """Allocates zeros, on a CPU not from the heap, which would keep what `release` frees."""
+        """Allocates zeros. On a CPU, bypasses the heap, which would keep the memory that `release` frees."""
         if self._device.type != "cpu":
             return torch.zeros(self._shape, dtype=self.dtype, device=self._device)
         memory = allocate(math.prod(self._shape) * self.dtype.itemsize)

@@ -21,7 +21,7 @@ class KvLayer:
         self._tokens.index_copy_(0, rows, states.reshape(-1, states.shape[-1]))
 
     def gather(self, rows: Tensor, sequence_count: int) -> tuple[Tensor, Tensor]:
-        """Keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`.
+        """Returns keys and values [sequences x kv heads, keys, head] of the blocks `rows`: see `KvCache.block_rows`.
 
         They are valid until the next call for any layer of the same cache.
         """

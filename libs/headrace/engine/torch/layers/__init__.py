@@ -1,1 +1,1 @@
-"""Layers of networks."""
+"""Neural network layers."""

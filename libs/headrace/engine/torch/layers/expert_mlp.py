@@ -12,10 +12,11 @@ from headrace.engine.torch.layers.linear import Linear
 
 @dataclass(frozen=True, slots=True)
 class ExpertMlp:
-    """Each row goes through the experts that the router likes best, weighted by how much it likes them.
+    """Sends each row through the experts with the highest router scores and sums their outputs, weighted by those
+    scores.
 
-    An expert computes only the rows that chose it. A row's outputs are summed in the order of the experts, so that
-    its result does not depend on what other rows chose.
+    An expert computes only the rows that chose it. A row's outputs are summed in expert order, so its result does not
+    depend on the choices of other rows.
     """
 
     router: Linear
@@ -23,7 +24,7 @@ class ExpertMlp:
     experts: list[GatedMlp]
     chosen_count: int
     route: Callable[[Tensor], tuple[Tensor, Tensor]]
-    """Maps the router's scores to the shares and the indices of the chosen experts, both [rows, chosen]."""
+    """Maps router scores to the weights and the indices of the chosen experts, both [rows, chosen]."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Maps [rows, hidden] to the same shape."""
@@ -39,7 +40,7 @@ class ExpertMlp:
         return self(inputs).add_(residual)
 
     def _group_by_expert(self, chosen: Tensor) -> list[tuple[GatedMlp, Tensor]]:
-        """Finds the experts that any row chose, in order, each with its places in the flattened `chosen`, in order."""
+        """Lists the experts that any row chose, with their indices in the flattened `chosen`, both ascending."""
         flat = chosen.flatten()
         counts = torch.bincount(flat, minlength=len(self.experts)).tolist()
         places = torch.split(torch.argsort(flat, stable=True), counts)

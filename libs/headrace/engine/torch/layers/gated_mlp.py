@@ -27,7 +27,7 @@ class GatedMlp:
     """Gate and up projections as one product: hidden to 2 x intermediate."""
     down: Linear
     gate: Callable[[Tensor], Tensor]
-    """Activates gates and multiplies them with what follows: [rows, 2 x intermediate] to [rows, intermediate]."""
+    """Activates the gates and multiplies by the up projection: [rows, 2 x intermediate] to [rows, intermediate]."""
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return self.down(self.gate(self.gate_up(inputs)))

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True, slots=True)
 class LayerNorm:
-    """Computes (x - mean) / sqrt(variance + epsilon) * weight + bias, for each row."""
+    """Computes (x - mean) / sqrt(variance + epsilon) * weight + bias for each row."""
 
     weight: Tensor
     bias: Tensor

@@ -6,7 +6,7 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.pooling import Pooling
 
 SMALLEST_LENGTH = 1e-12
-"""Length that shorter vectors are divided by instead of their own."""
+"""Smallest divisor: shorter vectors are divided by this instead of by their own length."""
 
 
 def pool(hidden: Tensor, pooling: Pooling) -> Tensor:

@@ -1,4 +1,4 @@
-"""A bias for each head and each distance between two tokens (Raffel et al., 2019)."""
+"""A bias per head and per distance between two tokens (Raffel et al., 2019)."""
 
 import math
 
@@ -6,23 +6,23 @@ import torch
 from torch import Tensor
 
 FARTHEST = 128
-"""Distances from here on share one bucket."""
+"""Distances from this one on share one bucket."""
 
 
 class RelativeBias:
-    """Near distances have a bucket each, farther ones share them on a logarithmic scale; one half for each side."""
+    """Gives short distances a bucket each and long ones logarithmic buckets; each direction has half of them."""
 
     def __init__(self, table: Tensor) -> None:
         """`table` is [buckets, heads]."""
         self._table = table
 
     def at_distances(self, distances: Tensor) -> Tensor:
-        """Maps distances of keys behind their queries, int64 [distances], to the bias added to scores: [heads,
-        distances]."""
+        """Maps signed distances (key position minus query position), int64 [distances], to biases added to the scores:
+        [heads, distances]."""
         return self._table[self._buckets(distances.to(self._table.device))].T.contiguous()
 
     def _buckets(self, distances: Tensor) -> Tensor:
-        """Buckets of distances, each key place minus query place."""
+        """Maps distances, each key position minus query position, to buckets."""
         half = len(self._table) // 2
         exact = half // 2
         far = distances.abs()

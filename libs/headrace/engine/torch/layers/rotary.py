@@ -1,4 +1,4 @@
-"""Rotary position embedding (RoFormer, Su et al., 2021) with the two halves of a head as pairs, as in Llama files."""
+"""Rotary position embedding (RoFormer, Su et al., 2021), pairing the two halves of a head as in Llama checkpoints."""
 
 from dataclasses import dataclass
 
@@ -15,20 +15,20 @@ class Rotation:
     cosine: Tensor
     """Cosines [tokens, heads, 2, rotary/2]."""
     sine: Tensor
-    """Sines [tokens, heads, 2, rotary/2], negative for the first half."""
+    """Sines [tokens, heads, 2, rotary/2], negated for the first half."""
 
 
 class RotaryTable:
     """Cosines and sines for every position.
 
-    They cover all heads of a fused query, key and value projection. Values turn by angle zero, which leaves them as
-    they are and keeps them beside their keys in memory, ready to be written to the cache together.
+    They cover all heads of a fused query, key and value projection. Values are rotated by angle zero, which leaves them
+    unchanged and keeps them next to their keys in memory, so that one write stores both in the cache.
     """
 
     def __init__(
         self, angles: tuple[Floats, Floats], head_counts: tuple[int, int], dtype: torch.dtype, device: torch.device
     ) -> None:
-        """`angles` are cosines and sines [positions, rotary/2] each, `head_counts` those of queries and of keys."""
+        """`angles` are cosines and sines, each [positions, rotary/2]; `head_counts` those of queries and of keys."""
         cosine, sine = map(torch.from_numpy, angles)
         self._cosine = torch.stack([cosine, cosine], dim=1)[:, None].to(device, dtype)  # [len, 1, 2, rotary/2]
         self._sine = torch.stack([-sine, sine], dim=1)[:, None].to(device, dtype)
@@ -36,7 +36,7 @@ class RotaryTable:
         self._resting_count = head_counts[1]
 
     def at(self, positions: Tensor) -> Rotation:
-        """The rotation for `positions` [tokens]."""
+        """Returns the rotation for `positions` [tokens]."""
         return Rotation(
             self._for_all_heads(self._cosine, positions, 1.0), self._for_all_heads(self._sine, positions, 0.0)
         )
@@ -47,7 +47,7 @@ class RotaryTable:
 
 
 def rotate(heads: Tensor, rotation: Rotation) -> Tensor:
-    """Turns `heads` [tokens, heads, head] by their positions. Elements beyond the rotary size stay as they are."""
+    """Rotates `heads` [tokens, heads, head] by their positions. Leaves elements beyond the rotary size unchanged."""
     token_count, head_count, head_size = heads.shape
     half = rotation.cosine.shape[-1]
     if 2 * half == head_size:

@@ -1,1 +1,1 @@
-"""Products, norms and sampling, by the library that computes them best here."""
+"""Products, norms and sampling, from the fastest library available."""

@@ -1,4 +1,4 @@
-"""Selection of the operators that suit a device."""
+"""Selection of the operators for a device."""
 
 import os
 
@@ -13,13 +13,14 @@ from headrace.engine.torch.operators.torch_operators import TorchOperators
 
 
 def choose_encoder_operators(device: torch.device, thread_count: int | None = None) -> Operators:
-    """Operators of an encoder. Without kernels it computes inputs one by one, which is quicker than row by row."""
+    """Chooses the operators of an encoder. Without kernels, encoders compute one input at a time, which is faster than
+    one row at a time."""
     chosen = choose_operators(device, thread_count)
     return TorchOperators() if isinstance(chosen, SingleRowOperators) else chosen
 
 
 def choose_operators(device: torch.device, thread_count: int | None = None) -> Operators:
-    """Chooses the operators of a decoder. `thread_count` is for the kernels. Unset: as many as there are cores."""
+    """Chooses the operators of a decoder. `thread_count` is for the kernels. Unset: one thread per core."""
     if device.type != "cpu":
         return TorchOperators()
     if choose_instructions() is None:

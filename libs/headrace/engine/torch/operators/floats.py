@@ -1,8 +1,8 @@
-"""Numbers as the CPU kernels take them from torch."""
+"""Torch numbers in the form that the CPU kernels take."""
 
 from torch import Tensor
 
 
 def floats(tensor: Tensor) -> Tensor:
-    """Returns the same numbers in contiguous fp32, in the same memory where they are so already."""
+    """Returns the same numbers in contiguous fp32, without a copy if they already are."""
     return tensor.float().contiguous()

@@ -9,7 +9,7 @@ from headrace.engine.torch.operators.floats import floats
 
 
 class KernelNorm:
-    """A norm of rows. With a bias, the mean is taken off first."""
+    """A norm of rows. With a bias, subtracts the mean first."""
 
     def __init__(self, context: KernelContext, weight: Tensor, bias: Tensor | None, epsilon: float) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Operations through the CPU kernels: the same bits in any batch and on every processor."""
+"""Operations on the CPU kernels: the same bits in any batch and on every processor."""
 
 import torch
 from torch import Tensor
@@ -23,8 +23,8 @@ FUNCTIONS: dict[Activation, Function] = {
 
 
 class KernelOperators:
-    """Implements the Protocol of `operators.py` with the CPU kernels. Computes in fp32 and rounds results to the dtype
-    of the inputs at the end."""
+    """Implements the Protocol of `operators.py` with the CPU kernels. Computes in fp32 and rounds the result to the
+    dtype of the inputs."""
 
     is_batch_invariant = True
 
@@ -32,7 +32,7 @@ class KernelOperators:
         self.context = context
 
     def linear(self, weight: Weight, bias: Tensor | None = None) -> KernelLinear:
-        """Packs `weight` for products: quantized ones stay packed, and plain ones take 16 bits where that loses
+        """Packs `weight` for products: quantized weights stay packed, and plain ones take 16 bits if that loses
         nothing."""
         return KernelLinear(self.context, weight, bias)
 

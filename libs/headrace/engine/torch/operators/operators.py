@@ -1,4 +1,4 @@
-"""The Protocol of the operations that a model is made of, apart from attention."""
+"""The Protocol of a model's operations other than attention."""
 
 from typing import Protocol
 
@@ -17,47 +17,46 @@ class RowNorm(Protocol):
 
 
 class Operators(Protocol):
-    """Operations on the rows of a step. Inputs and outputs have the dtype that the model computes with."""
+    """Operations on the rows of a step. Inputs and outputs have the model's compute dtype."""
 
     @property
     def is_batch_invariant(self) -> bool:
-        """Whether a row's result depends on nothing but the row and the weights: not on how many rows there are, nor on
-        its place among them."""
+        """Whether a row's result depends only on the row and the weights, not on its index or the row count."""
         ...
 
     def linear(self, weight: Weight, bias: Tensor | None = None) -> Linear:
-        """The product with `weight` [out, in], plus `bias` [out]."""
+        """Returns the product with `weight` [out, in], plus `bias` [out]."""
         ...
 
     def rms_norm(self, weight: Tensor, epsilon: float) -> RowNorm:
-        """Root mean square layer normalization (Zhang and Sennrich, 2019)."""
+        """Returns a root mean square layer normalization (Zhang and Sennrich, 2019)."""
         ...
 
     def layer_norm(self, weight: Tensor, bias: Tensor, epsilon: float) -> RowNorm:
-        """Layer normalization (Ba et al., 2016)."""
+        """Returns a layer normalization (Ba et al., 2016)."""
         ...
 
     def activate(self, inputs: Tensor, activation: Activation) -> Tensor:
-        """The activation of each of [rows, size] numbers, which may be overwritten."""
+        """Activates each of [rows, size] numbers. May overwrite `inputs`."""
         ...
 
     def gate(self, inputs: Tensor, activation: Activation) -> Tensor:
-        """The activation of the first half of each row times its second half: [rows, 2 x size] to [rows, size]."""
+        """Activates the first half of each row, times the second half: [rows, 2 x size] to [rows, size]."""
         ...
 
     def soft_cap(self, inputs: Tensor, cap: float) -> Tensor:
-        """cap * tanh(x / cap) of each of [rows, size] numbers, which may be overwritten."""
+        """Computes cap * tanh(x / cap) for each of [rows, size] numbers. May overwrite `inputs`."""
         ...
 
     def route(self, scores: Tensor, count: int, *, normalizes: bool) -> tuple[Tensor, Tensor]:
-        """Finds the `count` experts that each row of `scores` [rows, experts] prefers, int64 [rows, count]; and before
-        them their shares of a softmax over all, or of one over the chosen where `normalizes`, of the same shape."""
+        """Returns the weights and indices (int64) of the top `count` experts for each row of `scores` [rows, experts],
+        both [rows, count]. The weights are a softmax over all experts, or over the chosen ones if `normalizes`."""
         ...
 
     def sampler(self) -> Sampler:
-        """Returns the sampler for logits that `export` gives."""
+        """Returns the sampler for logits from `export`."""
         ...
 
     def export(self, logits: Tensor) -> object:
-        """Returns logits [rows, vocabulary] as `sampler` takes them."""
+        """Converts logits [rows, vocabulary] to the form that `sampler` takes."""
         ...

@@ -7,5 +7,5 @@ from torch import Tensor
 
 
 def row_by_row(operation: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
-    """Applies `operation` of [1, size] to each row of `inputs`. There is at least one."""
+    """Applies `operation` on [1, size] to each row of `inputs`, which has at least one."""
     return torch.cat([operation(row.clone()[None]) for row in inputs])

@@ -8,7 +8,7 @@ from headrace.engine.torch.operators.row_by_row import row_by_row
 
 
 class SingleRowLinear:
-    """A product that is computed for each row alone. See `SingleRowOperators`."""
+    """A product computed for each row alone. See `SingleRowOperators`."""
 
     def __init__(self, product: Callable[[Tensor], Tensor]) -> None:
         self._product = product

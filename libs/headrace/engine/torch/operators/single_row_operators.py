@@ -1,8 +1,8 @@
 """Operations through torch on one row at a time: for a CPU without compiled kernels.
 
-A BLAS chooses its kernel by the shape and the alignment of its operands, and vectorized loops treat the last elements
-in another way than the rest. With every row alone in fresh memory, shape, alignment and place are always the same, and
-so are the bits, whatever else is in the batch. Slow: each row reads all weights.
+A BLAS chooses its kernel by the shape and alignment of its operands, and vectorized loops treat the tail differently
+from the rest. With each row alone in fresh memory, shape, alignment and position never change, so results are
+batch-invariant. Slow: each row reads all weights.
 """
 
 import torch
@@ -27,7 +27,7 @@ class SingleRowOperators:
 
     def linear(self, weight: Weight, bias: Tensor | None = None) -> SingleRowLinear:
         dense = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight
-        # A copy: where a file's tensors begin in memory differs from start to start.
+        # Copied because the alignment of a file's tensors in memory differs from start to start.
         return SingleRowLinear(self._whole.linear(dense.clone(memory_format=torch.contiguous_format), bias))
 
     def rms_norm(self, weight: Tensor, epsilon: float) -> RowNorm:

@@ -7,7 +7,7 @@ from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 
 
 class TorchLinear:
-    """The general product. Quantized weights are held as floating-point numbers."""
+    """A plain matrix product. Dequantizes quantized weights to floating point."""
 
     def __init__(self, weight: Weight, bias: Tensor | None) -> None:
         self._weight = weight.dequantize() if isinstance(weight, QuantizedMatrix) else weight

@@ -1,7 +1,7 @@
-"""Operations through torch, as a device has them: for GPUs.
+"""Operations through torch's own kernels: for GPUs.
 
-A library of matrix products chooses its kernel by the shape, so that the last bits of a row may depend on how many rows
-come with it: a request has the same text in the same batch, and nearly always in any. More is not promised here.
+A matrix library chooses its kernel by the shape, so the last bits of a row may depend on the number of rows beside it.
+A request gets the same text in the same batch, and nearly always in any other. Nothing more is promised here.
 """
 
 import torch

@@ -16,7 +16,7 @@ from headrace.engine.step.uniform import uniform
 
 
 class TorchSampler:
-    """Sampler of logits in tensors."""
+    """Sampler of logits in torch tensors."""
 
     @torch.inference_mode()
     def likeliest(self, logits: Tensor) -> tuple[list[int], list[float]]:
@@ -57,14 +57,14 @@ def _likeliest(logits: Tensor) -> tuple[list[int], list[float]]:
     if logits.device.type != "cpu":
         values, ids = logits.max(dim=-1)
         return _to_ints(ids), values.tolist()
-    # Ten times as fast as what torch has for a single thread.
+    # Ten times as fast as torch's own argmax on a single thread.
     numbers = logits.numpy()
     found = numbers.argmax(axis=-1)
     return found.tolist(), numbers[np.arange(len(found)), found].tolist()
 
 
 def _choose(logits: Tensor, sequences: list[Sequence]) -> list[int]:
-    """Chooses one token id per row, where more than the likeliest may be asked."""
+    """Chooses one token id per row, for rows that may need more than the argmax."""
     adjusted = _adjust(_constrain(logits, sequences), sequences)
     token_ids = _likeliest(adjusted)[0]
     for sorts in (False, True):
@@ -81,7 +81,7 @@ def _choose(logits: Tensor, sequences: list[Sequence]) -> list[int]:
 
 
 def _constrain(logits: Tensor, sequences: list[Sequence]) -> Tensor:
-    """Takes out what grammars do not allow. Leaves `logits` as it is."""
+    """Masks the tokens that grammars forbid. Leaves `logits` unchanged."""
     rows, forbidden = find_forbidden(sequences, logits.shape[-1])
     if not rows:
         return logits
@@ -91,7 +91,7 @@ def _constrain(logits: Tensor, sequences: list[Sequence]) -> Tensor:
 
 
 def _adjust(logits: Tensor, sequences: list[Sequence]) -> Tensor:
-    """Applies what depends on the text so far. Leaves `logits` as it is."""
+    """Applies the adjustments that depend on the text so far. Leaves `logits` unchanged."""
     changed = [row for row, sequence in enumerate(sequences) if is_adjusted(sequence)]
     if not changed:
         return logits
@@ -144,8 +144,7 @@ def _draw(logits: Tensor, sequences: list[Sequence], *, sorts: bool) -> list[int
 
 
 def _keep_head(probabilities: Tensor, samplings: list[SamplingParams]) -> Tensor:
-    """Keeps the top-k, then the top-p (Holtzman et al., 2020) of what is left. `probabilities` are in descending
-    order."""
+    """Keeps the top-k, then the top-p (Holtzman et al., 2020) of the rest. `probabilities` are in descending order."""
     vocabulary_size = probabilities.shape[-1]
     ranks = torch.arange(vocabulary_size, device=probabilities.device)
     top_k = torch.tensor([sampling.top_k or vocabulary_size for sampling in samplings], device=probabilities.device)

@@ -1,1 +1,1 @@
-"""Families of decoders: how each says its facts in config.json."""
+"""Families of decoders, and how each states its facts in config.json."""

@@ -8,7 +8,7 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 
 
 def as_llama(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
-    """Returns `config` as it is: nothing differs from Llama."""
+    """Returns `config` unchanged: nothing differs from Llama."""
     return config
 
 
@@ -17,11 +17,11 @@ class Family:
     """Rules for reading the config.json of one architecture."""
 
     architecture: str
-    """Name of the architecture in `architectures` of config.json."""
+    """Name of the architecture in the `architectures` field of config.json."""
     adapt: Callable[[DecoderConfig, Mapping[str, Any]], DecoderConfig] = as_llama
-    """Turns what Llama would be with this config.json into what this architecture is."""
+    """Turns the config of a Llama with this config.json into the config of this architecture."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Keys that config.json may leave out."""
+    """Default values of keys that config.json may omit."""
     activation_key: str = "hidden_act"
     activations: tuple[str, ...] = ("silu", "swish")
-    """Names of the one activation that its models have."""
+    """Names of the one activation that its models use."""

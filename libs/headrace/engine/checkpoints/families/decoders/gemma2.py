@@ -1,4 +1,4 @@
-"""Gemma 2 (Riviere et al., 2024): soft caps, windows in every other layer, norms on both sides, GeGLU."""
+"""Gemma 2 (Riviere et al., 2024): soft caps, windows in every other layer, norms before and after blocks, GeGLU."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ GEMMA_DEFAULTS = {
 
 
 def adapt_gemma(config: DecoderConfig, raw: Mapping[str, Any], full_period: int) -> DecoderConfig:
-    """Applies what Gemma 2 and 3 share. Unless `layer_types` says where, one layer in `full_period` has no window."""
+    """Applies what Gemma 2 and 3 share. Without `layer_types`, every `full_period`-th layer has no window."""
     if raw.get("use_bidirectional_attention"):
         raise Unsupported("use_bidirectional_attention is not supported: the engine generates text")
     usual = [SLIDING if (index + 1) % full_period else FULL for index in range(config.layer_count)]

@@ -1,5 +1,5 @@
-"""The text models of Gemma 3 (Kamath et al., 2025): Gemma 2 with normalized queries and keys instead of soft caps,
-and slower rotary frequencies where there is no window."""
+"""The text models of Gemma 3 (Kamath et al., 2025): Gemma 2 with normalized queries and keys instead of soft caps, and
+lower rotary frequencies in layers without a window."""
 
 from collections.abc import Mapping
 from dataclasses import replace

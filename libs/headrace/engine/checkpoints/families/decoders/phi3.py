@@ -1,4 +1,4 @@
-"""Phi-3 and Phi-4-mini (Abdin et al., 2024): fused projections, longrope, a window in every layer or in none."""
+"""Phi-3 and Phi-4-mini (Abdin et al., 2024): fused projections, longrope, and a window in every layer or in none."""
 
 from collections.abc import Mapping
 from dataclasses import replace

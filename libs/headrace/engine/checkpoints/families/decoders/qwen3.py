@@ -1,4 +1,4 @@
-"""Qwen3 (Yang et al., 2025): queries and keys are normalized, and heads need not add up to the hidden size."""
+"""Qwen3 (Yang et al., 2025): queries and keys are normalized, and head sizes need not sum to the hidden size."""
 
 from collections.abc import Mapping
 from dataclasses import replace

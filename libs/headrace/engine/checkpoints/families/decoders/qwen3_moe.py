@@ -24,7 +24,7 @@ def _adapt(config: DecoderConfig, raw: Mapping[str, Any]) -> DecoderConfig:
 
 
 def _dense_layers(raw: Mapping[str, Any], layer_count: int) -> frozenset[int]:
-    """Returns the layers without experts: those listed, and all but one in `decoder_sparse_step`."""
+    """Returns the layers without experts: the listed ones, and all but every `decoder_sparse_step`-th."""
     listed = frozenset(raw.get("mlp_only_layers") or ())
     return listed | {index for index in range(layer_count) if (index + 1) % int(raw["decoder_sparse_step"])}
 

@@ -1,4 +1,4 @@
-"""Reads what config.json says about rotary positions."""
+"""Reads the rotary position settings of config.json."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 
 def find_rope_parameters(raw: dict[str, Any]) -> dict[str, Any]:
-    """Finds the settings of rotary positions. Newer files keep everything in `rope_parameters`, maybe one for each kind
+    """Finds the rotary position settings. Newer files keep all of them in `rope_parameters`, possibly one set per kind
     of layer; older ones have `rope_theta` and others beside `rope_scaling`."""
     parameters = raw.get("rope_scaling") or raw.get("rope_parameters") or {}
     parameters = parameters.get("full_attention") or parameters
@@ -26,10 +26,10 @@ def find_rope_parameters(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_rope_scaling(parameters: dict[str, Any]) -> RopeScaling | None:
-    """Reads the scaling of rotary frequencies. Raises Unsupported for a kind that is not known.
+    """Reads the scaling of rotary frequencies. Raises Unsupported for an unknown kind.
 
-    Dynamic scaling is none at all within `max_position_embeddings`, where the engine's contexts end. Beyond it, a
-    key's rotation would depend on how long its prompt is, so that neither chunks nor prefixes could be shared.
+    Dynamic scaling changes nothing within `max_position_embeddings`, where the engine's contexts end. Beyond it, a
+    key's rotation would depend on the length of its prompt, so chunks and prefixes could not be shared.
     """
     kind = parameters.get("rope_type") or parameters.get("type") or "default"
     if kind in UNSCALED:

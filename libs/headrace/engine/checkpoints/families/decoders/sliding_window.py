@@ -1,4 +1,4 @@
-"""Reads which layers see only the last tokens (Longformer, Beltagy et al., 2020), and how many."""
+"""Reads which layers use a sliding window (Longformer, Beltagy et al., 2020), and its size in tokens."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 def same_window(raw: Mapping[str, Any], layer_count: int) -> tuple[int | None, ...]:
-    """Reads `sliding_window` for every layer. null means none."""
+    """Reads `sliding_window`, the same for every layer. null means none."""
     return windows_of([SLIDING] * layer_count, raw, layer_count)
 
 
 def read_optional_windows(raw: Mapping[str, Any], layer_count: int) -> tuple[int | None, ...]:
-    """Reads Qwen's windows: only with `use_sliding_window`, and unless `layer_types` says where, from
-    `max_window_layers` on."""
+    """Reads Qwen's windows: present only with `use_sliding_window`, in the layers from `max_window_layers` on unless
+    `layer_types` is set."""
     if not raw.get("use_sliding_window", False):
         return (None,) * layer_count
     first = int(raw["max_window_layers"])
@@ -24,7 +24,7 @@ def read_optional_windows(raw: Mapping[str, Any], layer_count: int) -> tuple[int
 
 
 def windows_of(layer_types: Sequence[str], raw: Mapping[str, Any], layer_count: int) -> tuple[int | None, ...]:
-    """The window of each layer, given what kind of attention each has."""
+    """Returns the window of each layer, given its attention type."""
     if len(layer_types) != layer_count:
         raise InvalidCheckpoint(f"config.json: layer_types has {len(layer_types)} entries for {layer_count} layers")
     if unknown := sorted(set(layer_types) - {FULL, SLIDING}):

@@ -1,1 +1,1 @@
-"""Families of encoders: how each says its facts in config.json, and names its tensors."""
+"""Families of encoders: how each states its facts in config.json and names its tensors."""

@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al., 2019): BERT with half of the layers and without segments."""
+"""DistilBERT (Sanh et al., 2019): BERT with half as many layers and without segments."""
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderNames
 from headrace.engine.checkpoints.families.encoders.encoder_family import EncoderFamily

@@ -1,4 +1,4 @@
-"""Differences of one architecture of encoders from BERT."""
+"""Differences of one encoder architecture from BERT."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig, Enco
 
 
 def as_bert(config: EncoderConfig, raw: Mapping[str, Any]) -> EncoderConfig:
-    """Returns `config` as it is: nothing differs from BERT."""
+    """Returns `config` unchanged: nothing differs from BERT."""
     return config
 
 
@@ -17,13 +17,13 @@ class EncoderFamily:
     """Rules for reading the checkpoints of one architecture."""
 
     stem: str
-    """Beginning of its architectures' names: `BertModel`, and `BertForMaskedLM`, whose head is left out."""
+    """Start of the architecture names: `BertModel`, and `BertForMaskedLM`, whose head is ignored."""
     adapt: Callable[[EncoderConfig, Mapping[str, Any]], EncoderConfig] = as_bert
-    """Turns what BERT would be with this config.json into what this architecture is."""
+    """Turns the config of a BERT with this config.json into the config of this architecture."""
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Names of keys in this architecture's config.json, by BERT's names."""
+    """Keys in this architecture's config.json, by BERT's names."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Keys that config.json may leave out, by BERT's names."""
+    """Default values of keys that config.json may omit, by BERT's names."""
     names: EncoderNames = field(default_factory=EncoderNames)
 
     @property

@@ -1,4 +1,4 @@
-"""MPNet (Song et al., 2020): RoBERTa without segments, and with a bias for relative distances in its attention."""
+"""MPNet (Song et al., 2020): RoBERTa without segments, plus an attention bias for relative distances."""
 
 from collections.abc import Mapping
 from dataclasses import replace

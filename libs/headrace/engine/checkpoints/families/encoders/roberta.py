@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al., 2019) and XLM-RoBERTa (Conneau et al., 2019): positions begin after the padding id."""
+"""RoBERTa (Liu et al., 2019) and XLM-RoBERTa (Conneau et al., 2019): positions start after the padding id."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,8 +9,8 @@ from headrace.engine.checkpoints.families.encoders.encoder_family import Encoder
 
 
 def count_from_padding(config: EncoderConfig, raw: Mapping[str, Any]) -> EncoderConfig:
-    """Counts positions from the padding id. The first rows of the table of positions, up to the one numbered as the
-    padding id, stand for no position."""
+    """Starts positions after the padding id. The rows of the position embedding table up to and including that index do
+    not stand for positions."""
     padding_id = int(raw["pad_token_id"])
     return replace(config, padding_id=padding_id, max_model_length=config.position_count - padding_id - 1)
 
