@@ -1,4 +1,4 @@
-"""`headrace COMMAND`. Each command is a file of its own."""
+"""`headrace COMMAND`. Each command has a file of its own."""
 
 import os
 import sys
@@ -27,13 +27,13 @@ COMMANDS = {
     "plan": ("plan:plan", "Says where a model fits."),
     "explain": ("explain:explain", "Tells why a request went where it went."),
 }
-"""Commands by name: module and function within `headrace.cli.commands`, imported when called, and the line of help."""
+"""Commands by name: module and function within `headrace.cli.commands`, imported when called, and the help line."""
 for position, (name, (place, line)) in enumerate(COMMANDS.items()):
     app.command(f"headrace.cli.commands.{place}", name=name, help=line, sort_key=position)
 
 
 def main() -> None:
-    """Runs a command. Errors of ours are told in words, without a stack trace."""
+    """Runs a command. Prints Headrace's own errors in words, without a stack trace."""
     try:
         app()
     except HeadraceError as error:

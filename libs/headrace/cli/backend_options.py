@@ -10,11 +10,11 @@ from cyclopts import Parameter
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """Code that quantizes: our own, or that of a package in an environment of its own."""
+    """Code that quantizes: Headrace's own, or a package in its own environment."""
 
     backend: Literal["headrace", "autoawq", "autogptq", "gptqmodel"] = "headrace"
-    """headrace is our own code; the others are packages, and cannot go on where a killed run was."""
+    """headrace is Headrace's own code; the others are packages, and cannot resume a run that was killed."""
     backend_python: Path | None = None
-    """The Python that has the package; HEADRACE_QUANTIZE_PYTHON says so too."""
+    """The Python that has the package; HEADRACE_QUANTIZE_PYTHON sets it too."""
     make_backend: Annotated[bool, Parameter(negative="")] = False
-    """Make the package's environment first, with pip."""
+    """Create the package's environment first, with pip."""

@@ -8,7 +8,7 @@ PARTS = ("torch", "safetensors", "tokenizers")
 
 
 def require_engine_parts() -> None:
-    """Raises ConfigError, saying what to install."""
+    """Raises ConfigError if a package is missing, saying what to install."""
     missing = [name for name in PARTS if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(f"{', '.join(missing)} not installed: pip install 'headrace[worker,tokenizer]'")

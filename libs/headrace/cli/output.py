@@ -12,13 +12,13 @@ error_console = Console(stderr=True, highlight=False)
 
 
 def print_json(content: Any) -> None:
-    """One JSON object on one line of stdout."""
+    """Prints a JSON object on one line of stdout."""
     sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 def fail(message: str, as_json: bool = False, code: int = 1) -> NoReturn:
-    """Says what failed, why and what to do, and exits."""
+    """Prints what failed, why, and what to do, and exits."""
     if as_json:
         print_json({"event": "error", "message": message})
     error_console.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Chooses, for one device, the smallest precision that is good enough and fits, and says why not another."""
+"""Chooses, for one device, the smallest precision that is accurate enough and fits, and explains why others lose."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ class Candidate:
     precision: str
     weight_bytes: int
     request_count: int
-    """Requests of full context whose KV fits beside weights and workspace. 0: it does not fit."""
+    """Full-context requests whose KV fits beside weights and workspace. 0: the model does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Outcome for a candidate."""
+    """Outcome for one candidate."""
 
     is_chosen: bool
     top1_agreement: float | None
@@ -32,7 +32,8 @@ class Verdict:
 
 
 def judge(candidates: Sequence[Candidate], qualities: Mapping[str, "RecordedQuality"], floor: float) -> list[Verdict]:
-    """Returns a verdict for each of `candidates`. Of two of the same size, the one that agrees more is chosen."""
+    """Returns a verdict for each of `candidates`. Of two with the same size, the one with the higher agreement is
+    chosen."""
     obstacles = [_obstacle(candidate, qualities.get(candidate.precision), floor) for candidate in candidates]
     able = [index for index, obstacle in enumerate(obstacles) if obstacle is None]
 

@@ -1,4 +1,4 @@
-"""A bar on stderr for each kind of work that tells which share of it is done."""
+"""A progress bar on stderr for each kind of work that reports its completed fraction."""
 
 from typing import Self
 
@@ -8,7 +8,7 @@ from headrace.cli.output import error_console
 
 
 class ShareProgress:
-    """A context manager; bars are gone when it ends."""
+    """Context manager that removes its bars at the end."""
 
     def __init__(self) -> None:
         columns = (TextColumn("[dim]{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())

@@ -1,4 +1,4 @@
-"""Platform that a command talks to."""
+"""The platform that a command talks to."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from headrace.supervisor.state import read_platform
 
 
 def platform_url(url: str, state_dir: Path) -> str:
-    """The address given, else that of the platform which runs on the state folder."""
+    """Returns the given address, else that of the platform that runs on the state folder."""
     return url.rstrip("/") if url else str(read_platform(state_dir)["http"])
 
 
 def choose_model(url: str, model: str | None) -> str:
-    """The model given, or the first that the platform serves. Raises ModelNotFound, or Unavailable."""
+    """Returns the given model, or the first that the platform serves. Raises ModelNotFound, or Unavailable."""
     try:
         listed = httpx2.get(f"{url}/v1/models", timeout=10).json()["data"]
     except (httpx2.HTTPError, ValueError, KeyError):

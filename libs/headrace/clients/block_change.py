@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BlockChange:
-    """Blocks that entered and left a worker. Without any, it only tells the number of the latest change."""
+    """Blocks that entered and left a worker. Without any, it only carries the number of the latest change."""
 
     worker_id: str
     epoch: int
-    """Incarnation of the worker, which begins with no blocks."""
+    """Incarnation of the worker. Each begins with no blocks."""
     model: str
     sequence_number: int
-    """Number of this change, counted from one in every epoch; of the latest change where no block changed."""
+    """Number of this change, counted from one in every epoch; the number of the latest change if no block changed."""
     address: str
     """Address at which the worker lists its blocks."""
     stored_block_hashes: Sequence[bytes] = ()

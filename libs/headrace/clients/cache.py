@@ -21,7 +21,7 @@ class CacheClient(Protocol):
     async def store_response(self, tenant: str, key: bytes, value: bytes, timeout: float) -> None: ...
 
     async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
-        """Leading blocks held, by worker id."""
+        """Returns the number of leading blocks that each worker holds, by worker id."""
 
 
 class GrpcCacheClient:

@@ -1,4 +1,4 @@
-"""Calls several tokenizers as if they were one that is always there."""
+"""Calls several tokenizers as if they were one that is always available."""
 
 import asyncio
 import itertools
@@ -15,22 +15,22 @@ from headrace.v1 import tokenizer_pb2
 PATIENCE = 1.0
 """Seconds without an answer after which the next tokenizer is asked too."""
 CHARACTERS_PER_SECOND = 200_000
-"""Least rate per second at which a tokenizer encodes: a long text is waited for."""
+"""Lowest rate at which a tokenizer is expected to encode, so that long texts get more time."""
 SUSPICION_SECONDS = 5.0
-"""Seconds for which a tokenizer that let another be faster, or was away, is asked last."""
+"""Seconds for which a tokenizer that was slower than another, or away, is asked last."""
 
 T = TypeVar("T")
 
 
 class HedgedTokenizer:
-    """TokenizerClient over others. The first answer counts, and a refusal is an answer; calls that it makes needless
-    are cancelled. Raises Unavailable when no tokenizer is there."""
+    """TokenizerClient over others. The first answer counts, and a refusal is an answer; other calls are then cancelled.
+    Raises Unavailable when no tokenizer is available."""
 
     def __init__(self, clients: Sequence[TokenizerClient]) -> None:
         self._clients = clients
         self._turns = itertools.count()
         self._suspected = [-math.inf] * len(clients)
-        """Time at which each was last found not to answer. Monotonic seconds."""
+        """Time at which each client last failed to answer, in monotonic seconds."""
 
     async def encode_text(
         self,
@@ -93,7 +93,7 @@ class HedgedTokenizer:
             await _cancel(running)
 
     async def _answered(self, running: "dict[asyncio.Future[T], int]", patience: float) -> "asyncio.Future[T] | None":
-        """The first call with an answer. None when there is none in time, or all that were asked are away."""
+        """Returns the first call with an answer, or None if none answers in time or all that were asked are away."""
         until = Deadline.after(patience)
         while waiting := {call for call in running if not call.done()}:
             await asyncio.wait(waiting, timeout=until.remaining, return_when=asyncio.FIRST_COMPLETED)
@@ -108,7 +108,7 @@ class HedgedTokenizer:
         return None
 
     def _judge(self, running: "dict[asyncio.Future[T], int]", answered: "asyncio.Future[T]") -> None:
-        """Suspects those that were asked before the one that answered."""
+        """Suspects the tokenizers that were asked before the one that answered."""
         for call, index in running.items():
             if call is answered:
                 self._suspected[index] = -math.inf
@@ -116,14 +116,14 @@ class HedgedTokenizer:
             self._suspected[index] = time.monotonic()
 
     def _order(self) -> list[int]:
-        """Indices of the tokenizers in the order to ask them: in turn, but the suspected last."""
+        """Returns the indices of the tokenizers in the order to ask them: round robin, suspected ones last."""
         count, turn, now = len(self._clients), next(self._turns), time.monotonic()
         in_turn = [(turn + offset) % count for offset in range(count)]
         return sorted(in_turn, key=lambda index: now - self._suspected[index] < SUSPICION_SECONDS)
 
 
 async def _cancel(calls: "dict[asyncio.Future[T], int]") -> None:
-    """Cancels calls, and waits for their ends, so that no error goes unread."""
+    """Cancels calls and waits until they end, so that no exception goes unread."""
     for call in calls:
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)

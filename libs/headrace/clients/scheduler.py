@@ -19,13 +19,13 @@ from headrace.v1 import scheduler_pb2_grpc
 
 STAGE = "schedule"
 WORKER_DETAIL = "worker"
-"""Name, among the details of an error, of the worker that did not take a request."""
+"""Key, in an error's details, of the worker that did not take a request."""
 SILENCE_SECONDS = 1.0
-"""A scheduler that says nothing for this long is taken to be gone: it gives a sign of life four times a second."""
+"""Seconds of silence after which a scheduler counts as gone: it gives a sign of life four times a second."""
 PATIENCE_SECONDS = 0.05
-"""Longest wait of a command that is in no hurry."""
+"""Longest wait, in seconds, of a command that is not urgent."""
 MAX_COMMANDS = 64
-"""Most commands in one message, whose size is limited."""
+"""Most commands in one message, because its size is limited."""
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 
 _log = logging.getLogger(__name__)
@@ -39,23 +39,24 @@ class SchedulerClient(Protocol):
         Raises HeadraceError, and SchedulerGone when the scheduler is lost meanwhile."""
 
     def settle(self, settlement: pb.Settlement) -> None:
-        """Tells what a request has used. Nothing happens when the scheduler is away."""
+        """Reports what a request has used. Does nothing while the scheduler is away."""
 
 
 class _Commands:
-    """Commands of one stream. A stream that broke may go on reading its own, never those of the next."""
+    """Commands of one stream. A stream that broke may go on reading its own commands, never those of the next
+    stream."""
 
     def __init__(self) -> None:
         self._waiting: list[pb.ScheduleCommand] = []
         self._due = asyncio.Event()
 
     def put(self, command: pb.ScheduleCommand) -> None:
-        """Sends a command as soon as the stream takes it, together with all others that wait."""
+        """Sends a command as soon as the stream takes it, together with all others that are waiting."""
         self._waiting.append(command)
         self._due.set()
 
     def put_later(self, command: pb.ScheduleCommand) -> None:
-        """Sends a command with the next ones, or soon."""
+        """Sends a command with the next urgent ones, or soon."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._due.set)
         self._waiting.append(command)
@@ -70,7 +71,7 @@ class _Commands:
 
 
 class SchedulerStream:
-    """SchedulerClient over a stream that is opened again whenever it breaks."""
+    """SchedulerClient over a stream that is reopened whenever it breaks."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: scheduler_pb2_grpc.SchedulerServiceAsyncStub = scheduler_pb2_grpc.SchedulerServiceStub(channel)
@@ -78,7 +79,7 @@ class SchedulerStream:
         self._commands = _Commands()
         self._sign: pb.SchedulerSign | None = None
         self.answered_at = float("-inf")
-        """Time of its last message. Monotonic seconds."""
+        """Time of the scheduler's last message, in monotonic seconds."""
 
     @property
     def alive(self) -> bool:
@@ -87,12 +88,12 @@ class SchedulerStream:
 
     @property
     def scheduler_id(self) -> str:
-        """The name of the scheduler. Empty while it does not answer."""
+        """Id of the scheduler. Empty while it does not answer."""
         return "" if self._sign is None else self._sign.scheduler_id
 
     @property
     def queues(self) -> Mapping[str, pb.ModelQueue]:
-        """The queues as it told last, by model."""
+        """Queues by model, as last reported."""
         return {} if self._sign is None else {queue.model: queue for queue in self._sign.queues}
 
     async def submit(self, submission: pb.Submission, remaining_seconds: float) -> pb.Place:
@@ -170,7 +171,7 @@ class SchedulerStream:
                     place.set_exception(from_status(refusal.error))
 
     def _lose(self) -> None:
-        """Ends the wait of everyone: what was said on a stream that broke is forgotten on both sides."""
+        """Ends everyone's wait: both sides forget what was said on a stream that broke."""
         self._sign = None
         for place in self._places.values():
             if not place.done():

@@ -10,23 +10,24 @@ from headrace.clients.cache import CacheClient
 from headrace.errors import DeadlineExceeded, Unavailable
 
 SUSPICION_SECONDS = 5.0
-"""Seconds in which a cache that did not answer is asked only where there is no other."""
+"""Seconds for which a cache that did not answer is asked only if there is no other."""
 
 T = TypeVar("T")
 
 
 class SeveralCaches:
-    """CacheClient over others, by their names.
+    """CacheClient over several others, by name.
 
-    A response belongs to one, by rendezvous hashing of its key (Thaler and Ravishankar, 1996): one that comes or
-    goes moves its own share only. Every cache follows the blocks of all workers, so any of them answers for those.
+    Each response belongs to one cache, by rendezvous hashing of its key (Thaler and Ravishankar, 1996), so a cache that
+    comes or goes moves only its own share. Every cache follows the blocks of all workers, so any of them can answer for
+    those.
     """
 
     def __init__(self, clients: Mapping[str, CacheClient], clock: Callable[[], float] = time.monotonic) -> None:
         self._clients = dict(clients)
         self._clock = clock
         self._suspected = dict.fromkeys(clients, -math.inf)
-        """Time at which each was last found not to answer, in monotonic seconds."""
+        """Time at which each cache last failed to answer, in monotonic seconds."""
 
     async def lookup_response(self, tenant: str, key: bytes, timeout: float) -> bytes | None:
         return await self._ask(self._home(key), lambda cache: cache.lookup_response(tenant, key, timeout))
@@ -39,7 +40,7 @@ class SeveralCaches:
         return await self._ask(name, lambda cache: cache.lookup_prefix(model, block_hashes, timeout))
 
     def _home(self, key: bytes) -> str:
-        """The cache of a key: the next one while that does not answer."""
+        """Returns the cache that owns a key, or the next one while the owner does not answer."""
         return max(self._clients, key=lambda name: (not self._is_suspected(name), _weight(name, key)))
 
     def _is_suspected(self, name: str) -> bool:

@@ -39,7 +39,7 @@ class TokenizerClient(Protocol):
     async def get_vocabulary(
         self, model: str, timeout: float, known_fingerprints: Sequence[bytes] = ()
     ) -> tokenizer_pb2.GetVocabularyResponse:
-        """Returns the vocabulary of a model, or its fingerprint only, if that is one of `known_fingerprints`."""
+        """Returns the vocabulary of a model, or only its fingerprint if that is one of `known_fingerprints`."""
 
 
 class GrpcTokenizerClient:

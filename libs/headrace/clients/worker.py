@@ -18,7 +18,7 @@ class WorkerClient(Protocol):
     async def dispatch(
         self, members: Sequence[worker_pb2.BatchMember], timeout: float, fence: int = 0
     ) -> worker_pb2.DispatchResponse:
-        """Hands a batch over. `fence`: number of the lease under which the caller leads the model, 0 for none."""
+        """Hands over a batch. `fence`: number of the lease under which the caller leads the model, 0 for none."""
 
     async def get_status(self, timeout: float) -> worker_pb2.WorkerStatus: ...
 
@@ -32,7 +32,7 @@ class WorkerClient(Protocol):
         """Opens the frame stream. It lives until one side ends it; the caller watches it for silence."""
 
     async def close(self) -> None:
-        """Ends every call, and the connection."""
+        """Ends every call and closes the connection."""
 
 
 class GrpcWorkerClient:

@@ -1,4 +1,4 @@
-"""Errors to google.rpc.Status and back. The reason decides, never the message."""
+"""Converts errors to google.rpc.Status and back. The reason decides, never the message."""
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -13,7 +13,7 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 def to_status(error: BaseException) -> status_pb2.Status:
-    """The error as a message. What is not ours tells nothing but that it happened."""
+    """Converts an error to a message. Foreign exceptions reveal only that an error happened."""
     shown = error if isinstance(error, HeadraceError) else InternalError()
     row = row_of(shown)
     metadata = {key: value for key, value in (("param", shown.param), ("stage", shown.stage)) if value}
@@ -27,7 +27,7 @@ def to_status(error: BaseException) -> status_pb2.Status:
 
 
 def from_status(status: status_pb2.Status) -> HeadraceError:
-    """The error that a message stands for."""
+    """Returns the error that a message describes."""
     row = row_of_code(_CODES.get(status.code, grpc.StatusCode.UNKNOWN))
     info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
     retry_after: float | None = None
@@ -43,7 +43,7 @@ def from_status(status: status_pb2.Status) -> HeadraceError:
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError) -> HeadraceError:
-    """The error behind a failed call."""
+    """Returns the error behind a failed call."""
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY and isinstance(value, bytes):
             return from_status(status_pb2.Status.FromString(value))

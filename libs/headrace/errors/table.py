@@ -1,4 +1,4 @@
-"""One row per error: how it is called on the wire, over gRPC and over HTTP. Most specific class first."""
+"""One row per error: its names over gRPC and over HTTP. The most specific class comes first."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from headrace.errors import tree
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """Form in which one class of errors travels."""
+    """Wire format of one class of errors."""
 
     error: type[tree.HeadraceError]
     grpc_code: grpc.StatusCode
@@ -17,7 +17,7 @@ class ErrorRow:
     type: str
     """OpenAI's `error.type`."""
     code: str
-    """OpenAI's `error.code`. In upper case also the reason in google.rpc.ErrorInfo."""
+    """OpenAI's `error.code`. In upper case, it is also the reason in google.rpc.ErrorInfo."""
 
     @property
     def reason(self) -> str:
@@ -55,7 +55,7 @@ _BY_REASON = {row.reason: row for row in ROWS}
 
 
 def row_of(error: BaseException) -> ErrorRow:
-    """The row of an error. Anything that is not ours is an internal error."""
+    """Returns the row of an error. Foreign exceptions count as internal errors."""
     return next((row for row in ROWS if isinstance(error, row.error)), ROWS[-1])
 
 
@@ -64,5 +64,5 @@ def row_of_reason(reason: str) -> ErrorRow | None:
 
 
 def row_of_code(code: grpc.StatusCode) -> ErrorRow:
-    """The most general row of a gRPC code, for errors that carry no reason: gRPC's own and other people's."""
+    """Returns the most general row of a gRPC code, for errors without a reason: gRPC's own and other software's."""
     return next((row for row in reversed(ROWS) if row.grpc_code == code), ROWS[-1])

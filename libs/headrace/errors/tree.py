@@ -1,6 +1,6 @@
 """The exception tree. The docstring of a leaf is its default message.
 
-WorkerLost, SchedulerGone and GatewayStopping stay within a service; where one leaves it, it travels as its parent.
+WorkerLost, SchedulerGone and GatewayStopping stay within a service; beyond it, they travel as their parent.
 
 HeadraceError
 ├── InvalidRequest            the request can never succeed as it is (also a ValueError)
@@ -31,12 +31,12 @@ HeadraceError
 from collections.abc import Mapping
 
 MAX_MESSAGE_LENGTH = 700
-"""Characters. gRPC carries a message twice in trailers of at most 16 KB."""
+"""Most characters of a message. gRPC carries a message twice in trailers of at most 16 KB."""
 MAX_PARAM_LENGTH = 100
 
 
 def _shortened(text: str, limit: int) -> str:
-    """Leaves out the middle of what is too long: a message may quote a field of any length."""
+    """Cuts out the middle of a text that is too long: a message may quote a field of any length."""
     if len(text) <= limit:
         return text
     return f"{text[: limit // 2]} … ({len(text)} characters) … {text[-(limit // 2) :]}"
@@ -58,9 +58,9 @@ class HeadraceError(Exception):
         self.param = None if param is None else _shortened(param, MAX_PARAM_LENGTH)
         """The request field at fault."""
         self.stage = stage
-        """The stage of the request's life that failed: queue, tokenize, schedule, prefill, decode, …"""
+        """Stage of the request's life that failed: queue, tokenize, schedule, prefill, decode and others."""
         self.retry_after = retry_after
-        """Seconds after which trying again makes sense."""
+        """Seconds after which a retry makes sense."""
         self.details = dict(details or {})
         super().__init__(self.message)
 

@@ -1,4 +1,4 @@
-"""Places in the code at which tests make something fail. Off unless a setting names a folder."""
+"""Places in the code where tests make something fail. Off unless a setting names a folder."""
 
 from headrace.failpoints.failpoint import arm, damage, fate, hit, pause
 

@@ -3,11 +3,11 @@
     raise            an exception that nothing expects
     memory           no memory is left
     disk_full        no space is left on the device
-    sleep SECONDS    the caller stands still
-    drop, twice, swap, damage    what becomes of a message or a value, for the points that pass one on
+    sleep SECONDS    the caller blocks
+    drop, twice, swap, damage    applied to a message or a value, at points that pass one on
 
-`once` before an action lets the first that comes by take it, and nobody after it. A missing file costs a look at the
-folder, a process without a folder one comparison.
+`once` before an action applies it only to the first caller that reaches the point. A missing file costs a look at the
+folder; in a process without a folder, a point costs one comparison.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ _held_back: dict[str, list[Any]] = {}
 
 
 class FailpointReached(RuntimeError):
-    """A test asked for this failure."""
+    """Failure that a test asked for."""
 
 
 def arm(folder: Path | None) -> None:
-    """Sets the folder that is looked into, for the whole process. None switches everything off."""
+    """Sets the folder to look in, for the whole process. None switches everything off."""
     global _folder
     _folder = folder
     _held_back.clear()
 
 
 def hit(point: str) -> None:
-    """Raises, or stands still, if the point is on."""
+    """Raises, or blocks, if the point is on."""
     if _folder is not None:
         action = _action(point)
         if action.startswith("sleep "):
@@ -47,7 +47,7 @@ def hit(point: str) -> None:
 
 
 async def pause(point: str) -> None:
-    """Raises, or waits without holding up others, if the point is on."""
+    """Raises, or waits without blocking others, if the point is on."""
     if _folder is not None:
         action = _action(point)
         if action.startswith("sleep "):
@@ -57,7 +57,7 @@ async def pause(point: str) -> None:
 
 
 def fate(point: str, message: M) -> Sequence[M]:
-    """Returns the messages to send instead of one: none, it twice, or, to swap two, this one and the last."""
+    """Returns the messages to send instead of one: none, the same one twice, or, to swap two, this one and the last."""
     if _folder is None:
         return (message,)
     action = _action(point)
@@ -73,7 +73,7 @@ def fate(point: str, message: M) -> Sequence[M]:
 
 
 def damage(point: str, value: bytes) -> bytes:
-    """The value, or one of the same length with other bytes in it if the point is on."""
+    """Returns the value, or different bytes of the same length if the point is on."""
     if _folder is None or _action(point) != "damage":
         return value
     return bytes(byte ^ 0xFF for byte in value)
@@ -90,14 +90,14 @@ def _fail(point: str, action: str) -> None:
 
 
 def _action(point: str) -> str:
-    """Reads the action of a point; empty while it is off."""
+    """Reads the action of a point. Empty while the point is off."""
     if _folder is None:
         return ""
     path = _folder / point
     try:
         action = path.read_text().strip()
         if action.startswith(ONCE):
-            # Taken by renaming, which only one of several threads can do.
+            # Claims the action by renaming its file, which only one of several threads can do.
             path.rename(path.with_name(f"{point}.taken"))
             return action.removeprefix(ONCE)
     except OSError:

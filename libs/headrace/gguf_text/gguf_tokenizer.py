@@ -28,14 +28,14 @@ SPLIT_PATTERNS: dict[str, str | None] = {
     "gpt-2": None,
     "default": None,
 }
-"""Patterns that cut text before merging, by `tokenizer.ggml.pre`. None is GPT-2's own pattern."""
+"""Patterns that split text before merging, by `tokenizer.ggml.pre`. None is GPT-2's own pattern."""
 
 
 class GgufText:
-    """The text side of a GGUF file: its tokens and how text is cut into them."""
+    """The text side of a GGUF file: its tokens, and the rules that split text into them."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InvalidCheckpoint."""
+        """Reads the file's metadata. Raises InvalidCheckpoint."""
         try:
             self._reader = gguf.GGUFReader(path)
             self.tokens: list[str] = self.get("tokenizer.ggml.tokens", [])
@@ -56,7 +56,7 @@ class GgufText:
 
     @property
     def special_tokens(self) -> dict[str, str]:
-        """Texts of the marks that templates refer to."""
+        """Special tokens, as text, that templates refer to."""
         ids = {name: self.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "padding", "unknown")}
         names = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "unknown": "unk_token"}
         return {names[name]: self.tokens[int(value)] for name, value in ids.items() if value is not None}
@@ -67,7 +67,7 @@ class GgufText:
         return [int(value) for key in keys if (value := self.get(f"tokenizer.ggml.{key}_token_id")) is not None]
 
     def tokenizer(self) -> Tokenizer:
-        """Raises Unsupported for kinds that are not known."""
+        """Builds the tokenizer. Raises Unsupported for unknown kinds."""
         kind = self.get("tokenizer.ggml.model", "none")
         if kind == "gpt2":
             built = self._byte_level()

@@ -1,1 +1,1 @@
-"""Names of requests: how they are made and taken apart, in one place."""
+"""Ids of requests, built and parsed in one place."""

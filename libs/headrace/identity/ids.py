@@ -1,4 +1,4 @@
-"""Ids of a request on its way through the platform, each made of the one before.
+"""Ids of a request on its way through the platform, each built from the one before.
 
 | id | example | who makes it | what it names |
 |---|---|---|---|
@@ -19,7 +19,7 @@ _UNIQUE, _INDEX, _ATTEMPT = ".", "-", "#"
 
 
 def new_request_id(client_id: str) -> RequestId:
-    """Makes the id of a request unique: a client may use one for several."""
+    """Makes a request's id unique, because a client may use one id for several requests."""
     return RequestId(f"{client_id}{_UNIQUE}{uuid.uuid4().hex[:8]}")
 
 
@@ -34,17 +34,17 @@ def attempt_id(sequence: str, attempt: int) -> AttemptId:
 
 
 def client_id_of(name: str) -> str:
-    """Returns the client's id within any id of the platform."""
+    """Returns the client's id, from any id of the platform."""
     return name.partition(_ATTEMPT)[0].rpartition(_UNIQUE)[0] or name
 
 
 def belongs_to(name: str, whole: str) -> bool:
-    """Whether `name` is the id `whole`, or that of a part of it."""
+    """Whether `name` is the id `whole`, or the id of a part of it."""
     return name == whole or name.startswith((f"{whole}{_UNIQUE}", f"{whole}{_INDEX}", f"{whole}{_ATTEMPT}"))
 
 
 def trace_attributes(sequence: str, attempt: int | None = None) -> dict[str, str | int]:
-    """Returns the attributes by which spans of all services name a sequence."""
+    """Returns the attributes that identify a sequence in the spans of all services."""
     attributes: dict[str, str | int] = {
         "headrace.request_id": client_id_of(sequence),
         "headrace.sequence_id": sequence,

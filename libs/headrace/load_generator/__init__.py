@@ -1,1 +1,1 @@
-"""Clients that load a platform and report what they saw."""
+"""Clients that load a platform and report what they measured."""

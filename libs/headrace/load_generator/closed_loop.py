@@ -1,4 +1,4 @@
-"""Closed-loop load: a fixed number of clients, each sending its next request when the last one ended."""
+"""Closed-loop load: a fixed number of clients, each of which sends its next request when the last one has ended."""
 
 import asyncio
 import random
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from headrace.load_generator.stream_client import StreamRecord, stream_completion
 
 MAX_TOKEN_ID = 256
-"""Prompts are drawn from the first ids, which every vocabulary has."""
+"""Number of token ids that prompts are drawn from: the first ones, which every vocabulary has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Requests to send, how many of them, and how many at once."""
+    """Requests to send, their number, and how many run at once."""
 
     url: str
     """Base address of the REST bridge."""
@@ -28,7 +28,7 @@ class Workload:
     seed: int = 0
 
     def body(self, index: int) -> dict[str, object]:
-        """Body of a request. Prompts differ from their first token on, so that no prefix is shared."""
+        """Returns the body of a request. Prompts differ from their first token on, so no prefix is shared."""
         generator = random.Random(self.seed * 1_000_003 + index)  # noqa: S311 - a workload, not a secret
         return {
             "model": self.model,
@@ -51,7 +51,7 @@ class LoadResult:
 
 
 async def run_closed_loop(workload: Workload, on_progress: Callable[[int], None] = lambda _: None) -> LoadResult:
-    """Runs the workload; `on_progress` is told how many requests have ended."""
+    """Runs the workload. `on_progress` receives the number of requests that have ended."""
     indices = iter(range(workload.request_count))
     records: list[StreamRecord] = []
 

@@ -1,4 +1,4 @@
-"""Percentiles and rates of a load, as data and as a table."""
+"""Percentiles and rates of a load test, as data and as a table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ PERCENTILES = (50, 95, 99)
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Linear interpolation between closest ranks; None without values."""
+    """Interpolates linearly between closest ranks. None without values."""
     if not values:
         return None
     ordered = sorted(values)
@@ -22,7 +22,8 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 
 
 def summarize(result: LoadResult, slo_ttft: float | None = None, slo_tpot: float | None = None) -> dict[str, Any]:
-    """Times in milliseconds. Goodput counts the requests per second that met the SLOs given, in seconds."""
+    """Summarizes a load, with times in milliseconds. Goodput counts the requests per second that met the given SLOs,
+    which are in seconds."""
     good = [record for record in result.records if not record.error and record.token_times]
     errors = [record.error or "no token came" for record in result.records if record.error or not record.token_times]
     series = {
@@ -52,7 +53,7 @@ def summarize(result: LoadResult, slo_ttft: float | None = None, slo_tpot: float
 
 
 def report_table(summary: dict[str, Any]) -> Table:
-    """The latencies of a summary as a table."""
+    """Formats the latencies of a summary as a table."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("ms")
     for p in PERCENTILES:

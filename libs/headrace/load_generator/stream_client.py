@@ -1,6 +1,6 @@
-"""A streaming HTTP client that does as little as possible, so that a measurement is not of itself.
+"""A streaming HTTP client that does as little as possible, so that a benchmark does not measure its own client.
 
-One connection per request, HTTP/1.1 with chunked transfer (RFC 9112), server-sent events with LF line ends.
+One connection per request, HTTP/1.1 with chunked transfer (RFC 9112), server-sent events with LF line endings.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from headrace.errors import Unavailable
 
 @dataclass(slots=True)
 class StreamRecord:
-    """Times at which the parts of one stream arrived, on the monotonic clock in seconds."""
+    """Arrival times of the parts of one stream, on the monotonic clock in seconds."""
 
     start: float
     token_times: list[float] = field(default_factory=list)
-    """Times of arrival of the events that carried text."""
+    """Arrival times of the events that carried text."""
     end: float = 0.0
     output_token_count: int = 0
     error: str = ""
@@ -47,7 +47,7 @@ class StreamRecord:
 
 
 async def stream_completion(url: str, body: dict[str, Any], timeout: float) -> StreamRecord:
-    """Runs one streaming completion and notes when each event came. A failure is in the record, not raised."""
+    """Runs one streaming completion and records when each event arrived. Records a failure instead of raising it."""
     record = StreamRecord(time.monotonic())
     try:
         await asyncio.wait_for(_run(url, body, record), timeout)

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field
 
 
 def _split(value: object) -> object:
-    """`host:port,host:port` as a tuple."""
+    """Splits `host:port,host:port` into a tuple."""
     if not isinstance(value, str):
         return value
     return tuple(item.strip() for item in value.split(",") if item.strip())

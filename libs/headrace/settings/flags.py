@@ -1,10 +1,10 @@
-"""Settings as arguments of a command line."""
+"""Settings as command-line arguments."""
 
 from collections.abc import Mapping
 
 
 def as_flags(values: Mapping[str, object]) -> list[str]:
-    """Writes settings, by name, as the flags that `load` reads."""
+    """Returns settings, given by name, as the flags that `load` reads."""
     arguments: list[str] = []
     for name, value in values.items():
         flag = name.replace("_", "-")

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator
 
 
 def _split(value: object) -> object:
-    """`name,name` as a tuple."""
+    """Splits `name,name` into a tuple."""
     if not isinstance(value, str):
         return value
     return tuple(item.strip() for item in value.split(",") if item.strip())

@@ -1,4 +1,4 @@
-"""A setting that gives names to names."""
+"""A setting that maps names to names."""
 
 from functools import partial
 from typing import Annotated

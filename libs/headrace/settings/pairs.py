@@ -1,8 +1,8 @@
-"""Reads settings that are written as pairs of names and values."""
+"""Reads settings that are written as pairs of a name and a value."""
 
 
 def split_pairs(value: object, wanted: str) -> object:
-    """`name=value,name=value` as a mapping. `wanted` says in the error how it is written."""
+    """Splits `name=value,name=value` into a mapping. `wanted` is the format that the error message shows."""
     if not isinstance(value, str):
         return value
     pairs = [item.partition("=") for item in value.split(",") if item]

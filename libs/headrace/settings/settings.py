@@ -1,7 +1,7 @@
 """Reads settings. Flags win over environment, environment over file, file over defaults.
 
-Whoever starts a process may choose other defaults, with `--default NAME=VALUE`. A setting that is unknown or bad stops
-the start, and the error names it and where it came from.
+Whoever starts a process may choose other defaults, with `--default NAME=VALUE`. An unknown or invalid setting stops the
+start, and the error names the setting and its source.
 """
 
 import argparse
@@ -28,7 +28,7 @@ class Settings(BaseModel):
 
     @classmethod
     def of(cls, **values: object) -> Self:
-        """Checks values that did not come from flags, environment or file. Raises ConfigError naming the setting."""
+        """Validates values that did not come from flags, environment or file. Raises ConfigError naming the setting."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:

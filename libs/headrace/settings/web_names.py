@@ -15,14 +15,14 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def host_name(authority: str) -> str:
-    """Name of the host in an authority: `localhost` of `LOCALHOST:8000`, `::1` of `[::1]:8000`."""
+    """Returns the host in an authority: `localhost` in `LOCALHOST:8000`, `::1` in `[::1]:8000`."""
     host = authority.strip().lower()
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return name.removesuffix(".")
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name stands for the machine itself, whoever answers for the names of the network."""
+    """Whether a name means the machine itself, whoever answers for the names of the network."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     return _is_address(name) and ipaddress.ip_address(name).is_loopback
@@ -37,7 +37,7 @@ def _is_address(name: str) -> bool:
 
 
 def is_same_origin(origin: str, authority: str) -> bool:
-    """Whether a page of `origin` lies on the host and port that the request was sent to."""
+    """Whether a page of `origin` was served from the host and port that the request was sent to."""
     scheme, separator, place = origin.strip().lower().partition("://")
     default = _DEFAULT_PORTS.get(scheme)
     return (
@@ -67,6 +67,6 @@ def _check_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
 
 
 HostNames = Annotated[Names, AfterValidator(_check_hosts)]
-"""Names and addresses without ports, separated by commas; `*` stands for every one."""
+"""Names and addresses without ports, separated by commas; `*` allows any."""
 Origins = Annotated[Names, AfterValidator(_check_origins)]
-"""Written as SCHEME://HOST:PORT, separated by commas; `*` stands for every one."""
+"""Written as SCHEME://HOST:PORT, separated by commas; `*` allows any."""

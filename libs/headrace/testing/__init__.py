@@ -1,1 +1,1 @@
-"""Help for tests of Headrace and of what is built on it. May not import services."""
+"""Helpers for tests of Headrace and of software built on it. May not import services."""

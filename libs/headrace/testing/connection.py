@@ -9,19 +9,19 @@ from headrace.testing.way import Way, pass_on, reset, swallow
 
 @dataclass(eq=False)
 class Link:
-    """Connection path between two processes: a way there, from the one that connects, and a way back."""
+    """Path between two processes, in two directions: there, from the side that connects, and back."""
 
     there: Way = field(default_factory=Way)
     back: Way = field(default_factory=Way)
     connections: "set[Connection]" = field(default_factory=set)
 
     def partition(self) -> None:
-        """Cuts both ways. New connections are accepted and hear nothing."""
+        """Cuts both directions. New connections are accepted and hear nothing."""
         self.cut_there()
         self.cut_back()
 
     def cut_there(self) -> None:
-        """Delivers nothing to the side that was connected to."""
+        """Delivers nothing to the side that accepted."""
         self.there.cut()
 
     def cut_back(self) -> None:
@@ -38,7 +38,7 @@ class Link:
             connection.reset()
 
     def half_open(self) -> None:
-        """Ends every connection for the side that was connected to; the other side is not told."""
+        """Ends every connection for the side that accepted; the other side is not told."""
         for connection in list(self.connections):
             connection.forget_target()
 

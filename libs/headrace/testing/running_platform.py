@@ -1,4 +1,4 @@
-"""A whole platform as `headrace up` starts it, for tests that want the real thing."""
+"""A whole platform as `headrace up` starts it, for end-to-end tests."""
 
 import contextlib
 import json
@@ -19,13 +19,13 @@ from headrace.supervisor.state import read_platform
 
 START_SECONDS = 90.0
 STOP_SECONDS = 10.0
-"""Seconds that the contract allows between the signal and the end."""
+"""Most seconds that the contract allows between the signal and the exit."""
 GONE_SECONDS = 3.0
-"""Seconds after the end in which the last helper of a killed process may still notice that it is alone."""
+"""Seconds after the exit within which the last helper of a killed process may still notice that it is alone."""
 
 
 class RunningPlatform:
-    """Handles to a platform that is ready."""
+    """Controls a platform that is ready."""
 
     def __init__(self, process: "subprocess.Popen[str]", ready: dict[str, Any], state_dir: Path) -> None:
         self.process = process
@@ -35,7 +35,7 @@ class RunningPlatform:
         self.grpc: str = ready["grpc"]
 
     def describe(self) -> dict[str, Any]:
-        """Returns what `headrace ps --json` says."""
+        """Returns the output of `headrace ps --json`."""
         return read_platform(self.state_dir)
 
     def service(self, name: str) -> dict[str, Any]:
@@ -56,7 +56,8 @@ class RunningPlatform:
         raise TimeoutError(f"{name} did not come back within {timeout} s: {self.service(name)}")
 
     def busy_worker(self, timeout: float = 10.0) -> str:
-        """The worker that runs the one request there is. Asked for when a stream begins: later it may have ended."""
+        """Returns the worker that runs the only request. Call it when a stream begins, because the request may end
+        later."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for line in httpx2.get(f"{self.http}/metrics", timeout=10).text.splitlines():
@@ -65,7 +66,7 @@ class RunningPlatform:
         raise AssertionError("no worker is busy")
 
     def metrics(self) -> dict[str, float]:
-        """The sum over all labels of every metric of `/metrics`."""
+        """Returns every metric of `/metrics`, each summed over all labels."""
         totals: dict[str, float] = {}
         for line in httpx2.get(f"{self.http}/metrics", timeout=10).text.splitlines():
             if not line.startswith("#"):
@@ -93,7 +94,7 @@ class RunningPlatform:
 
 @contextlib.contextmanager
 def running_platform(state_dir: Path, arguments: Sequence[str] = ()) -> Iterator[RunningPlatform]:
-    """Starts a platform on free ports, and on leaving stops it and checks that nothing of it is left."""
+    """Starts a platform on free ports; on exit, stops it and checks that nothing of it is left."""
     command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(state_dir)]
     command += ["--http-port", "0", "--grpc-port", "0", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -111,7 +112,7 @@ def running_platform(state_dir: Path, arguments: Sequence[str] = ()) -> Iterator
 
 
 def _wait_ready(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    # Killed when it is late, so that reading its lines ends.
+    # Kills a process that starts too slowly, so that reading its output ends.
     limit = threading.Timer(START_SECONDS, process.kill)
     limit.start()
     try:

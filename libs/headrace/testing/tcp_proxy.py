@@ -1,6 +1,8 @@
-"""A TCP proxy that acts a bad network: slow, lossy, cut one way or both, half open or reset, as switched at run time.
+"""A TCP proxy that imitates a bad network: slow, lossy, cut one way or both, half open or reset, switchable at run
+time.
 
-It knows bytes only. What is cut off is held back and delivered when the cut heals, as TCP would after its retries.
+It forwards bytes only. Data that is cut off is held back and delivered when the cut heals, as TCP would after its
+retries.
 """
 
 import asyncio
@@ -14,13 +16,13 @@ CONNECT_SECONDS = 5.0
 
 
 Ends = tuple[int, int]
-"""Ports of a connection: the one it comes from, and the one it goes to."""
+"""Ports of a connection: source and destination."""
 
 
 class TcpProxy:
-    """Listens on a free port of loopback and passes connections on to `target`, each over the link of its client.
+    """Listens on a free loopback port and forwards connections to `target`, each over the link of its client.
 
-    `link_of` gets the ports of the client and of the proxy, which tell clients apart that share the proxy.
+    `link_of` gets the ports of the client and of the proxy, which identify clients that share the proxy.
     """
 
     def __init__(self, target: str, link_of: Callable[[Ends], Link]) -> None:
@@ -44,7 +46,8 @@ class TcpProxy:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(serving)
-        # Waited for and not awaited: an exception, or the end of the proxy, is not this callback's to raise.
+        # Waits without awaiting the task itself: this callback must not raise its exception, or its cancellation by
+        # `close`.
         await asyncio.wait({serving})
         self._tasks.discard(serving)
         writer.transport.abort()

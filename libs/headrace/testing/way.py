@@ -1,4 +1,4 @@
-"""One direction of a connection through a proxy, with what delays it."""
+"""One direction of a connection through a proxy, with its delays."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,11 @@ CHUNK_BYTES = 65_536
 
 
 MAX_HELD_CHUNKS = 256
-"""Most chunks that are read ahead of a delay; then the sender feels it, as with a full socket."""
+"""Most chunks that are read ahead of a delay. Beyond that the sender is slowed, as with a full socket."""
 
 
 RETRY_SECONDS = 0.2
-"""Delay of a lost packet, and of all behind it: the least retransmission timeout of Linux."""
+"""Seconds by which a lost packet delays itself and everything behind it: Linux's minimum retransmission timeout."""
 
 
 class Way:
@@ -25,9 +25,9 @@ class Way:
 
     def __init__(self) -> None:
         self.latency = 0.0
-        """Seconds that every chunk is late."""
+        """Delay of every chunk, in seconds."""
         self.loss = 0.0
-        """Share of chunks that have to be sent again."""
+        """Fraction of chunks that have to be sent again."""
         self._open = asyncio.Event()
         self._open.set()
 
@@ -40,7 +40,7 @@ class Way:
         self._open.clear()
 
     def heal(self) -> None:
-        """Delivers what was held back, and all that follows, at once."""
+        """Delivers everything that was held back, and all that follows, at once."""
         self.latency = self.loss = 0.0
         self._open.set()
 
@@ -49,7 +49,7 @@ class Way:
 
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
-    """Copies until the end of either side. A chunk never overtakes another."""
+    """Copies until either side ends. A chunk never overtakes another."""
     held: deque[tuple[float, bytes]] = deque()
     arrived, taken = asyncio.Event(), asyncio.Event()
     delivering = asyncio.create_task(_deliver(held, arrived, taken, writer, way))
@@ -79,7 +79,7 @@ async def _deliver(
     writer: asyncio.StreamWriter,
     way: Way,
 ) -> None:
-    """Writes what is due, in order, up to the empty chunk that ends it."""
+    """Writes chunks that are due, in order, up to the empty chunk that ends the stream."""
     clock = asyncio.get_running_loop().time
     try:
         while True:

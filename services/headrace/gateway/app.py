@@ -41,9 +41,10 @@ from headrace.rpc.health import is_serving
 from headrace.v1 import inference_pb2_grpc
 
 FAREWELL_SECONDS = 1.0
-"""Seconds before a stop must be over at which requests that still run end with an error: no connection just breaks."""
+"""Seconds before the stop deadline at which requests still running end with an error, so that no connection just
+breaks."""
 ANSWER_SECONDS = 1.0
-"""Seconds in which a service has to say how it is."""
+"""Seconds that a service has to answer a health check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class _Others:
     schedulers: list[SchedulerStream]
     cache: SeveralCaches
     questions: dict[str, list[Callable[[], Awaitable[bool]]]]
-    """Questions whether they serve, by kind of service."""
+    """Health checks of the processes, by kind of service."""
 
 
 @contextlib.asynccontextmanager
@@ -138,6 +139,6 @@ async def _connect(settings: GatewaySettings, stack: contextlib.AsyncExitStack) 
 
 
 def _print_addresses(http: str, grpc: str) -> None:
-    """Tells whoever started the process where it listens: ports may have been picked."""
+    """Prints the addresses for whoever started the process: the ports may have been picked at the start."""
     sys.stdout.write(json.dumps({"event": "listening", "http": http, "grpc": grpc}) + "\n")
     sys.stdout.flush()

@@ -20,57 +20,59 @@ class GatewaySettings(ServiceSettings):
     http_address: str = "127.0.0.1:8000"
     """Address of the REST bridge. Port 0 picks a free one."""
     allowed_hosts: HostNames = ()
-    """Names by which clients may call the REST bridge, without ports; * allows every one. Names of the machine itself,
-    such as localhost, always are. Empty: every name where the address is reached from outside, otherwise no other."""
+    """Host names, without ports, by which clients may call the REST bridge; * allows any. Names of the machine itself,
+    such as localhost, are always allowed. Empty allows any name if the address is reachable from outside, otherwise no
+    other."""
     allowed_origins: Origins = ()
     """Web pages that may use the REST bridge, as SCHEME://HOST:PORT; * allows every one."""
     http_socket: int = Field(default=-1, ge=-1)
-    """File descriptor of a listening socket for the REST bridge, inherited from whoever started the gateway and keeps
-    it across restarts. -1: it listens on http_address itself."""
+    """File descriptor of a listening socket for the REST bridge, inherited from the process that started the gateway
+    and keeps the socket across restarts. -1: the gateway listens on http_address itself."""
     tokenizer_addresses: Addresses = ("127.0.0.1:9101",)
     """Addresses of the tokenizers. If one does not answer, the next is asked."""
     scheduler_addresses: Addresses = ("127.0.0.1:9102",)
     """Addresses of the schedulers. While none answers, the gateway places requests itself."""
     cache_addresses: Addresses = ("127.0.0.1:9103",)
-    """Addresses of the caches. While none is there, every request is computed."""
+    """Addresses of the caches. While none is available, every request is computed."""
     tenants_file: Path | None = None
-    """TOML file with a table for each tenant: keys, and if wanted weight and highest_class. Unset: no key is needed."""
+    """TOML file with a table per tenant: keys, and optionally weight and highest_class. Unset: no key is needed."""
     workers_file: Path | None = None
-    """File that keeps the addresses of workers, by which it finds them when it starts while NATS is away."""
+    """File that stores worker addresses, so that a gateway that starts while NATS is away finds its workers."""
     strict: bool = False
-    """Whether fields that nobody knows are refused instead of named in x-headrace-ignored-fields."""
+    """Whether unknown request fields are refused instead of listed in x-headrace-ignored-fields."""
     overflow: NamesByName = Field(default_factory=dict)
-    """MODEL=SMALLER: the model that answers requests for which the queue of theirs has no room. Said in `model` and in
-    x-headrace-overflow."""
+    """MODEL=SMALLER: the model that answers requests when the queue of MODEL is full. The answer says so in `model` and
+    in x-headrace-overflow."""
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
-    """Largest request body."""
+    """Largest request body, in bytes."""
     max_body_elements: int = Field(default=500_000, ge=1000)
     """Most values in the lists and objects of one request body."""
     max_upload_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
-    """Most bytes of request bodies that arrive at the same time. More are refused as overloaded, except small ones."""
+    """Most bytes of request bodies that arrive at the same time. Beyond that, all but small bodies are refused as
+    overloaded."""
     max_connections: int = Field(default=4096, ge=1)
-    """Most connections to the REST bridge open at once. Clients beyond that are told to come back."""
+    """Most open connections to the REST bridge. Clients beyond that are told to come back."""
     idle_seconds: float = Field(default=75.0, gt=0)
-    """Time for which a connection may stay open between two requests."""
+    """Seconds for which a connection may stay open between two requests."""
     header_seconds: float = Field(default=10.0, gt=0)
-    """Time in which a client must have sent the head of its request."""
+    """Seconds within which a client must send the head of its request."""
     body_seconds: float = Field(default=60.0, gt=0)
-    """Time in which a client must have sent the body of its request."""
+    """Seconds within which a client must send the body of its request."""
     unread_seconds: float = Field(default=30.0, gt=0)
-    """Time for which a finished response may wait for a client that does not read it."""
+    """Seconds for which a finished response may wait for a client that does not read it."""
     max_open_requests: int = Field(default=1024, ge=1)
     """Most requests open at once. More are refused as overloaded."""
     max_choices: int = Field(default=128, ge=1)
     """Most sequences that one request may ask for (prompts times n)."""
     max_inputs: int = Field(default=2048, ge=1)
-    """Most inputs of one request for embeddings."""
+    """Most inputs of one embeddings request."""
     default_timeout_seconds: float = Field(default=600.0, gt=0)
-    """Deadline of a request that does not bring its own."""
+    """Deadline, in seconds, of a request that does not set its own."""
     heartbeat_seconds: float = Field(default=5.0, gt=0)
-    """A stream without events for this long gets an SSE comment."""
+    """Seconds without events after which a stream gets an SSE comment."""
     worker_silence_seconds: float = Field(default=1.6, gt=0)
-    """A worker that sends no sign of life for this long is lost."""
+    """Seconds without a sign of life after which a worker counts as lost."""
     worker_stall_seconds: float = Field(default=60.0, gt=0)
-    """A worker that holds requests and does no step for this long is lost."""
+    """Seconds without a step after which a worker that holds requests counts as lost."""
     max_attempts: int = Field(default=5, ge=1)
-    """Most placements of one request when workers are lost."""
+    """Most times that one request is placed when workers are lost."""

@@ -1,4 +1,4 @@
-"""Everything that the gateway hears over NATS: how workers are, which of them left, and how long queues are."""
+"""Everything the gateway hears over NATS: the state of workers, their departures, and the lengths of queues."""
 
 import time
 
@@ -11,7 +11,7 @@ from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, 
 
 
 class GatewaySubscriber:
-    """Passes on what it hears, and knows since when it hears anything."""
+    """Passes on what it hears, and knows since when it has been connected."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -21,7 +21,7 @@ class GatewaySubscriber:
 
     @property
     def connected(self) -> bool:
-        """Whether the bus is there."""
+        """Whether the bus is connected."""
         return self._bus.connected
 
     async def listen(self, workers: KnownWorkers, metrics: PlatformMetrics) -> None:

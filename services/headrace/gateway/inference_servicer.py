@@ -1,4 +1,4 @@
-"""InferenceService, the public gRPC API: converts, calls, converts."""
+"""Implements InferenceService, the public gRPC API: converts, calls, converts back."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ DEFAULT_TOKEN_COUNT = 16
 
 
 class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
-    """Serves what the pipeline can do."""
+    """Serves the pipeline over gRPC."""
 
     def __init__(
         self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, tenants: Tenants = EVERYONE
@@ -137,7 +137,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         )
 
     async def _events(self, job: Job) -> AsyncGenerator[Event, None]:
-        """Chunks, then one summary."""
+        """Yields chunks, then one summary."""
         output_count, cached_count = 0, 0
         piece = Piece()
         async with aclosing(self._pipeline.generate(job)) as pieces:
@@ -171,12 +171,12 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         )
 
     def _tenant(self, context: Context) -> Tenant:
-        """Raises Unauthenticated."""
+        """Returns the caller's tenant. Raises Unauthenticated."""
         metadata = dict(context.invocation_metadata() or ())
         return self._tenants.of(str(metadata.get("authorization", "")))
 
     def _seconds(self, context: Context) -> float:
-        """Time that the call has left: its own, and no more than a request without a deadline gets."""
+        """Returns the seconds that the call has left: its own, but at most those of a request without a deadline."""
         remaining = context.time_remaining()
         limit = self._settings.default_timeout_seconds
         return limit if remaining is None else min(limit, remaining)
@@ -225,7 +225,7 @@ def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Op
 
 
 def _check(sampling: Sampling) -> None:
-    """The ranges that the REST bridge checks with its schema."""
+    """Checks the ranges that the REST bridge checks with its schema."""
     ranges: tuple[tuple[str, float | None, float, float], ...] = (
         ("max_token_count", sampling.max_token_count, 0, MAX_INT32),
         ("temperature", sampling.temperature, 0, 2),

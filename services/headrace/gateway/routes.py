@@ -1,4 +1,5 @@
-"""The REST bridge: paths to handlers, and errors to responses. The one servicer that speaks HTTP instead of gRPC."""
+"""The REST bridge: maps paths to handlers and errors to responses. The only servicer that speaks HTTP instead of
+gRPC."""
 
 import logging
 import re

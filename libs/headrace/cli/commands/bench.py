@@ -32,21 +32,21 @@ def bench(
     Parameters
     ----------
     model
-        The model to load; the first one served when not given.
+        The model to load; default: the first one served.
     requests
-        Requests in all.
+        Total number of requests.
     concurrency
-        Clients at once; each sends its next request when the last one ended.
+        Number of clients; each sends its next request when the last one has ended.
     input_tokens
-        Tokens of each prompt. Prompts are random, so no prefix is shared.
+        Tokens per prompt. Prompts are random, so no prefix is shared.
     output_tokens
-        Tokens to generate for each.
+        Tokens to generate per request.
     slo_ttft_ms
         Goodput counts requests whose first token came within this many milliseconds.
     slo_tpot_ms
         Goodput counts requests whose time per token stayed within this many milliseconds.
     url
-        Address of a platform, such as http://127.0.0.1:8000; by default the one that runs on the state folder.
+        Address of a platform, such as http://127.0.0.1:8000; default: the one that runs on the state folder.
     state_dir
         The state folder that the platform was started with.
     json

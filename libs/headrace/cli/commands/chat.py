@@ -35,9 +35,9 @@ def chat(
     Parameters
     ----------
     model
-        The model to talk to; the first one served when not given.
+        The model to talk to; default: the first one served.
     prompt
-        Ask this one question, print the answer and leave.
+        Ask this one question, print the answer and exit.
     system
         A system message to begin with.
     temperature
@@ -45,7 +45,7 @@ def chat(
     max_tokens
         Most tokens per answer.
     url
-        Address of a platform, such as http://127.0.0.1:8000; by default the one that runs on the state folder.
+        Address of a platform, such as http://127.0.0.1:8000; default: the one that runs on the state folder.
     state_dir
         The state folder that the platform was started with.
     json
@@ -90,7 +90,7 @@ def _talk(conversation: "_Conversation") -> None:
 
 
 class _Conversation:
-    """The messages so far."""
+    """The conversation so far."""
 
     def __init__(self, url: str, settings: dict[str, Any], system: str | None) -> None:
         self._url = url
@@ -102,7 +102,7 @@ class _Conversation:
         self._messages = list(self._opening)
 
     def answer(self, question: str, as_json: bool) -> None:
-        """Prints the answer as it comes. Ctrl-C stops it; what was said so far stays in the conversation."""
+        """Prints the answer as it arrives. Ctrl-C stops it; the text so far stays in the conversation."""
         self._messages.append({"role": "user", "content": question})
         said = ""
         try:

@@ -30,7 +30,7 @@ _MARKS = {"ok": ("✓", "green"), "note": ("·", "yellow"), "problem": ("✗", "
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     subject: str
     status: Literal["ok", "note", "problem"]
@@ -38,7 +38,7 @@ class Finding:
 
 
 def doctor(*, state_dir: Path = DEFAULT_FOLDER, json: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Checks this machine: CPU, memory, GPU, engine, NATS, ports. Exit code 1 when something stands in the way.
+    """Checks this machine: CPU, memory, GPU, engine, NATS, ports. Exits with 1 if something prevents a start.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _engine() -> Iterator[Finding]:
 
 
 def _kernels() -> Iterator[Finding]:
-    """Finds the kernels that run models on the CPU, and why nothing faster."""
+    """Reports the kernels that run models on the CPU, and why none are faster."""
     from headrace.engine.kernels.kernel_speed import MANY_ROWS, measure_kernels
     from headrace.engine.kernels.self_test import candidates
 

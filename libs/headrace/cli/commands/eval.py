@@ -32,24 +32,24 @@ def evaluate(
     record: bool = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Prints perplexity, memory and speed of what a worker would run, and how far that is from a reference.
+    """Prints a model's perplexity, memory and speed as a worker would run it, and its distance from a reference.
 
     Parameters
     ----------
     model
         A folder, a GGUF file, headrace-demo, or a hub id.
     reference
-        The model to compare with, in its usual precision and exact, such as the one that this was quantized from.
+        The model to compare with, in its usual precision and exact, such as the one this was quantized from.
     text
-        What to predict; a text that comes with Headrace when not given.
+        Text to predict; default: one that comes with Headrace.
     precision
-        A precision to hold the weights in, such as float32, int8 or int4. Give it several times for a table.
+        Precision of the weights, such as float32, int8 or int4. Give it several times for a table.
     exact
-        Multiply quantized weights by inputs as they are, as headrace up --exact does, instead of rounding these too.
+        Multiply quantized weights by unrounded inputs, as headrace up --exact does.
     sequences
         Most sequences of 256 tokens to predict.
     record
-        Keep the figures in a file beside the weights, for headrace plan --quality-floor. Needs a reference.
+        Store the figures in a file beside the weights, for headrace plan --quality-floor. Requires a reference.
     json
         Print one JSON object.
     """
@@ -77,7 +77,7 @@ class _Row:
     model: str
     precision: str
     exact: bool
-    """Whether inputs of quantized weights are left as they are."""
+    """Whether inputs of quantized weights are not rounded."""
     weight_bytes: int
     quality: "Quality"
 
@@ -85,7 +85,8 @@ class _Row:
 def _measure(
     source: ModelSource, reference: str | None, text: Path | None, ways: Sequence[tuple[str, bool]], limit: int
 ) -> list[_Row]:
-    """A row for the reference, if there is one, and for each of `ways`: a precision, and whether it is exact."""
+    """Returns a row for the reference, if there is one, and for each of `ways`: a precision, and whether it is
+    exact."""
     from headrace.offline.evaluation.quality import measure
     from headrace.offline.evaluation.served_model import ServedModel
     from headrace.offline.evaluation.text import evaluation_text, read_text
@@ -113,7 +114,7 @@ def _measure(
 
 
 def _record(folder: Path, rows: Sequence[_Row]) -> None:
-    """The reference itself, which comes without a comparison, is left out."""
+    """Records every row but the reference, which has no comparison."""
     from headrace.offline.evaluation.quality_record import RecordedQuality, write_record
 
     compared = [row for row in rows if row.quality.top1_agreement is not None]

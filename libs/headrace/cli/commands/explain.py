@@ -1,4 +1,4 @@
-"""`headrace explain`: what the schedulers did with a request, and why."""
+"""`headrace explain`: shows what the schedulers did with a request, and why."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ def explain(
     address: str = "",
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Shows what happened to a request in the queue, which workers could have got it, and why one did.
+    """Shows what happened to a request in the queue, which workers were eligible, and why one got it.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _schedulers(state_dir: Path) -> list[str]:
 
 
 async def _ask_all(addresses: list[str], request_id: str, credential: str) -> list[JournalEntry]:
-    """Entries of all schedulers, oldest first. Raises Unavailable when none answers, or Unauthenticated."""
+    """Returns the entries of all schedulers, oldest first. Raises Unavailable if none answers, or Unauthenticated."""
     questions = (_ask_one(one, request_id, credential) for one in addresses)
     answers = await asyncio.gather(*questions, return_exceptions=True)
     known = [answer for answer in answers if not isinstance(answer, BaseException)]

@@ -1,4 +1,4 @@
-"""`headrace plan`: says on which devices a model fits, and how many requests at once."""
+"""`headrace plan`: shows on which devices a model fits, and how many requests fit at once."""
 
 import itertools
 import os
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 MIB, GIB = 1 << 20, 1 << 30
 PROFILES = Path(__file__).parents[4] / "deploy" / "profiles"
-"""Folder of the profiles. Only a checkout has it, installed packages do not."""
+"""Folder of the profiles. Only a checkout has it; installed packages do not."""
 RESERVE = 0.1
-"""Share of a device's memory that is left for activations and everything else."""
+"""Fraction of a device's memory that is left for activations and everything else."""
 SMALL_BYTES = GIB // 2
-"""Models of this size in float32 are measured within a minute or so."""
+"""Size in float32, in bytes, up to which models are measured within a minute or so."""
 
 
 def plan(
@@ -39,21 +39,21 @@ def plan(
     measure: bool = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Prints the memory that weights and KV take, for this machine and every device profile, in each precision.
+    """Prints the memory for weights and KV, on this machine and every device profile, in each precision.
 
     Parameters
     ----------
     model
         A folder, a GGUF file, headrace-demo, or a hub id. Its weights are not read.
     context
-        Tokens of each request, prompt and output.
+        Tokens per request, prompt plus output.
     profiles
-        A folder of device profiles; deploy/profiles of the checkout when not given.
+        A folder of device profiles; default: deploy/profiles of the checkout.
     quality_floor
         Choose the smallest precision whose top-1 agreement with the model in float32 is at least this, such as 0.97,
         and that fits. Figures are those that headrace eval --record kept; those of small models are measured.
     measure
-        Measure what is not recorded, however long that takes.
+        Measure models without recorded figures, however long it takes.
     json
         Print one JSON object.
     """
@@ -100,7 +100,7 @@ class _Row:
     weight_bytes: int
     kv_bytes_per_token: int
     request_count: int
-    """Requests of full context whose KV fits beside the weights. 0: it does not fit."""
+    """Full-context requests whose KV fits beside the weights. 0: the model does not fit."""
 
 
 def _devices(folder: Path | None) -> Iterator[_Device]:
@@ -131,7 +131,8 @@ def _rows(source: Path, device: _Device, context: int) -> Iterator[_Row]:
 
 
 def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, RecordedQuality]":
-    """Qualities on record, and those measurable here in reasonable time, or at all where `measure` says so."""
+    """Recorded qualities, plus those that this machine can measure in reasonable time, or at all if `measure` is
+    set."""
     from headrace.offline.evaluation.precision_quality import REFERENCE, measure_precisions
     from headrace.offline.evaluation.quality_record import read_record
 
@@ -145,7 +146,7 @@ def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, R
 
 
 def _judge(rows: list[_Row], qualities: "Mapping[str, RecordedQuality]", floor: float) -> list[Verdict]:
-    """Returns a verdict for each row, device by device."""
+    """Returns one verdict per row, device by device."""
     verdicts: list[Verdict] = []
     for _, group in itertools.groupby(rows, key=lambda row: row.device):
         candidates = [Candidate(row.precision, row.weight_bytes, row.request_count) for row in group]
@@ -154,8 +155,8 @@ def _judge(rows: list[_Row], qualities: "Mapping[str, RecordedQuality]", floor: 
 
 
 def _how_to_measure(source: Path, model: str) -> str:
-    """Returns the command that measures a model. A quantized checkpoint does not hold what it was made from, so only
-    its owner can name that."""
+    """Returns the command that measures a model. A quantized checkpoint does not record its source, so only its owner
+    can name it."""
     from headrace.engine.checkpoints.model_config import read_model_config
 
     if read_model_config(source).quantization is None:

@@ -1,4 +1,4 @@
-"""`headrace ps`: the services of a running platform."""
+"""`headrace ps`: shows the services of a running platform."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`headrace quantize`: makes a checkpoint with weights of 4 or 8 bits."""
+"""`headrace quantize`: makes a checkpoint with 4-bit or 8-bit weights."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -34,25 +34,25 @@ def quantize(
 ) -> None:
     """Quantizes a model's projections and writes a GPTQ or AWQ checkpoint, which Headrace and other engines serve.
 
-    A run that was interrupted or killed is continued by starting it again with the same arguments.
+    To resume a run that was interrupted or killed, start it again with the same arguments.
 
     Parameters
     ----------
     source
         A folder with plain safetensors weights, headrace-demo, or a hub id.
     target
-        The folder to write. It must be new or empty.
+        The folder to write to. It must be new or empty.
     method
         gptq makes up for rounding errors on a calibration text; awq, with 4 bits, scales up what matters most on it;
         rtn rounds to nearest. gptq when not given, or what the backend does.
     bits
         Bits per weight.
     group_size
-        Inputs that share a scale. It must divide the input sizes of all projections.
+        Number of inputs that share a scale. It must divide the input sizes of all projections.
     symmetric
-        The middle code is zero everywhere: less exact, but what some engines' fastest kernels ask for.
+        Make the middle code zero everywhere: less exact, but some engines' fastest kernels require it.
     calibration
-        A text like those that the model will see; one that comes with Headrace when not given.
+        A text like those the model will see; default: one that comes with Headrace.
     sequences
         Most sequences of 256 tokens to calibrate on.
     json

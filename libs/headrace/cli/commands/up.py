@@ -42,16 +42,16 @@ class ModelParts:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class ServiceCounts:
-    """Numbers of the services that may run more than once."""
+    """Numbers of processes of the services that may run more than once."""
 
     gateways: int = 1
     """Gateways, which share both ports."""
     schedulers: int = 1
     """Schedulers: one leads, the others stand by."""
     caches: int = 1
-    """Caches, which share out what they keep."""
+    """Caches, which divide their contents among them."""
     tokenizers: int = 2
-    """Tokenizers: where one does not answer within a second, the next is asked."""
+    """Tokenizers: if one does not answer within a second, the next is asked."""
 
 
 _MODEL_PARTS = ModelParts()
@@ -79,21 +79,21 @@ def up(
 
     Args:
         models: Folders with a Hugging Face checkpoint, GGUF files, hub ids, or names from the catalogue; NAME=SOURCE
-            names one. None given: the bundled model, served as headrace-demo.
+            names one. Default: the bundled model, served as headrace-demo.
         http_port: Port of the OpenAI-compatible API; 0 picks a free one.
         grpc_port: Port of the gRPC API; 0 picks a free one.
         replicas: Workers per model.
-        several: How many of the other services there are.
-        state_dir: Where logs and state are kept. Two platforms with two folders run side by side.
-        config: TOML file with a table per service, for everything else.
-        nats: A running NATS to use, such as nats://host:4222. Else one is started.
-        engine: model runs the checkpoint, which is the default; sim plays a model without weights.
+        several: Numbers of the other services.
+        state_dir: Folder for logs and state. Platforms with different folders can run side by side.
+        config: TOML file with a table per service, for all other settings.
+        nats: A running NATS to use, such as nats://host:4222. Otherwise one is started.
+        engine: model, the default, runs the checkpoint; sim imitates a model without weights.
         parts: Drafts and adapters of the models.
         run: Options of the models.
-        strict: Refuse request fields that nobody knows.
-        log_level: Least severe level that is logged: info unless given.
+        strict: Refuse unknown request fields.
+        log_level: Least severe level to log; default: info.
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
-        json: Print one JSON object a line; when ready one with "event": "ready".
+        json: Print one JSON object per line; when ready, one with "event": "ready".
     """
     _check_counts({"replicas": replicas} | asdict(several))
     if config is not None and not config.is_file():
@@ -117,7 +117,7 @@ def up(
 
 
 def _check_counts(counts: dict[str, int]) -> None:
-    """Raises ConfigError for a number of processes below 1, by the name of its flag."""
+    """Raises ConfigError, with the name of the flag, for a number of processes below 1."""
     for name, count in counts.items():
         if count < 1:
             raise ConfigError(f"--{name} is {count}; it must be at least 1", param=name)
@@ -145,7 +145,7 @@ async def _run(options: PlatformOptions, state: StateFolder, state_dir: Path, as
 
 
 def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:
-    """The first signal stops in order, a second one at once."""
+    """Stops the platform in order at the first signal, and at once at a second."""
 
     def on_signal() -> None:
         if stopping.is_set():
@@ -157,7 +157,7 @@ def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:
 
 
 class _JsonView:
-    """Prints one JSON object a line. A reader that left does not end the platform."""
+    """Prints one JSON object per line. A reader that leaves does not end the platform."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
@@ -184,12 +184,12 @@ class _JsonView:
         try:
             print_json(event)
         except BrokenPipeError:
-            # What is still in the buffer goes nowhere too, else the interpreter complains when it exits.
+            # The rest of the buffer goes nowhere too; otherwise the interpreter complains at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _TerminalView:
-    """A live table while starting, then what to try."""
+    """Shows a live table during the start, then what to try."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_flag = "" if state_dir == DEFAULT_FOLDER else f" --state-dir {state_dir}"
@@ -222,7 +222,7 @@ class _TerminalView:
 
 
 def _own_command() -> str:
-    """The command line for this program from the current folder."""
+    """Returns the command line that runs this program from the current folder."""
     if shutil.which("headrace"):
         return "headrace"
     path = Path(sys.argv[0]).absolute()

@@ -1,4 +1,4 @@
-"""Reads several streams as one, in the order in which their items come."""
+"""Reads several streams as one, in the order in which their items arrive."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -11,7 +11,7 @@ _Item = tuple[T | None, BaseException | None]
 
 
 def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
-    """Returns a stream of the items of all. The first failure ends all; so does closing."""
+    """Merges streams into one. The first failure ends them all, as does closing the result."""
     return streams[0] if len(streams) == 1 else _merged(streams)
 
 

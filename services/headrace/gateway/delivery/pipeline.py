@@ -1,4 +1,4 @@
-"""The way of a request through the platform: encode, check, ask the cache, generate, turn into text."""
+"""Path of a request through the platform: encode, check, ask the cache, generate, detokenize."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -31,15 +31,15 @@ from headrace.v1.worker_pb2 import TokenDelta
 
 TOKENIZER_RETRY_PAUSE = 0.1
 SEQUENCES_AT_ONCE = 128
-"""Most sequences of one request for embeddings that are placed at once: the rest waits here and not in the queue of the
-model, where others wait too."""
+"""Most sequences of one embeddings request that are placed at once. The rest wait here instead of in the model's queue,
+where other requests wait too."""
 
 Prompt = str | list[int]
 T = TypeVar("T")
 
 
 class Pipeline:
-    """Pipeline through which every API of the gateway runs its requests."""
+    """Pipeline that runs the requests of every gateway API."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Pipeline:
         options: Options,
         envelope: Envelope,
     ) -> Job:
-        """Encodes what is text and checks the rest. Raises HeadraceError."""
+        """Encodes text prompts and checks the request. Raises HeadraceError."""
         model_info = self.fleet.text_model(model)
         if not all(prompts):
             raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
@@ -97,7 +97,7 @@ class Pipeline:
     async def prepare_embeddings(
         self, model: str, inputs: Sequence[Prompt], options: EmbeddingOptions, envelope: Envelope
     ) -> EmbeddingJob:
-        """Encodes what is text, cuts what may be cut, and checks the rest. Raises HeadraceError."""
+        """Encodes text inputs, truncates where allowed, and checks the request. Raises HeadraceError."""
         model_info = self.fleet.embedding_model(model)
         options.check(model_info)
         limit, special = options.limit(model_info), options.add_special_tokens
@@ -107,7 +107,7 @@ class Pipeline:
                 return given[:limit]
             if not given:
                 raise InvalidRequest("the input is empty: it must have at least one character", param="input")
-            # What may be cut may be of any length; the rest is refused where it surely does not fit.
+            # Inputs that may be truncated may have any length; others are refused if they surely do not fit.
             context = model_info.max_model_length if limit is None else None
             try:
                 return await self.encode_text(model, given, special, envelope.deadline, limit, context)
@@ -132,7 +132,7 @@ class Pipeline:
         max_token_count: int | None = None,
         context_token_count: int | None = None,
     ) -> list[int]:
-        """Token ids, of which there may be more than `context_token_count`; but a text that must have more may be
+        """Returns the token ids, possibly more than `context_token_count`. A text that is certain to have more may be
         refused. Raises HeadraceError."""
         tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
@@ -150,8 +150,8 @@ class Pipeline:
         deadline: Deadline,
         context_token_count: int | None = None,
     ) -> list[int]:
-        """Token ids of a conversation, of which there may be more than `context_token_count`; but one that must have
-        more may be refused. Raises HeadraceError."""
+        """Returns the token ids of a conversation, possibly more than `context_token_count`. A conversation that is
+        certain to have more may be refused. Raises HeadraceError."""
         tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
             lambda: self._tokenizer.encode_chat(
@@ -167,11 +167,11 @@ class Pipeline:
         )
 
     def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
-        """The text of all sequences, as it comes. Raises HeadraceError. Closing it cancels them."""
+        """Yields the text of all sequences as it arrives. Raises HeadraceError. Closing the generator cancels them."""
         return merged([self._pieces(job, index, sequence) for index, sequence in enumerate(job.sequences())])
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
-        """The embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
+        """Returns the embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
         with span("embed", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
             async with aclosing(self._deltas(sequence)) as deltas:
                 async for delta in deltas:
@@ -195,7 +195,7 @@ class Pipeline:
 
 
 async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-    """Calls again while the other side is being replaced. Raises DeadlineExceeded when it is not back in time."""
+    """Retries a call while the other side is being replaced. Raises DeadlineExceeded if it is not back in time."""
     while True:
         try:
             return await call()

@@ -1,4 +1,4 @@
-"""Answers that are remembered: sequences whose every repetition has the same tokens are computed once."""
+"""Remembered responses: a sequence that gives the same tokens every time is computed once."""
 
 import hashlib
 import logging
@@ -16,19 +16,19 @@ from headrace.gateway.request.translation import to_sampling_params
 from headrace.v1.worker_pb2 import TokenDelta
 
 CACHE_TIMEOUT = 0.25
-"""Seconds that the response cache may take. Without an answer the request runs as if there were none."""
+"""Seconds that the response cache may take. Without an answer, the request runs as if there were no cache."""
 
 _log = logging.getLogger(__name__)
 
 
 class ResponseMemory:
-    """Asks the cache before a sequence runs, and tells it what came of it."""
+    """Asks the cache before a sequence runs, and reports the result to it."""
 
     def __init__(self, cache: CacheClient) -> None:
         self._cache = cache
 
     async def deltas(self, sequence: SequenceRequest, stream: TokenStream) -> AsyncGenerator[TokenDelta, None]:
-        """The deltas of a stream, or the one that was remembered, in which case nothing is computed."""
+        """Yields the deltas of a stream, or the remembered delta, in which case nothing is computed."""
         key = cache_key(sequence)
         if (known := await self._recall(sequence, key)) is not None:
             yield known
@@ -37,7 +37,7 @@ class ResponseMemory:
         async with aclosing(stream.deltas()) as deltas:
             async for delta in deltas:
                 received.append(delta)
-                # Before the last delta is handed on: whoever reads it may stop reading.
+                # Stored before the last delta is handed on, because its reader may stop reading.
                 if delta.finish_reason:
                     await self._remember(sequence, key, to_response(received))
                 yield delta
@@ -64,7 +64,7 @@ class ResponseMemory:
 
 
 def is_remembered(sequence: SequenceRequest) -> bool:
-    """Whether the sequence may be remembered, and every repetition of it gives the same."""
+    """Whether the sequence may be remembered and gives the same tokens every time."""
     return sequence.use_cache and (sequence.embeds or _is_deterministic(sequence))
 
 
@@ -73,7 +73,7 @@ def _is_deterministic(sequence: SequenceRequest) -> bool:
 
 
 def cache_key(sequence: SequenceRequest) -> bytes:
-    """Digest of all that decides the tokens. Stop texts only cut them, so they are not part of it."""
+    """Digest of everything that determines the tokens. Stop texts only truncate them, so they are not part of it."""
     digest = hashlib.blake2b(sequence.model.model.encode() + b"\0", digest_size=32)
     digest.update((b"embedding " if sequence.embeds else b"text ") + sequence.model.fingerprint.encode() + b"\0")
     params = to_sampling_params(sequence.sampling).SerializeToString(deterministic=True)

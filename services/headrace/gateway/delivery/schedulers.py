@@ -1,4 +1,4 @@
-"""The way from this gateway to a place for a request: a scheduler that answers, or its own choice."""
+"""Path from this gateway to a place for a request: a scheduler that answers, or the gateway's own choice."""
 
 import asyncio
 import hashlib
@@ -12,15 +12,15 @@ from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 
 ABSENCE_SECONDS = 1.0
-"""Seconds without any scheduler that answers after which the gateway places by itself."""
+"""Seconds without an answer from any scheduler after which the gateway places requests itself."""
 ANSWER_SECONDS = 0.25
-"""Seconds after the deadline by which a scheduler has said that it passed."""
+"""Seconds after a deadline by which a scheduler has reported that it passed."""
 LOOK_SECONDS = 0.02
 
 
 class Schedulers:
-    """Knows several schedulers. While nobody leads a model, all gateways that see the same ones alive ask the same one,
-    which then does (rendezvous hashing: Thaler and Ravishankar, 1996)."""
+    """Chooses among several schedulers. While none leads a model, all gateways that see the same schedulers alive ask
+    the same one, which then takes the lead (rendezvous hashing: Thaler and Ravishankar, 1996)."""
 
     def __init__(self, streams: Sequence[SchedulerStream], alone: SelfPlacement) -> None:
         self._streams = streams
@@ -28,10 +28,10 @@ class Schedulers:
         self._started = time.monotonic()
 
     async def place(self, submission: Submission, deadline: Deadline) -> Place:
-        """Waits until a worker has taken a request over, and returns which.
+        """Waits until a worker has accepted a request, and returns its place.
 
-        Raises QueueTimeout when the deadline passes, SchedulerGone when the scheduler was lost meanwhile (the next try
-        must be another attempt: the first one may have been placed), and whatever the scheduler refuses with.
+        Raises QueueTimeout when the deadline passes, SchedulerGone when the scheduler is lost meanwhile (the next try
+        must be a new attempt, because the first may have been placed), and any error with which the scheduler refuses.
         """
         try:
             async with asyncio.timeout(deadline.remaining + ANSWER_SECONDS):
@@ -40,7 +40,7 @@ class Schedulers:
             raise QueueTimeout(stage="queue") from None
 
     def settle(self, settlement: Settlement) -> None:
-        """Tells the scheduler of the model what a request has used."""
+        """Tells the model's scheduler what a request has used."""
         if (stream := self._leader(settlement.model)) is not None:
             stream.settle(settlement)
 
@@ -53,7 +53,7 @@ class Schedulers:
         return await stream.submit(submission, deadline.remaining)
 
     def _leader(self, model: str) -> SchedulerStream | None:
-        """The scheduler that says it leads the model; else the one that all gateways would choose."""
+        """Returns the scheduler that says it leads the model, else the one that all gateways would choose."""
         alive = [stream for stream in self._streams if stream.alive]
         return max(alive, key=lambda stream: (_fence(stream, model), _weight(stream.scheduler_id, model)), default=None)
 

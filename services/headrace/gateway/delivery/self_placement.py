@@ -1,4 +1,4 @@
-"""A gateway's own choice of a worker, for as long as no scheduler answers."""
+"""The gateway's own choice of a worker while no scheduler answers."""
 
 import asyncio
 import random
@@ -18,9 +18,9 @@ from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 DISPATCH_SECONDS = 1.0
 PAUSE_SECONDS = 0.05
-"""Between two looks for room, where every worker is full."""
+"""Seconds between two checks for room while every worker is full."""
 PATIENCE_SECONDS = 15.0
-"""Longest wait of a newcomer for room: without a scheduler there is no fair queue."""
+"""Longest wait of a new request for room, in seconds: without a scheduler there is no fair queue."""
 
 SELF_PLACEMENTS = Counter("headrace_self_placements", "Sequences placed by the gateway without a scheduler", ["model"])
 
@@ -36,15 +36,15 @@ class ReachableWorkers(Protocol):
 
 
 class SelfPlacement:
-    """Takes the less loaded of two workers chosen at random (Mitzenmacher, The Power of Two Choices, 2001). A worker
-    refuses what it has no room for, so that several gateways may do so at once."""
+    """Picks the less loaded of two workers chosen at random (Mitzenmacher, The Power of Two Choices, 2001). Workers
+    refuse requests that they have no room for, so several gateways may do this at once."""
 
     def __init__(self, workers: ReachableWorkers) -> None:
         self._workers = workers
 
     async def place(self, submission: Submission, deadline: Deadline) -> Place:
-        """Finds a worker with room. Raises Overloaded when there is none for too long, Unavailable when a worker does
-        not answer, and whatever a worker refuses the request with."""
+        """Finds a worker with room. Raises Overloaded if there is none for too long, Unavailable if a worker does not
+        answer, and any error with which a worker refuses the request."""
         generation = submission.generation
         resumes = bool(generation.output_token_ids or submission.excluded_worker_ids)
         patience = deadline if resumes else Deadline.after(min(PATIENCE_SECONDS, deadline.remaining))
@@ -63,13 +63,13 @@ class SelfPlacement:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _try(self, worker: WorkerFacts, submission: Submission, deadline: Deadline) -> Place | None:
-        """The place, or None if this worker has no room."""
+        """Returns the place, or None if this worker has no room."""
         member = to_batch_member(submission, deadline.remaining)
         try:
             response = await self._workers.dispatch(worker.worker_id, [member], DISPATCH_SECONDS)
             refusal = from_status(response.outcomes[0]) if response.outcomes[0].code else None
         except (HeadraceError, IndexError) as error:
-            # It may have the request or not: another attempt must tell the one from the other.
+            # The worker may or may not have the request: a new attempt number tells the two apart.
             raise _not_taken(worker.worker_id) from error
         if isinstance(refusal, Overloaded):
             return None

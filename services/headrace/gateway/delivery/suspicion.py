@@ -1,4 +1,4 @@
-"""Suspicion against one sequence: whether it is what ends the workers that it comes to."""
+"""Suspicion that one sequence is what ends the workers it runs on."""
 
 from headrace.errors import InternalError
 from headrace.errors.tree import WorkerLost
@@ -17,19 +17,21 @@ class Suspicion:
         self._in_quarantine = False
 
     async def enter_quarantine(self, deadline: Deadline) -> None:
-        """Makes sure that no other suspect runs, if this is one: until its next token. Raises DeadlineExceeded."""
+        """Makes sure, if this sequence is a suspect, that no other suspect runs until its next token. Raises
+        DeadlineExceeded."""
         if self._loss_count >= SUSPECT_LOSSES:
             await self._quarantine.enter(deadline)
             self._in_quarantine = True
 
     def leave_quarantine(self) -> None:
-        """Gives the turn to the next suspect, if it was taken."""
+        """Gives the turn to the next suspect, if this one had it."""
         if self._in_quarantine:
             self._in_quarantine = False
             self._quarantine.leave()
 
     def note_loss(self, loss: WorkerLost) -> None:
-        """Counts a worker that was lost while it ran this. Raises InternalError if this is what ends them."""
+        """Counts a worker that was lost while it ran this sequence. Raises InternalError if the sequence is to
+        blame."""
         self._loss_count += 1
         if self._loss_count > SUSPECT_LOSSES:
             message = (
@@ -39,6 +41,6 @@ class Suspicion:
             raise InternalError(message, stage=loss.stage) from None
 
     def clear(self) -> None:
-        """A new token came: this is not what ended them."""
+        """Clears the suspicion: after a new token, this sequence did not cause the losses."""
         self._loss_count = 0
         self.leave_quarantine()

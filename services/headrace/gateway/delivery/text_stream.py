@@ -18,19 +18,19 @@ class Piece:
     token_ids: Sequence[int] = ()
     logprobs: Sequence[TokenLogprob] = ()
     prompt_logprobs: Sequence[TokenLogprob] = ()
-    """Log-probabilities of the prompt's tokens, with the first piece, where asked for."""
+    """Log-probabilities of the prompt's tokens, on the first piece, if requested."""
     cached_token_count: int = 0
     finish_reason: "FinishReason.ValueType" = FinishReason.FINISH_REASON_UNSPECIFIED
     """Reason for the end, set on the last piece."""
     stop_reason: str | int | None = None
-    """The stop text, or the stop id other than the model's own, that ended it."""
+    """Stop text, or stop id other than the model's own, that ended the sequence."""
     choice_index: int = 0
     """Index of the sequence among those of its request."""
 
 
 class TextStream:
-    """Detokenizes, looks for stop texts, and ends at the first, with the token that completes it: however many tokens
-    come at once, text and tokens are the same."""
+    """Detokenizes, searches for stop texts, and ends at the first, with the token that completes it. Text and tokens
+    are the same however many tokens come at once."""
 
     def __init__(self, request: SequenceRequest, vocabulary: Vocabulary, choice_index: int = 0) -> None:
         self._request = request
@@ -61,8 +61,8 @@ class TextStream:
         return piece
 
     def _read(self, token_ids: list[int], visible: list[int]) -> tuple[str, int, StopFound | None]:
-        """Text that may be shown, the tokens that it took, and the stop that ends it. Tokens are looked at one by one
-        where any of them may complete a stop text."""
+        """Returns the text that may be shown, the number of tokens that it took, and the stop that ends it. Tokens are
+        checked one by one where any of them may complete a stop text."""
         if not self._request.stop_texts:
             return self._detokenizer.push(visible), len(token_ids), None
         text = ""
@@ -74,7 +74,7 @@ class TextStream:
         return text, len(token_ids), None
 
     def _visible(self, token_ids: list[int], reason: "FinishReason.ValueType") -> list[int]:
-        """The ids that become text. The id that ended the sequence is a mark, not text."""
+        """Returns the ids that become text. The id that ended the sequence is a marker, not text."""
         if reason == FinishReason.FINISH_REASON_STOP and not self._request.includes_stop_text:
             return token_ids[:-1]
         return token_ids

@@ -33,7 +33,7 @@ class TokenMeter:
         self._inter_token_latency = INTER_TOKEN_LATENCY.labels(model=request.model.model)
 
     def count(self, token_count: int) -> None:
-        """Takes note of new tokens, or of an embedding, which has none."""
+        """Counts new tokens, or an embedding, which has none."""
         now = time.monotonic()
         self._output_tokens.inc(token_count)
         if self._last is None:

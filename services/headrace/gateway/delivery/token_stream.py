@@ -33,7 +33,7 @@ from headrace.v1.worker_pb2 import TokenDelta
 RETRY_PAUSE = 0.02
 """Seconds between two tries to get a place."""
 MAX_ROOM_PAUSE = 1.0
-"""Longest pause before a sequence that lost its worker asks for room again."""
+"""Longest pause, in seconds, before a sequence that lost its worker asks for room again."""
 
 RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a lost worker", ["model"])
 
@@ -44,14 +44,15 @@ class Places(Protocol):
     """Source of places on workers: see Schedulers."""
 
     async def place(self, submission: Submission, deadline: Deadline) -> Place:
-        """Waits until a worker has taken a request over. Raises HeadraceError."""
+        """Waits until a worker has accepted a request. Raises HeadraceError."""
 
     def settle(self, settlement: Settlement) -> None:
-        """Tells what a request has used."""
+        """Reports what a request has used."""
 
 
 class TokenStream:
-    """Places a sequence, reads it, and places it again with what it has so far when its worker is lost."""
+    """Places a sequence and reads its tokens. When its worker is lost, places it again with the tokens received so
+    far."""
 
     def __init__(
         self, request: SequenceRequest, gateway_id: str, places: Places, fleet: Fleet, max_attempts: int
@@ -68,11 +69,12 @@ class TokenStream:
         self._excluded: list[str] = []
         self._suspicion = Suspicion(request.request_id, fleet.quarantine)
         self._meter = TokenMeter(request)
-        # Made here, so that the metric is there, and zero, before anything is lost.
+        # Created here so that the metric exists, at zero, before anything is lost.
         self._resubmissions = RESUBMISSIONS.labels(model=request.model.model)
 
     async def deltas(self) -> AsyncGenerator[TokenDelta, None]:
-        """Deltas up to the one with the finish reason. Raises HeadraceError. Closing it cancels the request."""
+        """Yields deltas up to the one with the finish reason. Raises HeadraceError. Closing the generator cancels the
+        request."""
         try:
             while True:
                 try:
@@ -94,7 +96,7 @@ class TokenStream:
 
     @asynccontextmanager
     async def _next_attempt(self) -> AsyncIterator[Inbox]:
-        """Places the request, yields the inbox to read, and cancels what was not read to the end."""
+        """Places the request, yields the inbox to read, and cancels an attempt that was not read to the end."""
         await self._suspicion.enter_quarantine(self._deadline)
         self._attempt += 1
         inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
@@ -122,7 +124,7 @@ class TokenStream:
     async def _place(self, inbox: Inbox) -> None:
         since = time.monotonic()
         place = await self._ask_for_place()
-        # Should it be lost, before or after the first token, the next attempt goes elsewhere if it can.
+        # If this worker is lost, before or after the first token, the next attempt goes elsewhere if it can.
         self._exclude(place.worker_id)
         attachment = await self._fleet.attachment_for(place, since, self._deadline.remaining)
         self._fleet.inboxes.assign(inbox, attachment.worker_id)
@@ -130,7 +132,7 @@ class TokenStream:
             raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
 
     def _settle(self) -> None:
-        """Says what was used, for the books of fairness, once the request has had a place."""
+        """Reports what was used, for fairness among tenants, once the request has had a place."""
         if self._excluded:
             self._places.settle(to_settlement(self._request, len(self._received)))
 
@@ -146,7 +148,8 @@ class TokenStream:
             raise self._queue_timeout() from None
 
     async def _prepare_retry(self, error: HeadraceError) -> None:
-        """Decides whether to go on after a loss. Waiting for an absent scheduler or worker is not an attempt."""
+        """Decides whether to go on after a loss. Waiting for an absent scheduler or worker does not count as an
+        attempt."""
         if self._deadline.expired:
             raise self._queue_timeout() from None
         if isinstance(error, StageFailed):
@@ -160,19 +163,20 @@ class TokenStream:
         await asyncio.sleep(min(RETRY_PAUSE, self._deadline.remaining))
 
     async def _wait_for_room(self, error: Overloaded) -> None:
-        """A sequence that lost its worker is no newcomer: it waits for room instead of ending in the middle."""
+        """Waits for room: a sequence that lost its worker is not a new request and must not end in the middle."""
         if self._deadline.expired:
             raise self._queue_timeout() from None
         await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._deadline.remaining))
 
     def _queue_timeout(self) -> DeadlineExceeded:
-        """Error for a deadline that passed without a place: a request that had begun was running."""
+        """Returns the error for a deadline that passed without a place: a request that had begun was running, not
+        queued."""
         if self._received:
             return DeadlineExceeded("the deadline passed while a lost worker was replaced", stage="queue")
         return QueueTimeout(stage="queue")
 
     def _accept(self, delta: TokenDelta) -> TokenDelta:
-        """Drops what is already there, by number, and keeps what is new."""
+        """Drops tokens that were already received, by number, and keeps the new ones."""
         if delta.HasField("error"):
             raise from_status(delta.error)
         known = len(self._received)

@@ -1,4 +1,4 @@
-"""Requests to messages, and messages to shorter or longer ones."""
+"""Translates requests to messages, and shortens or joins messages."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def to_submission(
     excluded_worker_ids: Sequence[str],
     gateway_id: str,
 ) -> Submission:
-    """The question for a place. `received`: output tokens that are there already."""
+    """Returns the request for a place. `received`: output tokens received so far."""
     submission = Submission(
         generation=Generation(
             request_id=request.request_id,
@@ -42,25 +42,25 @@ def to_submission(
 
 
 def to_settlement(request: SequenceRequest, output_token_count: int) -> Settlement:
-    """The use that a request has made of its model."""
+    """Returns what a request has used of its model."""
     return Settlement(request_id=request.request_id, model=request.served_model, output_token_count=output_token_count)
 
 
 def to_batch_member(submission: Submission, remaining_seconds: float) -> BatchMember:
-    """The member of a batch that a worker is handed without a scheduler."""
+    """Returns the batch member that goes to a worker without a scheduler."""
     member = BatchMember(generation=submission.generation, priority_class=submission.priority_class)
     member.remaining_duration.FromNanoseconds(int(remaining_seconds * 1e9))
     return member
 
 
 def to_place(worker: WorkerFacts, epoch: int) -> Place:
-    """The place on a worker, in the life of this epoch."""
+    """Returns the place on a worker, in the incarnation with this epoch."""
     return Place(worker_id=worker.worker_id, worker_address=worker.address, worker_epoch=epoch)
 
 
 def without_known(delta: TokenDelta, known: int) -> TokenDelta:
-    """A delta without its part of the first `known` output tokens, which were received before, and without the scores
-    of the prompt, which came with the first of them."""
+    """Removes from a delta its part of the first `known` output tokens, which were received before, and the prompt's
+    scores, which came with the first of them."""
     rest = TokenDelta()
     rest.CopyFrom(delta)
     overlap = max(0, known - delta.first_index)
@@ -70,7 +70,7 @@ def without_known(delta: TokenDelta, known: int) -> TokenDelta:
 
 
 def to_response(deltas: Sequence[TokenDelta]) -> bytes:
-    """All deltas of a sequence as one, for the cache to keep."""
+    """Joins all deltas of a sequence into one, for the cache to keep."""
     whole = TokenDelta()
     for delta in deltas:
         whole.MergeFrom(delta)

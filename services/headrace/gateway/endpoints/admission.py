@@ -1,4 +1,4 @@
-"""Admission of every request over HTTP, before its work begins and whatever it asks for."""
+"""Admission of every HTTP request, whatever it asks for, before its work begins."""
 
 import contextlib
 import time
@@ -31,9 +31,8 @@ class Admission:
     async def open(
         self, exchange: HttpExchange, body: ModelBody, verb: str, *, caches: bool = False
     ) -> AsyncIterator[Envelope]:
-        """Opens the block of a request, which is called `verb` in traces. `caches`: whether it may be answered from the
-        cache unless the client says not. Raises HeadraceError, and ends the block with one when the client leaves.
-        """
+        """Opens the block of a request, which traces call `verb`. `caches`: whether the cache may answer it unless the
+        client opts out. Raises HeadraceError, and ends the block with one when the client leaves."""
         if unknown := ignored_fields(body, self._settings.strict):
             exchange.headers["x-headrace-ignored-fields"] = named(unknown)
         await self._pipeline.fleet.find(body.model)
@@ -52,7 +51,7 @@ class Admission:
 
     def _envelope(self, exchange: HttpExchange, request_id: str, caches: bool) -> Envelope:
         return Envelope(
-            # A client may use one id for several requests; what it names inside the platform must be unique.
+            # A client may use one id for several requests; ids inside the platform must be unique.
             request_id=new_request_id(request_id),
             accepted=time.monotonic(),
             deadline=Deadline.after(

@@ -19,7 +19,7 @@ from headrace.gateway.request.sequence_request import SequenceRequest
 
 
 class EmbeddingRoutes:
-    """Turns an exchange into a job, runs it, and writes what comes of it."""
+    """Turns an exchange into a job, runs it, and writes the result."""
 
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""/v1/completions and /v1/chat/completions."""
+"""The routes /v1/completions and /v1/chat/completions."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
@@ -25,7 +25,7 @@ B = TypeVar("B", bound=Body)
 
 
 class GenerationRoutes:
-    """Turns an exchange into a job, runs it, and writes what comes of it."""
+    """Turns an exchange into a job, runs it, and writes the result."""
 
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings
@@ -70,8 +70,8 @@ class GenerationRoutes:
                 await self._write(exchange, body, style, pieces)
 
     def _overflowed(self, exchange: HttpExchange, body: B, error: Overloaded) -> B:
-        """Returns the request for the model that takes what overflows. Raises `error` where there is none, or the
-        client has been told something already."""
+        """Returns the request, addressed to the overflow model. Raises `error` if there is none, or if the client has
+        already been sent something."""
         smaller = self._settings.overflow.get(body.model)
         if smaller is None or exchange.started:
             raise error

@@ -17,7 +17,7 @@ from headrace.v1.worker_pb2 import AttachRequest, BatchMember, DispatchResponse,
 
 WATCH_INTERVAL = 0.2
 INQUIRY_SECONDS = 1.0
-"""A worker is asked after a request of which nothing came for this long."""
+"""Seconds without news of a request after which its worker is asked about it."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 class Attachment:
     """One connection to one incarnation of a worker. When it ends, the requests there are lost to this gateway.
 
-    It ends when the stream breaks, when the worker gives no sign of life for `silence_seconds`, or when it holds
-    requests of this gateway and its step counter stands still for `stall_seconds`. Time in which this process itself
-    stood still, and could not have heard anybody, does not count.
+    It ends when the stream breaks, when the worker gives no sign of life for `silence_seconds`, or when the worker
+    holds requests of this gateway and its step counter stands still for `stall_seconds`. Time during which this process
+    itself stood still, and could hear nobody, does not count.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Attachment:
     ) -> None:
         self.worker_id = worker_id
         self.epoch: int | None = None
-        """The incarnation, once it said hello."""
+        """Incarnation of the worker, once it has said hello."""
         self._client = client
         self._gateway_id = gateway_id
         self._inboxes = inboxes
@@ -59,12 +59,12 @@ class Attachment:
         return self.epoch is not None and not self._over
 
     def leads_elsewhere(self, epoch: int, since: float) -> bool:
-        """Whether it leads to an earlier life of the worker than `epoch`, which was met after `since` in monotonic
-        seconds. Epochs come from clocks, which may have been set back, so that their order proves nothing."""
+        """Whether this leads to an earlier incarnation of the worker than `epoch`, which was met after `since`, in
+        monotonic seconds. Epochs come from clocks, which may have been set back, so their order proves nothing."""
         return self.epoch is not None and self.epoch != epoch and self._greeted_at < since
 
     async def dispatch(self, members: Sequence[BatchMember], timeout: float) -> DispatchResponse:
-        """Hands a batch to the worker, past any scheduler. `timeout` in seconds. Raises HeadraceError."""
+        """Hands a batch to the worker directly, without a scheduler. `timeout` in seconds. Raises HeadraceError."""
         return await self._client.dispatch(members, timeout)
 
     async def wait_until_greeted(self, timeout: float) -> bool:
@@ -78,7 +78,7 @@ class Attachment:
         self._commands.put_nowait(Cancellation(request_id, attempt))
 
     async def run(self, on_end: Callable[["Attachment"], None]) -> None:
-        """Reads until the end, whatever it is; then fails every inbox of this worker."""
+        """Reads until the stream ends for any reason, then fails every inbox of this worker."""
         reader = asyncio.current_task()
         watcher = asyncio.create_task(self._watch(reader.cancel if reader else lambda: None), name="attach-watch")
         try:
@@ -113,7 +113,7 @@ class Attachment:
             if inbox is not None:
                 inbox.put(delta)
             elif not delta.finish_reason and not delta.HasField("error"):
-                # Nobody waits for it any more: said, not dropped in silence, so that the worker stops.
+                # Nobody waits for this request any more. The worker is told, so that it stops.
                 self.cancel(delta.request_id, delta.attempt)
 
     async def _outgoing(self) -> AsyncIterator[AttachRequest]:
@@ -139,7 +139,8 @@ class Attachment:
                 return
 
     def _inquire(self, quiet: Sequence[Inbox]) -> None:
-        """Asks whether the worker still holds these: it may have dropped them with a stream that nobody read."""
+        """Asks whether the worker still holds these: it may have dropped them together with a stream that nobody
+        read."""
         if not quiet:
             return
         for inbox in quiet:
@@ -147,7 +148,7 @@ class Attachment:
         self._commands.put_nowait(Inquiry(tuple((inbox.request_id, inbox.attempt) for inbox in quiet)))
 
     def _forgive(self, late_seconds: float) -> None:
-        """Moves on what was heard last by the time for which the watcher was kept from looking."""
+        """Moves the times of last contact forward by the time during which the watcher could not look."""
         if late_seconds > WATCH_INTERVAL:
             now = time.monotonic()
             self._last_heard = min(now, self._last_heard + late_seconds)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """Drops a request: its attempts up to this one."""
+    """Drops a request: all attempts up to this one."""
 
     request_id: str
     attempt: int
@@ -13,10 +13,10 @@ class Cancellation:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """Asks after attempts at requests of which nothing came for a while."""
+    """Asks about attempts at requests that have been silent for a while."""
 
     attempts: tuple[tuple[str, int], ...]
-    """Pairs of request id and number of the attempt."""
+    """Pairs of request id and attempt number."""
 
 
 Command = Cancellation | Inquiry

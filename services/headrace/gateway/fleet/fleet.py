@@ -20,13 +20,13 @@ from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 
 ATTACH_TIMEOUT = 1.5
 EPOCH_SECONDS = 2.0
-"""A worker is heard of at least twice in this time."""
+"""Seconds in which a worker is heard from at least twice."""
 SWEEP_SECONDS = 1.0
-"""Seconds between two looks for workers that are silent: each looks at all of them."""
+"""Seconds between two sweeps for silent workers. Each looks at all workers."""
 LIST_SECONDS = 1.0
-"""Seconds after which the list of models is put together again, without the workers that fell silent."""
+"""Seconds after which the list of models is rebuilt without the workers that fell silent."""
 FORGET_SECONDS = 120.0
-"""A worker that has not been heard of for this long, and is not attached, is no longer listed."""
+"""Seconds without news after which a worker that is not attached is no longer listed."""
 
 
 class Fleet:
@@ -45,14 +45,14 @@ class Fleet:
         self._heard: dict[str, float] = {}
         self._swept = -math.inf
         self._listed: dict[str, ModelFacts] | None = None
-        """Models by name as they were put together last. None: something has changed since."""
+        """Models by name, as last listed. None: something has changed since."""
         self._listed_at = -math.inf
         self._attachments: dict[str, Attachment] = {}
         self._tasks: dict[Attachment, asyncio.Task[None]] = {}
 
     @property
     def workers(self) -> list[WorkerFacts]:
-        """Workers that were heard of not long ago, or are attached."""
+        """Workers heard from recently, or attached."""
         now = time.monotonic()
         return [
             worker
@@ -69,9 +69,9 @@ class Fleet:
         return attachment is not None and attachment.alive
 
     def models(self) -> dict[str, ModelFacts]:
-        """Models that can be asked for, by name, alone and with an adapter. Not to be changed.
+        """Models that can be requested, by name, with and without adapters. Read-only.
 
-        The list is made again only when a worker came, changed or went: every request asks several times.
+        The list is rebuilt only when a worker came, changed or left, because every request asks several times.
         """
         now = time.monotonic()
         if self._listed is None or now - self._listed_at > LIST_SECONDS:
@@ -84,12 +84,12 @@ class Fleet:
         return self._listed
 
     def tokenizer_of(self, name: str) -> str:
-        """The model whose tokenizer is used for `name`. An adapter has its parent's."""
+        """Returns the model whose tokenizer `name` uses. An adapter uses its parent's."""
         info = self.models().get(name) or self._memory.recall(name)
         return name if info is None else info.parent or name
 
     def model(self, name: str) -> ModelFacts:
-        """A model that is served, or was a moment ago: the scheduler waits for its next worker.
+        """Returns a model that is served, or was a moment ago: the scheduler waits for its next worker.
 
         Raises ModelNotFound with the names that exist.
         """
@@ -101,9 +101,9 @@ class Fleet:
         return info
 
     async def find(self, name: str) -> ModelFacts:
-        """Returns what `model` does, after a gateway that has just started had time to hear of its workers.
+        """Returns what `model` does, after giving a gateway that has just started time to hear from its workers.
 
-        Raises ModelNotFound, or Unavailable while nobody can tell whether there is such a model.
+        Raises ModelNotFound, or Unavailable while it is unknown whether there is such a model.
         """
         if (info := self.models().get(name)) is not None:
             return info
@@ -113,14 +113,14 @@ class Fleet:
         return self.model(name)
 
     def text_model(self, name: str) -> ModelFacts:
-        """Raises ModelNotFound, or Unsupported for one that makes embeddings."""
+        """Returns a model that generates text. Raises ModelNotFound, or Unsupported for an embedding model."""
         model = self.model(name)
         if model.embedding_size:
             raise Unsupported(f"model {name!r} makes embeddings and no text; use /v1/embeddings", param="model")
         return model
 
     def embedding_model(self, name: str) -> ModelFacts:
-        """Raises ModelNotFound, or Unsupported for one that makes text."""
+        """Returns an embedding model. Raises ModelNotFound, or Unsupported for a model that generates text."""
         model = self.model(name)
         if not model.embedding_size:
             others = sorted(other for other, info in self.models().items() if info.embedding_size)
@@ -129,7 +129,7 @@ class Fleet:
         return model
 
     def observe(self, worker: WorkerFacts) -> None:
-        """A worker said how it is."""
+        """Takes in a worker's report about itself."""
         known = self._workers.get(worker.worker_id)
         if known is None and worker.draining:
             return  # It has said goodbye; what it still runs is not to be listed again.
@@ -146,15 +146,15 @@ class Fleet:
             self._attach(worker.worker_id, worker.address)
 
     def _is_outdated(self, worker: WorkerFacts, known: WorkerFacts) -> bool:
-        """Whether newer facts are known. Epochs come from clocks, which may have been set back: a smaller one counts
-        as soon as nothing is heard any more from the larger."""
+        """Whether newer facts are known. Epochs come from clocks, which may have been set back: a smaller epoch counts
+        as soon as the larger one falls silent."""
         if worker.epoch == known.epoch:
             return worker.version <= known.version
         silent_seconds = time.monotonic() - self._heard.get(known.worker_id, 0.0)
         return worker.epoch < known.epoch and silent_seconds < EPOCH_SECONDS
 
     def _forget_silent(self) -> None:
-        """Drops what was not heard of for long: worker ids may be new ones after every start."""
+        """Drops workers that have long been silent: worker ids may change with every start."""
         now = time.monotonic()
         if now - self._swept < SWEEP_SECONDS:
             return
@@ -166,20 +166,21 @@ class Fleet:
             self._listed = None
 
     def depart(self, worker_id: str, epoch: int) -> None:
-        """A worker said goodbye, in the life of this epoch."""
+        """Notes a worker's goodbye, in the incarnation with this epoch."""
         known = self._workers.get(worker_id)
         if known is not None and known.epoch <= epoch:
             del self._workers[worker_id]
             self._listed = None
 
     async def attachment_for(self, place: Place, since: float, timeout: float) -> Attachment:
-        """The live attachment to where a request was placed. `since`: when a place was asked for, monotonic seconds.
+        """Returns the live attachment to the place of a request. `since`: time at which a place was requested, in
+        monotonic seconds.
 
         Raises WorkerLost when that incarnation of the worker is gone.
         """
         attachment = self._attachments.get(place.worker_id)
         if attachment is not None and attachment.leads_elsewhere(place.worker_epoch, since):
-            # The worker began a new life, and the stream to the last one has not noticed yet.
+            # The worker has restarted, and the stream to its last incarnation has not noticed yet.
             self._tasks[attachment].cancel()
             self._on_end(attachment)
             attachment = None
@@ -191,7 +192,7 @@ class Fleet:
         return attachment
 
     def reachable(self, generation: Generation) -> list[WorkerFacts]:
-        """The attached workers that serve the model of a request, with its adapter."""
+        """Returns the attached workers that serve a request's model, with its adapter."""
         return [
             worker
             for worker in self.workers
@@ -239,7 +240,7 @@ class Fleet:
             await client.close()
 
     def _on_end(self, attachment: Attachment) -> None:
-        """The next heartbeat or placement attaches again."""
+        """Forgets an attachment that ended. The next heartbeat or placement attaches again."""
         self._tasks.pop(attachment, None)
         if self._attachments.get(attachment.worker_id) is attachment:
             del self._attachments[attachment.worker_id]

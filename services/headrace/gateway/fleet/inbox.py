@@ -19,13 +19,13 @@ class Inbox:
         self.request_id = request_id
         self.attempt = attempt
         self.worker_id: str | None = None
-        """The worker that the deltas come from, once the scheduler said so."""
+        """Worker that the deltas come from, once the scheduler has named it."""
         self.placing: asyncio.Timeout | None = None
         """Timeout that bounds the wait for a place, while there is none."""
         self.heard = time.monotonic()
-        """Time at which a delta last came, or the worker was last asked about the request. Monotonic seconds."""
+        """Time of the last delta, or of the last question to the worker about the request, in monotonic seconds."""
         self.ended = False
-        """Whether the last delta was read: then the worker has forgotten the request."""
+        """Whether the last delta was read. After it, the worker has forgotten the request."""
         self._deltas: deque[TokenDelta] = deque()
         self._failure: HeadraceError | None = None
         self._arrived = asyncio.Event()
@@ -38,7 +38,7 @@ class Inbox:
         self._arrived.set()
 
     def fail(self, error: HeadraceError) -> None:
-        """Ends the reading, after what has arrived."""
+        """Ends the reading with an error, after the deltas that have arrived."""
         self._failure = error
         self._arrived.set()
 
@@ -63,7 +63,7 @@ class Inbox:
 
     @contextmanager
     def expiring(self, deadline: Deadline) -> Iterator[None]:
-        """Ends the reading with DeadlineExceeded if the block lasts longer than it may."""
+        """Ends the reading with DeadlineExceeded if the block outlasts the deadline."""
         expiry = asyncio.get_running_loop().call_later(deadline.remaining, self._expire)
         try:
             yield

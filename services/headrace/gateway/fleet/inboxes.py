@@ -19,14 +19,14 @@ class Inboxes:
         return len(self._inboxes)
 
     def open(self, request_id: str, attempt: int) -> Inbox:
-        """Raises GatewayStopping."""
+        """Opens the inbox of one attempt. Raises GatewayStopping."""
         if self._stopped:
             raise GatewayStopping(stage="queue", retry_after=1)
         inbox = self._inboxes[request_id] = Inbox(request_id, attempt)
         return inbox
 
     def stop(self) -> None:
-        """Ends every request with a typed error. None is taken from here on."""
+        """Ends every request with a typed error, and accepts no more."""
         self._stopped = True
         for inbox in list(self._inboxes.values()):
             inbox.stop()
@@ -46,7 +46,7 @@ class Inboxes:
                 del self._by_worker[inbox.worker_id]
 
     def find(self, delta: TokenDelta) -> Inbox | None:
-        """The inbox that a delta belongs to; None when nobody waits for this attempt."""
+        """Returns the inbox that a delta belongs to, or None if nobody waits for its attempt."""
         inbox = self._inboxes.get(delta.request_id)
         return inbox if inbox is not None and inbox.attempt == delta.attempt else None
 

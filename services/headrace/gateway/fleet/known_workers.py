@@ -1,4 +1,4 @@
-"""Workers that the gateway knows, from the bus and from before its start."""
+"""Workers that the gateway knows, from the bus and from its previous run."""
 
 import asyncio
 import logging
@@ -13,14 +13,15 @@ from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.lifecycle import AddressBook, Background
 
 TIMEOUT = 1.0
-"""Seconds in which a worker of before has to answer."""
+"""Seconds that a worker from the previous run has to answer."""
 AT_ONCE = 64
 
 _log = logging.getLogger(__name__)
 
 
 class KnownWorkers:
-    """Tells the fleet of workers, and keeps their addresses: a gateway that starts finds them without NATS."""
+    """Tells the fleet about workers, and stores their addresses so that a gateway that starts finds them without
+    NATS."""
 
     def __init__(self, fleet: Fleet, open_worker: Callable[[str], WorkerClient], path: Path | None) -> None:
         """`open_worker`: makes the client of the worker at an address, `host:port`."""
@@ -29,12 +30,12 @@ class KnownWorkers:
         self._book = AddressBook(path)
 
     def start(self, background: Background) -> None:
-        """Begins to meet the workers of before, and to keep addresses."""
+        """Starts contacting the workers of the previous run, and storing addresses."""
         background.start(self.meet_again(), "known-workers")
         background.start(self._book.keep(), "address-book")
 
     async def meet_again(self) -> None:
-        """Tells the fleet of every worker of before that answers."""
+        """Tells the fleet about every worker of the previous run that answers."""
         room = asyncio.Semaphore(AT_ONCE)
 
         async def meet(address: str) -> None:
@@ -44,12 +45,12 @@ class KnownWorkers:
         await asyncio.gather(*(meet(address) for address in self._book.read()))
 
     def observe(self, worker: WorkerFacts) -> None:
-        """A worker said how it is."""
+        """Takes in a worker's report about itself."""
         self._fleet.observe(worker)
         self._book.note(worker.worker_id, worker.address)
 
     def depart(self, service_id: str, epoch: int) -> None:
-        """A service, which may have been a worker, said goodbye."""
+        """Notes the goodbye of a service, which may have been a worker."""
         self._fleet.depart(service_id, epoch)
         self._book.forget(service_id)
 

@@ -1,4 +1,4 @@
-"""The models that there were a moment ago, and whether it is known yet which there are."""
+"""Models that were served a moment ago, and whether all existing models are known yet."""
 
 import asyncio
 import contextlib
@@ -11,28 +11,31 @@ from headrace.gateway.request.model_facts import ModelFacts
 from headrace.rpc.deadline import Deadline
 
 REMEMBER_SECONDS = 600.0
-"""Seconds for which a model is expected back after its last worker was heard of."""
+"""Seconds for which a model is expected back after the last news of its last worker."""
 SETTLE_SECONDS = 2.0
-"""Seconds after reaching the bus in which every worker that is there has been heard of: they speak twice a second."""
+"""Seconds after reaching the bus within which every running worker has been heard from: workers speak twice a
+second."""
 MAX_MODELS = 1000
 
 
 class BusLink(Protocol):
-    """The connection over which a gateway hears of workers: see GatewaySubscriber."""
+    """Connection over which a gateway hears from workers: see GatewaySubscriber."""
 
     @property
     def connected(self) -> bool:
-        """Whether a worker that is there would be heard of."""
+        """Whether a running worker would be heard."""
 
     @property
     def connected_at(self) -> float | None:
-        """Time since which that is so, or was last, in monotonic seconds. None: it never was."""
+        """Time at which the present connection, or else the last one, began, in monotonic seconds. None: there never
+        was one."""
 
 
 class ModelMemory:
-    """Outlives the workers: one that restarts, or a bus that is away, does not make a model unknown.
+    """Remembers models beyond their workers: a worker that restarts, or a bus that is away, does not make a model
+    unknown.
 
-    Without a link nobody can be heard of, so that everything is taken to be known.
+    Without a link no worker can be heard, so everything counts as known.
     """
 
     def __init__(self, link: BusLink | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +50,7 @@ class ModelMemory:
 
     @property
     def settled(self) -> bool:
-        """Whether a model that is not known does not exist."""
+        """Whether it is certain that an unknown model does not exist."""
         if self._link is None:
             return True
         since = self._link.connected_at
@@ -70,8 +73,8 @@ class ModelMemory:
         return info if self._clock() - last < REMEMBER_SECONDS else None
 
     async def wait_for(self, name: str) -> ModelFacts | None:
-        """The model, as soon as it is known. None once it is known that there is no such model, or when the bus could
-        not be asked in time."""
+        """Returns the model as soon as it is known. Returns None once it is certain that there is no such model, or
+        when the bus could not be reached in time."""
         deadline = Deadline.after(SETTLE_SECONDS)
         while (info := self.recall(name)) is None and not self.settled and not deadline.expired:
             self._noted.clear()

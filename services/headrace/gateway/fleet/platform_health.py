@@ -1,4 +1,4 @@
-"""Health of the platform: it can answer with every service and at least one worker."""
+"""Health of the platform: it can answer while every service and at least one worker is up."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -8,11 +8,11 @@ from headrace.gateway.fleet.model_memory import BusLink
 
 INTERVAL = 0.5
 Question = Callable[[], Awaitable[bool]]
-"""Asks one process whether it serves. Answers within a deadline of its own, and does not fail."""
+"""Asks one process whether it serves. Answers within its own deadline and never raises."""
 
 
 class PlatformHealth:
-    """Asks tokenizers, schedulers and caches how they are, again and again. One of a kind is enough."""
+    """Polls the health of tokenizers, schedulers and caches. One of each kind is enough."""
 
     def __init__(self, questions: Mapping[str, Sequence[Question]], fleet: Fleet, link: BusLink) -> None:
         """`questions`: one for each process, by service."""
@@ -27,7 +27,7 @@ class PlatformHealth:
         return all(self._serving.values()) and self._fleet.attached_count > 0 and not self.stopping
 
     def report(self) -> dict[str, object]:
-        """Tells people what is there and what is not."""
+        """Reports, for people, what is up and what is not."""
         services = {name: "ready" if serving else "not ready" for name, serving in self._serving.items()}
         return {
             "status": "ready" if self.ready else "stopping" if self.stopping else "not ready",
@@ -37,7 +37,7 @@ class PlatformHealth:
         }
 
     async def watch(self) -> None:
-        """Asks every service how it is, again and again, until cancelled."""
+        """Polls every service until cancelled."""
         while True:
             answers = await asyncio.gather(*map(_is_one_serving, self._questions.values()))
             self._serving = dict(zip(self._questions, answers, strict=True))
@@ -45,7 +45,7 @@ class PlatformHealth:
 
 
 async def _is_one_serving(questions: Sequence[Question]) -> bool:
-    """Whether one of several processes serves. Does not wait for the others once one has said so."""
+    """Whether any of several processes serves. Returns as soon as one says so."""
     asked = [asyncio.ensure_future(question()) for question in questions]
     try:
         for answer in asyncio.as_completed(asked):

@@ -1,4 +1,4 @@
-"""Metrics of the whole platform, from what workers and scheduler last said."""
+"""Metrics of the whole platform, from the last reports of workers and schedulers."""
 
 import asyncio
 import time
@@ -20,11 +20,11 @@ PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str,
     (CounterMetricFamily, "headrace_draft_tokens", "Tokens that were drafted", "draft_token_count"),
     (CounterMetricFamily, "headrace_accepted_tokens", "Drafts that were right", "accepted_token_count"),
 )
-"""Kind, name and meaning of each metric with a value for each worker, and the field of WorkerFacts that has it."""
+"""Type, name and meaning of each per-worker metric, and the field of WorkerFacts that holds its value."""
 
 
 class PlatformMetrics(Collector):
-    """Computed when asked, from any thread. A scheduler that is gone has no queue."""
+    """Computes the metrics on demand, from any thread. A scheduler that is gone has no queue."""
 
     def __init__(self, fleet: Fleet, ledger: Ledger) -> None:
         self._fleet = fleet
@@ -34,7 +34,7 @@ class PlatformMetrics(Collector):
         self._queues_heard = 0.0
 
     def observe_queues(self, waiting_counts: Mapping[str, int]) -> None:
-        """A scheduler said how many sequences wait, by model."""
+        """Takes in a scheduler's number of waiting sequences, by model."""
         self._queues = waiting_counts
         self._queues_heard = time.monotonic()
 
@@ -58,7 +58,7 @@ class PlatformMetrics(Collector):
             gauges["headrace_kv_blocks_total"][1][model] += worker.block_count
             gauges["headrace_worker_sessions"][1][model] += worker.open_request_count
             gauges["headrace_workers"][1][model] += 1
-        # Workers, blocks and running batches are a model's, whatever adapters its requests choose.
+        # Workers, blocks and running batches belong to a model, whatever adapters its requests choose.
         models = [name for name, model in self._fleet.models().items() if not model.parent]
         for name, (text, values) in gauges.items():
             family = GaugeMetricFamily(name, text, labels=["model"])

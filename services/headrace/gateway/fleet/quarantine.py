@@ -1,4 +1,4 @@
-"""Finds the request that ends every worker it comes to, among others that only shared its batch."""
+"""Finds the request that ends every worker it runs on, among others that only shared its batch."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from headrace.errors import DeadlineExceeded
 from headrace.rpc.deadline import Deadline
 
 SUSPECT_LOSSES = 2
-"""Workers lost in a row, without a new token in between, after which a request may be what ends them."""
+"""Workers lost in a row, without a new token in between, that make a request a suspect."""
 
 
 class Quarantine:

@@ -28,6 +28,6 @@ class WorkerFacts:
     accepted_token_count: int = 0
 
     def models(self) -> dict[str, ModelFacts]:
-        """Models that it serves, by name. A model goes before an adapter of its name."""
+        """Models that the worker serves, by name. A model takes precedence over an adapter of the same name."""
         adapted = {adapter.name: self.model.adapted(adapter) for adapter in self.model.adapters}
         return adapted | {self.model.model: self.model}

@@ -1,4 +1,4 @@
-"""Counts what a JSON body holds while it arrives: one that would be costly to build is refused before it is."""
+"""Counts the contents of a JSON body as it arrives, so that one too costly to build is refused before it is built."""
 
 import itertools
 import re
@@ -12,7 +12,7 @@ MAX_MEMBERS = 20_000
 SLICE_BYTES = 64 * 1024
 """Bytes that are counted in one go."""
 
-# It matches a text without an end too, and never looks back: the cost stays proportional to the bytes.
+# Also matches a string without an end, and never backtracks: the cost stays proportional to the bytes.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 _SENTINEL = b"#"
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -21,7 +21,7 @@ _STEPS = [1 if byte in b"[{" else -1 for byte in range(256)]
 
 @dataclass(slots=True)
 class BodyMeter:
-    """Counts elements, objects, lists and depth, part by part. What is no JSON is left to the parser."""
+    """Counts elements, objects, lists and depth, part by part. Invalid JSON is left to the parser."""
 
     max_elements: int
     element_count: int = 0
@@ -29,10 +29,10 @@ class BodyMeter:
     member_count: int = 0
     depth: int = 0
     _opening: bytes = b""
-    """Bytes that put the next part back inside the text that the last one ended in."""
+    """Bytes that put the next part back inside the string in which the last part ended."""
 
     def feed(self, part: bytes) -> None:
-        """Raises InvalidRequest or PayloadTooLarge at the first part that goes beyond a limit."""
+        """Counts one part. Raises InvalidRequest or PayloadTooLarge at the first part that exceeds a limit."""
         text = self._opening + part
         outside = _STRING.sub(b'"', text + _SENTINEL)
         inside_text = not outside.endswith(_SENTINEL)

@@ -1,8 +1,8 @@
-"""Keeps web pages away from an API that trusts whoever reaches it, and lets in those that the settings name.
+"""Keeps web pages away from an API that trusts whoever reaches it, and admits those that the settings name.
 
-A browser carries requests of any page to any address that it reaches, the machine's own included. Three things tell
-them apart: the name that the browser looked up (Host), the page that asks (Origin), and the kind of body, as some kinds
-are sent without asking first.
+A browser sends requests of any page to any address it can reach, the machine's own included. Three things tell pages
+apart: the name that the browser looked up (Host), the page that asks (Origin), and the media type of the body, because
+browsers send some types without a preflight.
 """
 
 import re
@@ -13,14 +13,14 @@ from headrace.gateway.http.exchange import HttpExchange
 from headrace.settings.web_names import EVERY, host_name, is_loopback, is_same_origin
 
 PREFLIGHT_SECONDS = 600
-"""Time for which a browser may remember what a preflight allowed."""
+"""Seconds for which a browser may cache the result of a preflight."""
 _METHODS = "GET, HEAD, POST"
 _FIELD_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,4096}")
 _JSON = re.compile(r"application/([!-~]+\+)?json\s*(;.*)?", re.IGNORECASE)
 
 
 class BrowserGuard:
-    """Refuses requests of pages that are not allowed, and tells browsers of those that are."""
+    """Refuses requests of pages that are not allowed, and tells browsers about those that are."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._hosts = frozenset(settings.allowed_hosts)
@@ -29,7 +29,7 @@ class BrowserGuard:
         self._checks_host = EVERY not in self._hosts and (bool(self._hosts) or is_loopback(bound))
 
     def admit(self, method: str, exchange: HttpExchange) -> bool:
-        """Whether it is a request to handle; otherwise it is a preflight, which its headers answer already.
+        """Whether to handle the request; otherwise it is a preflight, which its headers answer already.
 
         Raises Forbidden and UnsupportedMediaType.
         """
@@ -83,8 +83,8 @@ class BrowserGuard:
 
 
 def _check_media_type(content_type: str) -> None:
-    """Browsers send other kinds for any page without a preflight. Without a browser no kind is asked for, as
-    `curl --data` names one of them by default."""
+    """Refuses the media types that browsers send for any page without a preflight. Without a browser any type is
+    accepted, because `curl --data` sends one of these by default."""
     if not _JSON.fullmatch(content_type):
         raise UnsupportedMediaType(
             f"a page must send JSON as content-type application/json, not {content_type or 'without a type'}",

@@ -1,4 +1,4 @@
-"""One TCP connection of the REST bridge: uvicorn's, with an end to every wait for the client."""
+"""One TCP connection of the REST bridge: uvicorn's, with a limit on every wait for the client."""
 
 import asyncio
 from typing import Any
@@ -14,20 +14,20 @@ from headrace.gateway.request.ledger import note_refusal
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 128
 MAX_FAREWELLS = 64
-"""Connections beyond the bound that are told so at the same time. Further ones are cut."""
+"""Most connections over the limit that are told so at the same time. Further ones are cut."""
 FAREWELL_SECONDS = 1.0
 PARTING_SECONDS = 0.5
 """Seconds that a connection without a request has to send one when the server stops."""
 RETRY_SECONDS = 1.0
 ABORT = "headrace.abort"
-"""Name, among the extensions of the ASGI scope, of the call that cuts the connection at once."""
+"""Key, in the extensions of the ASGI scope, of the function that cuts the connection at once."""
 
 
 class HttpConnection(HttpToolsProtocol):
-    """Cuts a connection that is one too many, whose request head is too slow or too long, or whose finished response
+    """Cuts a connection that is over the limit, whose request head is too slow or too long, or whose finished response
     nobody reads.
 
-    While a request runs, its own deadline bounds how long a reader may stand still, not this class.
+    While a request runs, its own deadline, not this class, limits how long a reader may stand still.
     """
 
     max_connections = 4096
@@ -42,9 +42,9 @@ class HttpConnection(HttpToolsProtocol):
         self._unread_bytes = 0
         self._is_refused = False
         self._is_parting = False
-        """Whether the server stops: the connection ends after its first request, or without one."""
+        """Whether the server is stopping: the connection ends after its first request, or without one."""
         self._mistake: InvalidRequest | None = None
-        """Error that this class found in the head, and ended its parsing with."""
+        """Error that this class found in the head and ended its parsing with."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -66,7 +66,7 @@ class HttpConnection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
-            # Line breaks before a head: they end the idle time, so the time of the head must begin.
+            # Line breaks before a head end the idle time, so the time limit of the head must begin.
             self._expect_head()
         if self._head_timer is None:
             return
@@ -97,8 +97,8 @@ class HttpConnection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def shutdown(self) -> None:
-        """Ends the connection after the request that runs. One that was accepted a moment ago has its first request on
-        the way, which closing it now would reset."""
+        """Ends the connection after the running request. A connection that was just accepted may have its first request
+        on the way, and closing it now would reset that request."""
         if not self._had_request and not self._is_refused:
             self._is_parting = True
             self.loop.call_later(PARTING_SECONDS, self._part)
@@ -123,7 +123,7 @@ class HttpConnection(HttpToolsProtocol):
         self._expect_reader()
 
     def send_400_response(self, msg: str) -> None:
-        """Says in the form of the API that a request cannot even be read."""
+        """Reports in the form of the API that a request cannot even be read."""
         self._refuse_head(self._mistake or InvalidRequest("the request is not valid HTTP/1.1"))
 
     def _expect_head(self) -> None:
@@ -142,8 +142,8 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def _turn_away(self) -> None:
-        """Answers before anything was asked. What comes is dropped for a while: closing the connection over it would
-        take the answer from the client."""
+        """Answers before a request was read. Incoming bytes are dropped for a while: closing the connection over them
+        would take the answer from the client."""
         self._is_refused = True
         if len(self.connections) > self.max_connections + MAX_FAREWELLS:
             self.transport.abort()

@@ -8,7 +8,7 @@ from headrace.errors.table import row_of
 
 
 def error_body(error: BaseException) -> dict[str, Any]:
-    """`{"error": {message, type, param, code}}`. What is not ours tells nothing but that it happened."""
+    """Returns `{"error": {message, type, param, code}}`. Foreign exceptions reveal only that an error happened."""
     shown = error if isinstance(error, HeadraceError) else InternalError()
     row = row_of(shown)
     message = shown.message if shown.stage is None else f"{shown.message} (stage: {shown.stage})"
@@ -16,7 +16,7 @@ def error_body(error: BaseException) -> dict[str, Any]:
 
 
 def error_headers(error: BaseException) -> dict[str, str]:
-    """Headers that tell clients when to try again, as the OpenAI SDKs ask, and which kind of key is missing."""
+    """Returns headers that tell clients when to retry, as the OpenAI SDKs ask, and which kind of key is missing."""
     if isinstance(error, Unauthenticated):
         return {"www-authenticate": "Bearer"}
     retry_after = error.retry_after if isinstance(error, HeadraceError) else None

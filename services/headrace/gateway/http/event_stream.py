@@ -1,4 +1,4 @@
-"""A response of server-sent events that stays alive while nothing comes, and says how it failed."""
+"""A response of server-sent events that stays alive during silence and reports how it failed."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,8 @@ _log = logging.getLogger(__name__)
 
 @contextlib.asynccontextmanager
 async def event_stream(exchange: HttpExchange, heartbeat_seconds: float) -> AsyncIterator[None]:
-    """Writes a comment during the block whenever nothing was written for `heartbeat_seconds`. A failure before the
-    first event is left to become an HTTP status; one after it is the last event, and raised too."""
+    """Writes a comment during the block after every `heartbeat_seconds` without output. A failure before the first
+    event is left to become an HTTP status; a later one is written as the last event and raised too."""
     beating = asyncio.create_task(exchange.keep_alive(heartbeat_seconds))
     try:
         yield

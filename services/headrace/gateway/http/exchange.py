@@ -1,4 +1,5 @@
-"""One HTTP request and its response, below any framework: bounded bodies, whole events, a client that may vanish."""
+"""One HTTP request and its response, below any framework: bounded bodies, whole events, a client that may
+disconnect."""
 
 import asyncio
 import contextlib
@@ -26,8 +27,8 @@ PARTING_SECONDS = 1.0
 """Seconds after its deadline in which a request may still write why it ended."""
 DROP_SECONDS = 5.0
 DROP_BYTES = 64 * 1024 * 1024
-"""Most bytes of the rest of a refused body that are read and dropped: to stop reading would break the connection before
-the client has read the answer."""
+"""Most bytes of the rest of a refused body that are read and dropped: if reading stopped, the connection would break
+before the client has read the answer."""
 
 
 def data_event(content: Any) -> Event:
@@ -56,11 +57,11 @@ class HttpExchange:
         self._extensions: dict[str, Any] = scope.get("extensions") or {}
         self._request_headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         self.headers: dict[str, str] = {}
-        """Headers of the response. May be added to until it starts."""
+        """Headers of the response. May be extended until the response starts."""
         self.tenant = PUBLIC
         self.started = False
         self.in_ledger = False
-        """Whether an entry of the ledger tells how it ends."""
+        """Whether a ledger entry records how the request ends."""
         self._body_left = True
         """Whether the client may still be sending."""
         self._last_write = time.monotonic()
@@ -69,8 +70,8 @@ class HttpExchange:
         return self._request_headers.get(name)
 
     async def read_body(self) -> bytes:
-        """The whole body. Raises PayloadTooLarge, before reading it where the client says its size, InvalidRequest at
-        the first part that makes it too deep, UploadTimeout, and Overloaded when too much is arriving from others."""
+        """Reads the whole body. Raises PayloadTooLarge, before reading if the client declares the size, InvalidRequest
+        at the first part that nests too deep, UploadTimeout, and Overloaded when too much is arriving from others."""
         limit, declared = self._settings.max_body_bytes, self._request_headers.get("content-length", "")
         if declared.isdigit() and int(declared) > limit:
             raise PayloadTooLarge(f"the body has {declared} bytes; the limit is {limit}")
@@ -96,7 +97,7 @@ class HttpExchange:
                 raise PayloadTooLarge(f"the body is larger than {limit} bytes")
             for start in range(0, len(part), SLICE_BYTES):
                 meter.feed(part[start : start + SLICE_BYTES])
-                # Others get their turn, however much has arrived already.
+                # Lets other tasks run, however much has arrived already.
                 await asyncio.sleep(0)
         return b"".join(parts)
 
@@ -110,9 +111,8 @@ class HttpExchange:
 
     @contextlib.asynccontextmanager
     async def unless_client_leaves(self, deadline: Deadline) -> AsyncIterator[None]:
-        """Cancels the block and raises RequestCancelled when the client disconnects, and DeadlineExceeded when it goes
-        on for longer than it may: the client does not read what is written, or a stage overlooks its deadline.
-        """
+        """Cancels the block and raises RequestCancelled when the client disconnects, or DeadlineExceeded when the block
+        outlasts its limit because the client does not read or a stage overlooks its deadline."""
         limit = asyncio.timeout(deadline.remaining + PARTING_SECONDS)
         watcher = asyncio.create_task(self._expire_when_client_leaves(limit))
         try:
@@ -131,7 +131,8 @@ class HttpExchange:
                 await watcher
 
     def _abort_if_started(self) -> None:
-        """Cuts the connection, with what was written and nobody read. Nothing else can be told to the client."""
+        """Cuts the connection if the response has started, dropping unread output. The client can be told nothing
+        else."""
         if self.started and ABORT in self._extensions:
             self._extensions[ABORT]["call"]()
 
@@ -170,7 +171,7 @@ class HttpExchange:
         await self._write_event(last, more=False)
 
     async def keep_alive(self, interval: float) -> None:
-        """Writes a comment whenever nothing was written for `interval` seconds, until cancelled."""
+        """Writes a comment after every `interval` seconds without output, until cancelled."""
         while True:
             await asyncio.sleep(max(0.0, self._last_write + interval - time.monotonic()))
             if time.monotonic() - self._last_write >= interval:

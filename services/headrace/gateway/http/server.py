@@ -1,4 +1,4 @@
-"""Runs the REST bridge on uvicorn, under the life cycle of the service and not uvicorn's own."""
+"""Runs the REST bridge on uvicorn, under the service's life cycle instead of uvicorn's own."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from headrace.rpc.deadline import Deadline
 STARTUP_TIMEOUT = 10.0
 BACKLOG = 2048
 OTHER_FILES = 256
-"""Files that the gateway may need besides the connections that it serves."""
+"""Files that the gateway may need in addition to its connections."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    """Listens at once when made; serves from `start` to `stop`."""
+    """Listens as soon as it is created; serves from `start` to `stop`."""
 
     def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
         inherited = settings.http_socket >= 0
@@ -55,7 +55,7 @@ class HttpServer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> "asyncio.Task[None]":
-        """Returns the task that serves."""
+        """Starts serving, and returns the task that serves."""
         self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http")
         deadline = Deadline.after(STARTUP_TIMEOUT)
         while not self._server.started and not self._task.done() and not deadline.expired:  # noqa: ASYNC110 - it has no event
@@ -77,7 +77,7 @@ class HttpServer:
 
 
 def _connection_class(settings: GatewaySettings) -> type[HttpConnection]:
-    """uvicorn makes its connections itself and takes only a class: the settings are bound to one."""
+    """Binds the settings to a connection class: uvicorn creates its connections itself and accepts only a class."""
 
     class Connection(HttpConnection):
         max_connections = _connection_bound(settings.max_connections)
@@ -107,7 +107,7 @@ def _connection_bound(wanted: int) -> int:
 
 
 def _inherited(descriptor: int) -> socket.socket:
-    """A socket that was passed on. Raises ConfigError if there is none."""
+    """Returns a socket that was passed on. Raises ConfigError if there is none."""
     try:
         listening = socket.socket(fileno=descriptor)
         is_listening = listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
@@ -120,7 +120,7 @@ def _inherited(descriptor: int) -> socket.socket:
 
 
 def _listen(address: str) -> socket.socket:
-    """A listening socket. Raises AddressInUse."""
+    """Returns a listening socket. Raises AddressInUse."""
     host, _, port = address.rpartition(":")
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

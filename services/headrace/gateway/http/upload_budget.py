@@ -1,4 +1,4 @@
-"""The bytes of all request bodies that are arriving, kept under one bound."""
+"""Bytes of all request bodies that are arriving, kept under one limit."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from headrace.errors import Overloaded
 
 FREE_BYTES = 16 * 1024
-"""Bytes of each body that do not count: nobody keeps others from sending short requests."""
+"""Bytes of each body that do not count, so that nobody can keep others from sending short requests."""
 RETRY_SECONDS = 1.0
 
 
 class UploadBudget:
-    """Counts what has arrived of bodies that are not whole yet."""
+    """Counts the bytes received of incomplete bodies."""
 
     def __init__(self, limit: int) -> None:
         self.byte_count = 0
@@ -19,7 +19,7 @@ class UploadBudget:
 
     @contextlib.contextmanager
     def upload(self) -> Iterator[Callable[[int], None]]:
-        """Yields what takes the number of bytes of each part of one body as it arrives, and raises Overloaded."""
+        """Yields a function that takes the size of each part of one body as it arrives, and raises Overloaded."""
         counted = arrived = 0
 
         def arrive(byte_count: int) -> None:

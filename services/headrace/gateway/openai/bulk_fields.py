@@ -1,4 +1,4 @@
-"""Request fields that may hold a million values, checked by hand: one pass, and an end at the first mistake.
+"""Request fields that may hold a million values, checked by hand in one pass that ends at the first mistake.
 
 A validator that tries every type of a union on every element, and keeps every mistake, takes half a minute and
 gigabytes for one body of 8 MB.
@@ -11,13 +11,13 @@ from pydantic import PlainValidator
 from pydantic_core import PydanticCustomError
 
 MISTAKE = "mistake"
-"""Type of the errors whose text begins where the name of the field ends."""
+"""Type of the errors whose text continues the name of the field."""
 _PROMPT = "must be a string, a list of strings, a list of token ids, or a list of lists of token ids"
 _MAX_TOKEN_ID = 2**31 - 1
 
 
 def mistake(text: str) -> PydanticCustomError:
-    """An error that says `text` of its field."""
+    """Returns an error that says `text` about its field."""
     return PydanticCustomError(MISTAKE, "{text}", {"text": text})
 
 
@@ -27,7 +27,7 @@ def _check_ids(values: list[Any], otherwise: str) -> None:
     if set(map(type, values)) != {int}:
         raise mistake(otherwise)
     try:
-        # Copying them into a row of 32 bits each is the quickest check of their range.
+        # Copying them into an array of 32-bit integers is the quickest check of their range.
         array("i", values)
         array("I", values)
     except OverflowError:

@@ -18,7 +18,7 @@ class CompletionFormat(ResponseFormat):
     def __init__(self, job: Job, response_id: str, returns_token_ids: bool, echoed: Sequence[str] | None) -> None:
         super().__init__(job, response_id, returns_token_ids)
         self._echoed = echoed
-        """The text of each prompt, when it is to be repeated."""
+        """Text of each prompt, if it is to be repeated."""
 
     def _echo(self, choice: Choice) -> str:
         return "" if self._echoed is None else self._echoed[choice.index // self._job.options.choice_count]

@@ -1,4 +1,5 @@
-"""Embeddings as OpenAI's API writes them, each encoded as soon as it is there: many at once would hold everyone up."""
+"""Embeddings as OpenAI's API writes them, each encoded as soon as it arrives: encoding many at once would block
+others."""
 
 import base64
 import math
@@ -15,8 +16,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def kept(values: Sequence[float], dimension_count: int | None) -> Sequence[float]:
-    """The first elements at unit length, as models trained for it allow (Kusupati et al., 2022). Unset keeps all as
-    they are, as does asking for all dimensions."""
+    """Returns the first elements at unit length, as models trained for it allow (Kusupati et al., 2022). Unset, or set
+    to all dimensions, it keeps the values as they are."""
     if dimension_count is None or dimension_count == len(values):
         return values
     first = values[:dimension_count]
@@ -25,7 +26,7 @@ def kept(values: Sequence[float], dimension_count: int | None) -> Sequence[float
 
 
 def encoded(values: Sequence[float], encoding_format: EncodingFormat) -> msgspec.Raw:
-    """One embedding as JSON: numbers, or base64 of little-endian fp32."""
+    """Encodes one embedding as JSON: numbers, or base64 of little-endian fp32."""
     if encoding_format == "base64":
         return msgspec.Raw(_encode(base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode("ascii")))
     return msgspec.Raw(_encode(list(values)))

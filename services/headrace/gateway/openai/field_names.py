@@ -1,4 +1,5 @@
-"""Names of request fields, fit for a response header: clients refuse long headers, and servers control characters."""
+"""Names of request fields, made safe for a response header: clients refuse long headers, and servers control
+characters."""
 
 from collections.abc import Sequence
 
@@ -7,7 +8,7 @@ MAX_NAME_LENGTH = 64
 
 
 def named(names: Sequence[str]) -> str:
-    """The first names, in plain characters and cut where they are long, and how many more there are."""
+    """Returns the first names, in plain characters and truncated where long, and how many more there are."""
     shown = [_plain(name) for name in names[:MAX_NAMES]]
     if len(names) > MAX_NAMES:
         shown.append(f"and {len(names) - MAX_NAMES} more")

@@ -1,4 +1,4 @@
-"""Translates request bodies to the options that the platform understands."""
+"""Translates request bodies to the platform's options."""
 
 import secrets
 
@@ -17,7 +17,7 @@ DEFAULT_COMPLETION_TOKENS = 16
 
 
 def completion_options(body: CompletionBody) -> Options:
-    """Raises InvalidRequest."""
+    """Translates the options of a completion request. Raises InvalidRequest."""
     wanted = DEFAULT_COMPLETION_TOKENS if body.max_tokens is None else body.max_tokens
     if wanted == 0 and not body.echo:
         raise InvalidRequest("max_tokens must be at least 1 unless echo is set", param="max_tokens")
@@ -26,7 +26,7 @@ def completion_options(body: CompletionBody) -> Options:
 
 
 def chat_options(body: ChatBody) -> Options:
-    """Raises InvalidRequest."""
+    """Translates the options of a chat request. Raises InvalidRequest."""
     if body.top_logprobs is not None and not body.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
     sampling = _sampling(body, logprob_count=(body.top_logprobs or 0) if body.logprobs else None)
@@ -55,7 +55,8 @@ def inputs_of(body: EmbeddingBody) -> list[Prompt]:
 
 
 def _prompts(given: list[str] | list[int] | list[list[int]]) -> list[Prompt]:
-    """Prompts of a list whose elements are all of one kind: ids make one prompt, anything else one each."""
+    """Returns the prompts in a list whose elements are all of one kind: token ids form one prompt, anything else one
+    each."""
     return [given] if isinstance(given[0], int) else list(given)
 
 
@@ -81,7 +82,7 @@ def _options(body: Body, sampling: Sampling, wanted: int | None) -> Options:
 
 
 def _sampling(body: Body, logprob_count: int | None, prompt_logprob_count: int | None = None) -> Sampling:
-    # A seed of our own, so that a sequence whose worker is lost goes on as it would have.
+    # A seed of our own lets a sequence whose worker is lost continue as it would have.
     seed = body.seed if body.seed is not None else secrets.randbits(62)
     return Sampling(
         temperature=body.temperature,
@@ -113,7 +114,7 @@ def _logit_biases(given: dict[str, float]) -> dict[int, float]:
 
 
 def check_stop_texts(stop_texts: tuple[str, ...]) -> None:
-    """Raises InvalidRequest for too many, too long or empty ones."""
+    """Raises InvalidRequest for stop texts that are too many, too long or empty."""
     if len(stop_texts) > MAX_STOP_TEXTS:
         raise InvalidRequest(f"at most {MAX_STOP_TEXTS} stop texts are allowed", param="stop")
     if any(not text or len(text) > MAX_STOP_LENGTH for text in stop_texts):

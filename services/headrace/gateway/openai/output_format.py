@@ -1,4 +1,4 @@
-"""The values of the request fields that say what an output must look like: those of OpenAI and those of vLLM."""
+"""Values of the request fields that constrain the form of the output: OpenAI's and vLLM's."""
 
 from typing import Annotated, Any, Literal
 

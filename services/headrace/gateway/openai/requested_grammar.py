@@ -1,4 +1,4 @@
-"""The grammar that a request asks for. It is measured here; whether it can be followed, only the worker knows."""
+"""The grammar that a request asks for. Its size is checked here; only the worker knows whether it can be followed."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ _Wish = tuple["GrammarKind.ValueType", Any, str]
 
 
 def requested_grammar(body: Body) -> Grammar | None:
-    """Raises InvalidRequest when there are several, or the one is too large."""
+    """Returns the requested grammar. Raises InvalidRequest if there are several, or if the one is too large."""
     wishes = [wish for wish in (*_of_response_format(body), *_of_vllm_fields(body)) if wish[1] is not None]
     if body.structured_outputs is not None and all(param != "structured_outputs" for _, _, param in wishes):
         raise InvalidRequest(
@@ -43,7 +43,7 @@ def requested_grammar(body: Body) -> Grammar | None:
 
 
 def check_grammar(grammar: Grammar) -> None:
-    """Raises InvalidRequest for what needs no compiler to be refused."""
+    """Raises InvalidRequest for grammars that can be refused without compiling."""
     param = grammar.parameter or "grammar"
     if grammar.kind == GRAMMAR_KIND_UNSPECIFIED:
         raise InvalidRequest(f"{param} must have a kind", param=param)

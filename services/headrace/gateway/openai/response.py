@@ -1,4 +1,4 @@
-"""The response bodies of OpenAI's API: whole ones, and the chunks of streams."""
+"""Response bodies of OpenAI's API: whole ones, and the chunks of streams."""
 
 import time
 from abc import ABC, abstractmethod
@@ -68,7 +68,7 @@ class ResponseFormat(ABC):
         self._head: Json = {"id": response_id, "created": int(time.time()), "model": job.model.model}
 
     def choices(self) -> list[Choice]:
-        """The choices of the response, by index, before any piece of them has come."""
+        """Returns the choices of the response, by index, before any piece of them has arrived."""
         prompts, count = self._job.prompts, self._job.options.choice_count
         return [Choice(index, prompts[index // count], index % count == 0) for index in range(len(prompts) * count)]
 
@@ -82,7 +82,7 @@ class ResponseFormat(ABC):
         }
 
     def opening(self, choice: Choice) -> Json | None:
-        """The choice of a chunk before the first token; None when there is none."""
+        """Returns the choice of a chunk before the first token, or None if there is none."""
         return None
 
     def chunk(self, choice: Json, with_usage: bool) -> Json:
@@ -93,7 +93,7 @@ class ResponseFormat(ABC):
         return {**self._head, "object": self.chunk_object_name, "choices": [], "usage": usage_of(choices)}
 
     def delta(self, choice: Choice, piece: Piece) -> Json:
-        """The choice of a chunk: what `piece` added. Called before the choice takes the piece in."""
+        """Returns the choice of a chunk with what `piece` added. Called before the choice takes the piece in."""
         is_first = not choice.text
         body = self._delta(choice, piece, is_first)
         body["finish_reason"] = FINISH_NAMES[piece.finish_reason]

@@ -1,7 +1,7 @@
-"""The request bodies of OpenAI's API, with the extensions that vLLM's users know.
+"""Request bodies of OpenAI's API, with the extensions that vLLM's users know.
 
-Three kinds of fields are told apart: those that work, those of OpenAI's API that do not work yet, which are refused by
-name, and those that nobody knows, which are named in a response header, or refused when the gateway is strict.
+Fields are of three kinds: those that work; those of OpenAI's API that do not work yet, which are refused by name; and
+unknown ones, which are listed in a response header, or refused when the gateway is strict.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from headrace.gateway.openai.output_format import Choices, ResponseFormatField, 
 
 MAX_LOGPROBS = 20
 MAX_INT32 = 2**31 - 1
-"""Largest number that the platform's messages carry in most fields."""
+"""Largest number that most fields of the platform's messages can hold."""
 MAX_STOP_TOKEN_IDS = 64
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Neutral = Callable[[Any], bool]
@@ -211,7 +211,7 @@ def parse(schema: type[M], body: bytes) -> M:
 
 
 def ignored_fields(parsed: BaseModel, strict: bool) -> list[str]:
-    """Fields that nobody knows. Raises InvalidRequest when strict."""
+    """Returns the unknown fields. Raises InvalidRequest when strict."""
     unknown = sorted(name for name in parsed.model_extra or {} if name not in UNSUPPORTED)
     if unknown and strict:
         raise InvalidRequest(f"unknown field {unknown[0]}", param=unknown[0])
@@ -219,7 +219,7 @@ def ignored_fields(parsed: BaseModel, strict: bool) -> list[str]:
 
 
 def _explain(error: ValidationError) -> InvalidRequest:
-    """The first problem, in words."""
+    """Explains the first problem in words."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     location = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
     name = location[0] if location else None

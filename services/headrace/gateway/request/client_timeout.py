@@ -1,4 +1,4 @@
-"""The time that a client gives its own request."""
+"""Timeout that a client sets for its own request."""
 
 import re
 
@@ -10,7 +10,7 @@ _SOME_DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 def client_timeout(given: str | None) -> float | None:
-    """Seconds, from the value of the header. Raises InvalidRequest for what is no number of milliseconds."""
+    """Returns the header's timeout in seconds. Raises InvalidRequest if the value is not a number of milliseconds."""
     if given is None:
         return None
     if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_TIMEOUT_MS:

@@ -12,7 +12,7 @@ from headrace.rpc.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import PriorityClass
 
 WHOLE_CONTEXT = -1
-"""Limit of tokens that stands for as many as the model can read, as in vLLM."""
+"""Token limit that means as many as the model can read, as in vLLM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class EmbeddingOptions:
     """Options of a request for embeddings, the same for every API."""
 
     dimension_count: int | None = None
-    """Elements to keep of each embedding. Unset keeps all."""
+    """Elements of each embedding to keep. Unset keeps all."""
     max_token_count: int | None = None
-    """Tokens after which inputs are cut, or WHOLE_CONTEXT. Unset refuses those that are too long."""
+    """Tokens after which inputs are truncated, or WHOLE_CONTEXT. Unset refuses inputs that are too long."""
     add_special_tokens: bool | None = None
     priority_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_UNSPECIFIED
 
     def check(self, model: ModelFacts) -> None:
-        """Raises InvalidRequest for what the model cannot give."""
+        """Raises InvalidRequest for options that the model cannot satisfy."""
         count, limit = self.dimension_count, self.max_token_count
         if count is not None and not 1 <= count <= model.embedding_size:
             raise InvalidRequest(
@@ -43,7 +43,7 @@ class EmbeddingOptions:
             )
 
     def limit(self, model: ModelFacts) -> int | None:
-        """Tokens after which inputs are cut."""
+        """Returns the number of tokens after which inputs are truncated."""
         return model.max_model_length if self.max_token_count == WHOLE_CONTEXT else self.max_token_count
 
 
@@ -61,7 +61,7 @@ class EmbeddingJob:
         return sum(map(len, self.inputs))
 
     def check(self) -> None:
-        """Raises InvalidRequest for what could never run on this model."""
+        """Raises InvalidRequest if the job could never run on this model."""
         for index, token_ids in enumerate(self.inputs):
             where = f"input {index}" if len(self.inputs) > 1 else "the input"
             _check_input(token_ids, where, self.model)

@@ -1,4 +1,4 @@
-"""The envelope of a request: who sent it, when, and until when it is worth anything."""
+"""Envelope of a request: who sent it, when, and its deadline."""
 
 from dataclasses import dataclass
 
@@ -20,10 +20,10 @@ class Envelope:
     traceparent: str
     use_cache: bool
     priority_class: "PriorityClass.ValueType | None" = None
-    """The class that was named beside the content, which goes before the one inside. None: none was."""
+    """Class named outside the content, which overrides the one inside. None: none was named."""
     first_token_seconds: float | None = None
-    """Time in which the first token is wanted. None: what the class promises."""
+    """Seconds within which the first token is wanted. None: the class decides."""
 
     def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
-        """The class that counts, where the content itself names `inner`: none that the tenant may not have."""
+        """Returns the effective class when the content itself names `inner`: never one that the tenant may not have."""
         return self.tenant.allowed(inner if self.priority_class is None else self.priority_class)

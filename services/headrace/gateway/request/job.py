@@ -39,7 +39,7 @@ class Job:
     options: Options
 
     def check(self) -> None:
-        """Raises InvalidRequest for what could never run on this model."""
+        """Raises InvalidRequest if the job could never run on this model."""
         limit = self.model.max_model_length
         wanted = self.options.max_token_count
         for prompt in self.prompts:

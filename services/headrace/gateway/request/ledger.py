@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def note_refusal(error: Exception) -> None:
-    """Counts the outcome of a request that ended before it was known which model it wants."""
+    """Counts the outcome of a request that ended before its model was known."""
     outcome = row_of(error).code
     REQUESTS.labels(model="", outcome=outcome).inc()
     _log.info("request refused", extra={"outcome": outcome})
@@ -60,13 +60,13 @@ class Ledger:
         return counts
 
     async def wait_until_empty(self, deadline: Deadline) -> None:
-        """Returns when every request has ended, or at the deadline."""
+        """Waits until every request has ended, or until the deadline."""
         while self._open and not deadline.expired:  # noqa: ASYNC110 - once in the life of a process
             await asyncio.sleep(POLL_SECONDS)
 
     @contextmanager
     def open_request(self, request_id: str, model: str) -> Iterator[Entry]:
-        """The life of one request. Raises Overloaded when too many are open."""
+        """Opens the entry of one request for the block. Raises Overloaded when too many are open."""
         if len(self._open) >= self._max_open:
             REQUESTS.labels(model=model, outcome="overloaded").inc()
             raise Overloaded(f"{self._max_open} requests are open already", stage="accept", retry_after=1)

@@ -21,17 +21,17 @@ class ModelFacts:
     """Longest prompt plus output, or longest input of an embedding, in tokens."""
     vocabulary_size: int = 0
     block_size: int = 0
-    """Tokens in one KV block. Zero: it keeps none."""
+    """Tokens in one KV block. Zero: the model keeps no blocks."""
     parameter_count: int = 0
     precision: str = ""
     embedding_size: int = 0
-    """Elements of the embeddings that it makes. Zero: it makes text instead."""
+    """Elements of the model's embeddings. Zero: it generates text instead."""
     fingerprint: str = ""
     adapters: tuple[AdapterFacts, ...] = ()
     parent: str = ""
-    """The model that this one is with an adapter. Empty: it is a model of its own."""
+    """Base model, if this is a model with an adapter. Empty: it is a model of its own."""
     evicts_context: bool = False
 
     def adapted(self, adapter: AdapterFacts) -> "ModelFacts":
-        """The model with one of its adapters."""
+        """Returns the model with one of its adapters."""
         return replace(self, model=adapter.name, parent=self.model, fingerprint=adapter.fingerprint, adapters=())

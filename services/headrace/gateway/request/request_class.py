@@ -27,7 +27,7 @@ _SOME_DIGITS = re.compile(r"[0-9]{1,7}")
 
 
 def class_of(given: str | None) -> "PriorityClass.ValueType | None":
-    """The class that the header names; None without a header. Raises InvalidRequest for another name."""
+    """Returns the class that the header names, or None without a header. Raises InvalidRequest for an unknown name."""
     if given is None:
         return None
     if given not in CLASSES:
@@ -37,8 +37,8 @@ def class_of(given: str | None) -> "PriorityClass.ValueType | None":
 
 
 def first_token_seconds(given: str | None) -> float | None:
-    """The time in which the first token is wanted, in seconds, from the value of the header. Raises InvalidRequest for
-    what is no number of milliseconds."""
+    """Returns the header's time to first token in seconds. Raises InvalidRequest if the value is not a number of
+    milliseconds."""
     if given is None:
         return None
     if not _SOME_DIGITS.fullmatch(given) or not 1 <= int(given) <= MAX_FIRST_TOKEN_MS:

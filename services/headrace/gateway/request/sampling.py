@@ -1,4 +1,4 @@
-"""Choice of each token, as a client asks for it."""
+"""Sampling of each token, as a client asks for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ class Grammar:
     kind: "GrammarKind.ValueType"
     text: str = ""
     parameter: str = ""
-    """Field of the client's request that it came through. Empty means `grammar`."""
+    """Field of the client's request that carried the grammar. Empty means `grammar`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """See `SamplingParams` of the protocol, which says what each value means, and what it means where it is unset."""
+    """See `SamplingParams` of the protocol, which defines each value and its meaning when unset."""
 
     max_token_count: int = 0
     temperature: float | None = None

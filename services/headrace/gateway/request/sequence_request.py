@@ -27,9 +27,9 @@ class SequenceRequest:
     """Whether a stop text that was found stays in the result."""
     skips_special_tokens: bool = True
     use_cache: bool = False
-    """Whether a remembered response may answer, and the answer be remembered."""
+    """Whether a remembered response may answer, and the answer may be remembered."""
     embeds: bool = False
-    """Whether the embedding of the prompt is wanted, and no tokens."""
+    """Whether the embedding of the prompt is wanted instead of tokens."""
 
     @property
     def served_model(self) -> str:
@@ -37,7 +37,7 @@ class SequenceRequest:
         return self.model.parent or self.model.model
 
     def first_token_seconds(self) -> float | None:
-        """Time from now in which the first token is wanted. None: what the class promises."""
+        """Seconds from now within which the first token is wanted. None: the class decides."""
         wanted = self.envelope.first_token_seconds
         if wanted is None:
             return None

@@ -19,15 +19,15 @@ _RANKS = {CLASSES[name]: rank for rank, name in enumerate(_LEAST_URGENT_FIRST)}
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Someone whose requests are told apart from those of others: in fairness, and in caches."""
+    """Someone whose requests are kept apart from others', in fairness and in caches."""
 
     name: str
     weight: float = 1.0
-    """Share of the tenant against others."""
+    """Share of the tenant relative to others."""
     highest_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_REALTIME
 
     def allowed(self, wanted: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
-        """The class wanted, or the most urgent that the tenant may have."""
+        """Returns the class wanted, or the most urgent one that the tenant may have."""
         return min(wanted, self.highest_class, key=lambda given: _RANKS.get(given, _RANKS[CLASSES["default"]]))
 
 
@@ -36,15 +36,15 @@ PUBLIC = Tenant("public")
 
 
 class Tenants:
-    """Finds the tenant of a request. Without keys there is one for all."""
+    """Finds the tenant of a request. Without keys, all requests have the same one."""
 
     def __init__(self, by_digest: Mapping[bytes, Tenant] | None = None) -> None:
-        """`by_digest`: tenants by the SHA-256 of each of their keys, so that no comparison of keys takes a time that
-        tells something about them."""
+        """`by_digest`: tenants by the SHA-256 of each of their keys, so that the time of a comparison reveals nothing
+        about a key."""
         self._by_digest = by_digest
 
     def of(self, authorization: str | None) -> Tenant:
-        """The tenant whose key an Authorization header (RFC 6750) brings. Raises Unauthenticated."""
+        """Returns the tenant whose key is in an Authorization header (RFC 6750). Raises Unauthenticated."""
         if self._by_digest is None:
             return PUBLIC
         if not authorization:
@@ -70,8 +70,8 @@ class _Entry(BaseModel):
 
 
 def read_tenants(path: Path | None) -> Tenants:
-    """Reads a TOML file with a table for each tenant: `keys`, and if wanted `weight` and `highest_class`. No path: no
-    keys. Raises ConfigError."""
+    """Reads a TOML file with a table per tenant: `keys`, and optionally `weight` and `highest_class`. Without a path
+    there are no keys. Raises ConfigError."""
     if path is None:
         return EVERYONE
     try:

@@ -1,4 +1,4 @@
-"""Messages to what a request and a model are, and back."""
+"""Translates messages to requests and model facts, and back."""
 
 from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.request.sampling import Grammar, Sampling
@@ -24,7 +24,7 @@ def to_model_facts(info: pb.ModelInfo) -> ModelFacts:
 
 
 def to_model_info(facts: ModelFacts) -> pb.ModelInfo:
-    """The message that tells clients of a model."""
+    """Returns the message that describes a model to clients."""
     return pb.ModelInfo(
         model=facts.model,
         architecture=facts.architecture,
@@ -42,7 +42,7 @@ def to_model_info(facts: ModelFacts) -> pb.ModelInfo:
 
 
 def to_sampling(params: pb.SamplingParams) -> Sampling:
-    """The sampling that a client of the gRPC API asks for."""
+    """Returns the sampling that a client of the gRPC API asks for."""
     return Sampling(
         max_token_count=params.max_token_count,
         temperature=params.temperature if params.HasField("temperature") else None,
@@ -64,7 +64,7 @@ def to_sampling(params: pb.SamplingParams) -> Sampling:
 
 
 def to_sampling_params(sampling: Sampling) -> pb.SamplingParams:
-    """The message that tells a worker of a sampling."""
+    """Returns the message that describes a sampling to a worker."""
     return pb.SamplingParams(
         max_token_count=sampling.max_token_count,
         temperature=sampling.temperature,

@@ -1,4 +1,4 @@
-"""Text from token ids, as they come: complete characters only."""
+"""Text from token ids as they arrive: complete characters only."""
 
 import codecs
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Vocabulary:
     has_chat_template: bool
 
     def piece(self, token_id: int) -> bytes:
-        """The bytes of a token. Ids beyond the tokenizer, which padded models have, stand for nothing."""
+        """Returns the bytes of a token. Ids beyond the tokenizer, which padded models have, stand for nothing."""
         return self.pieces[token_id] if 0 <= token_id < len(self.pieces) else b""
 
 
@@ -30,11 +30,11 @@ class Detokenizer:
         self._at_start = vocabulary.strips_leading_space
 
     def push(self, token_ids: Sequence[int]) -> str:
-        """The characters that these tokens complete."""
+        """Returns the characters that these tokens complete."""
         return self._trim(self._decoder.decode(self._bytes(token_ids)))
 
     def flush(self) -> str:
-        """Returns the text left at the end; bytes that never became a character are U+FFFD."""
+        """Returns the text left at the end; bytes that never became a character turn into U+FFFD."""
         return self._trim(self._decoder.decode(b"", final=True))
 
     def _bytes(self, token_ids: Sequence[int]) -> bytes:

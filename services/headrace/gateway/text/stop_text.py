@@ -1,4 +1,5 @@
-"""Ends a text at the first stop text, even when it came in pieces; shows nothing of one that may yet complete."""
+"""Ends a text at the first stop text, even one that arrives in pieces, and shows no part of one that may yet
+complete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ class StopFound:
 
 
 class StopTexts:
-    """Feeds text through. What could be the beginning of a stop text is held back until it is decided."""
+    """Passes text through, holding back a possible beginning of a stop text until it is decided."""
 
     def __init__(self, stop_texts: Sequence[str], includes_stop_text: bool) -> None:
         self._stop_texts = tuple(stop_texts)
@@ -20,7 +21,7 @@ class StopTexts:
         self._held = ""
 
     def push(self, text: str) -> tuple[str, StopFound | None]:
-        """The text that may be shown, and the stop that ends it."""
+        """Returns the text that may be shown, and the stop that ends it."""
         if not self._stop_texts:
             return text, None
         self._held += text
@@ -36,7 +37,7 @@ class StopTexts:
         return shown, None
 
     def flush(self) -> str:
-        """Returns the text that was held back, once no more comes."""
+        """Returns the text that was held back, once no more follows."""
         held, self._held = self._held, ""
         return held
 
@@ -45,7 +46,7 @@ class StopTexts:
         return min((match for match in matches if match[0] >= 0), default=None)
 
     def _undecided_length(self) -> int:
-        """Length of the longest end of the held text that begins a stop text."""
+        """Returns the length of the longest suffix of the held text that begins a stop text."""
         longest = max(len(stop) for stop in self._stop_texts) - 1
         for length in range(min(longest, len(self._held)), 0, -1):
             if any(stop.startswith(self._held[-length:]) for stop in self._stop_texts):

@@ -5,7 +5,7 @@ from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
 
 
 def to_vocabulary(message: GetVocabularyResponse) -> Vocabulary:
-    """The vocabulary that a tokenizer answered with."""
+    """Returns the vocabulary in a tokenizer's answer."""
     return Vocabulary(
         tuple(message.pieces),
         frozenset(message.special_token_ids),

@@ -1,5 +1,5 @@
-"""The vocabularies of the models in use: fetched once each, and asked about again and again, because a model may get
-another tokenizer under the same name."""
+"""Vocabularies of the models in use: fetched once each and checked again and again, because a model may get another
+tokenizer under the same name."""
 
 import asyncio
 import logging
@@ -19,30 +19,30 @@ _log = logging.getLogger(__name__)
 MAX_VOCABULARIES = 64
 MAX_MODELS = 1024
 FRESH_SECONDS = 1.0
-"""Seconds for which an answer of the tokenizer counts: a tokenizer that is replaced takes longer to start."""
+"""Seconds for which a tokenizer's answer is fresh: a tokenizer that is replaced takes longer to start."""
 STALE_SECONDS = 4.0
-"""Seconds after that in which the answer still counts while the tokenizer is asked again, so that no request waits."""
+"""Seconds after that in which the answer is still used while the tokenizer is asked again, so that no request waits."""
 REFRESH_TIMEOUT = 0.5
-"""Seconds to wait for a tokenizer where a vocabulary is known already."""
+"""Seconds to wait for a tokenizer if a vocabulary is already known."""
 RETRY_SECONDS = 5.0
-"""Seconds without asking after a tokenizer did not answer."""
+"""Seconds without another question after a tokenizer did not answer."""
 
 
 @dataclass(slots=True)
 class _Model:
-    """Facts that the tokenizer last told about a model."""
+    """Facts that the tokenizer last reported about a model."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     fingerprint: bytes = b""
-    """Fingerprint of the model's vocabulary. Empty: the tokenizer said nothing yet."""
+    """Fingerprint of the model's vocabulary. Empty: the tokenizer has not answered yet."""
     fresh_until: float = 0.0
-    """Time until which the fingerprint counts, in monotonic seconds."""
+    """Time until which the fingerprint is fresh, in monotonic seconds."""
     renewal: "asyncio.Task[None] | None" = None
     """Question to the tokenizer that no request waits for."""
 
 
 class Vocabularies:
-    """Keeps vocabularies by fingerprint, the most recently used ones, and which of them each model has."""
+    """Keeps the most recently used vocabularies by fingerprint, and which of them each model has."""
 
     def __init__(self, tokenizer: TokenizerClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._tokenizer = tokenizer
@@ -54,10 +54,11 @@ class Vocabularies:
         return len(self._known)
 
     async def get(self, model: str, timeout: float) -> Vocabulary:
-        """Returns the vocabulary that the tokenizer of a model has now, or had if it does not answer.
+        """Returns the present vocabulary of a model's tokenizer, or the last known one if the tokenizer does not
+        answer.
 
-        Raises HeadraceError when nothing is known and the tokenizer does not answer within `timeout` seconds, and when
-        it says that there is no such model.
+        Raises HeadraceError when none is known and the tokenizer does not answer within `timeout` seconds, and when it
+        says that there is no such model.
         """
         entry = self._models.setdefault(model, _Model())
         self._models.move_to_end(model)
@@ -79,7 +80,7 @@ class Vocabularies:
         return known and entry.fresh_until <= now < entry.fresh_until + STALE_SECONDS
 
     async def _renew(self, model: str, entry: _Model) -> None:
-        """Asks again. A model that is gone is told to the next request."""
+        """Asks again. The next request learns that a model is gone."""
         try:
             await self._refresh(model, entry, REFRESH_TIMEOUT)
         except HeadraceError as error:
