@@ -91,8 +91,10 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     rows: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as name:
         write_checkpoint(Path(name), SHAPES[arguments.shape])
-        for _ in range(arguments.rounds):
-            for way, (checkout, precision) in ways.items():
+        for number in range(arguments.rounds):
+            # Forth and back: whoever comes first finds another processor than whoever comes after it.
+            for way in list(ways)[:: -1 if number % 2 else 1]:
+                checkout, precision = ways[way]
                 found = measure_apart(checkout, Path(name), precision, arguments.threads, arguments.output_tokens)
                 rows[way].append(found)
     medians = {
