@@ -4,7 +4,6 @@ from typing import Protocol
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.host_memory import available_bytes
 from headrace.errors.tree import ConfigError
 
@@ -68,11 +67,3 @@ def host_kv_bytes(config: EngineConfig) -> int:
         return config.kv_cache_bytes
     free = available_bytes()
     return UNKNOWN_KV_BYTES if free is None else int(free * CPU_KV_SHARE)
-
-
-def choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
-    """Chooses the format of keys and values in the fused kernels. Default: 8 bits if the weights are `coded` in 8 bits
-    or fewer and nothing must be exact, otherwise fp32, which loses nothing."""
-    if config.kv_precision == "auto":
-        return Storage.S8 if coded and not config.exact else Storage.F32
-    return {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}.get(config.kv_precision, Storage.F32)

@@ -7,7 +7,6 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.model_limits import (
     ROUNDED_BITS,
     choose_block_count,
-    choose_kv_storage,
     describe_precision,
     host_kv_bytes,
 )
@@ -21,6 +20,7 @@ from headrace.engine.cpu.weights.packed_weights import PackedWeights
 from headrace.engine.kernels.kernel_choice import choose_kernels
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.shared_context import shared_context
+from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.step.loaded_model import LoadedModel
 
@@ -46,7 +46,7 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     """Loads a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
     weights = _load_weights(source, model, config)
     decoder = CpuDecoder(model, max_len, weights, exact=config.exact)
-    storage = choose_kv_storage(config, coded=weights.is_coded)
+    storage = _choose_kv_storage(config, coded=weights.is_coded)
     shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
     block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
     context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
@@ -56,6 +56,14 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     precision = describe_precision(config, model, "float32")
     memory = HeldMemory(weights.byte_count, block_count * shape.block_bytes)
     return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
+
+
+def _choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
+    """Chooses the format of keys and values in the fused kernels. Default: 8 bits if the weights are `coded` in 8 bits
+    or fewer and nothing must be exact, otherwise fp32, which loses nothing."""
+    if config.kv_precision == "auto":
+        return Storage.S8 if coded and not config.exact else Storage.F32
+    return {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}.get(config.kv_precision, Storage.F32)
 
 
 def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> PackedWeights:

@@ -51,9 +51,7 @@ class ResponseMemory:
         try:
             return None if value is None else TokenDelta.FromString(value)
         except DecodeError:
-            _log.warning(
-                "the cache returned what is no response; computed again", extra={"sequence": sequence.request_id}
-            )
+            _log.warning("the cache returned no valid response", extra={"sequence": sequence.request_id})
             return None
 
     async def _remember(self, sequence: SequenceRequest, key: bytes, response: bytes) -> None:
