@@ -38,6 +38,10 @@ class _GrammarKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GrammarKi
     """A Lark grammar that begins with `start:`, or a GBNF grammar that begins with `root ::=`."""
     GRAMMAR_KIND_CHOICE: _GrammarKind.ValueType  # 5
     """A JSON array of strings. The output is one of them."""
+    GRAMMAR_KIND_LARK_WITH_SCHEMAS: _GrammarKind.ValueType  # 6
+    """A Lark grammar with JSON schemas: a JSON object of `lark`, and of `schemas` by the name after the `@` that stands for
+    each in the grammar.
+    """
 
 class GrammarKind(_GrammarKind, metaclass=_GrammarKindEnumTypeWrapper):
     """The language that a grammar is written in."""
@@ -54,6 +58,10 @@ GRAMMAR_KIND_LARK: GrammarKind.ValueType  # 4
 """A Lark grammar that begins with `start:`, or a GBNF grammar that begins with `root ::=`."""
 GRAMMAR_KIND_CHOICE: GrammarKind.ValueType  # 5
 """A JSON array of strings. The output is one of them."""
+GRAMMAR_KIND_LARK_WITH_SCHEMAS: GrammarKind.ValueType  # 6
+"""A Lark grammar with JSON schemas: a JSON object of `lark`, and of `schemas` by the name after the `@` that stands for
+each in the grammar.
+"""
 Global___GrammarKind: _TypeAlias = GrammarKind  # noqa: Y015
 
 class _FinishReason:
@@ -259,7 +267,7 @@ class Grammar(_message.Message):
     kind: Global___GrammarKind.ValueType
     """The language of the text. Must be specified."""
     text: _builtins.str
-    """The grammar itself, at most 65536 bytes. Empty where the kind says all."""
+    """The grammar itself, at most 262144 bytes. Empty where the kind says all."""
     parameter: _builtins.str
     """Names the field of the client's request that it came through, as errors are to name it. Empty means `grammar`."""
     def __init__(

@@ -1,15 +1,16 @@
 """Translates request bodies to the platform's options."""
 
 import secrets
+from dataclasses import replace
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.delivery.pipeline import Prompt
+from headrace.gateway.openai.chat_request import tool_use_of
 from headrace.gateway.openai.requested_grammar import requested_grammar
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, EmbeddingBody
 from headrace.gateway.request.job import Options
 from headrace.gateway.request.request_class import SERVICE_TIERS
 from headrace.gateway.request.sampling import Sampling
-from headrace.v1.tokenizer_pb2 import ChatMessage
 
 MAX_STOP_TEXTS = 16
 MAX_STOP_LENGTH = 1024
@@ -31,7 +32,7 @@ def chat_options(body: ChatBody) -> Options:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
     sampling = _sampling(body, logprob_count=(body.top_logprobs or 0) if body.logprobs else None)
     wanted = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
-    return _options(body, sampling, wanted)
+    return replace(_options(body, sampling, wanted), tool_use=tool_use_of(body))
 
 
 def prompts_of(body: CompletionBody) -> list[Prompt]:
@@ -58,10 +59,6 @@ def _prompts(given: list[str] | list[int] | list[list[int]]) -> list[Prompt]:
     """Returns the prompts in a list whose elements are all of one kind: token ids form one prompt, anything else one
     each."""
     return [given] if isinstance(given[0], int) else list(given)
-
-
-def messages_of(body: ChatBody) -> list[ChatMessage]:
-    return [ChatMessage(role=entry.role, content=entry.text, name=entry.name or "") for entry in body.messages]
 
 
 def _options(body: Body, sampling: Sampling, wanted: int | None) -> Options:

@@ -1,7 +1,8 @@
 """Translates messages to requests and model facts, and back."""
 
+from headrace.gateway.chat.output_grammar import Grammar
 from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
-from headrace.gateway.request.sampling import Grammar, Sampling
+from headrace.gateway.request.sampling import Sampling
 from headrace.v1 import generation_pb2 as pb
 
 

@@ -24,6 +24,7 @@ _GRAMMAR_KINDS: dict["pb.GrammarKind.ValueType", GrammarKind] = {
     pb.GRAMMAR_KIND_REGEX: GrammarKind.REGEX,
     pb.GRAMMAR_KIND_LARK: GrammarKind.LARK,
     pb.GRAMMAR_KIND_CHOICE: GrammarKind.CHOICE,
+    pb.GRAMMAR_KIND_LARK_WITH_SCHEMAS: GrammarKind.LARK_WITH_SCHEMAS,
 }
 _URGENCIES: dict["pb.PriorityClass.ValueType", Urgency] = {
     pb.PRIORITY_CLASS_UNSPECIFIED: Urgency.DEFAULT,
