@@ -85,7 +85,7 @@ def _sampling(body: Body, logprob_count: int | None, prompt_logprob_count: int |
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=body.top_k if body.top_k and body.top_k > 0 else None,
-        min_p=body.min_p or 0.0,
+        min_p=body.min_p,
         repetition_penalty=body.repetition_penalty,
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,

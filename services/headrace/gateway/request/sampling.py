@@ -14,7 +14,7 @@ class Sampling:
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
-    min_p: float = 0.0
+    min_p: float | None = None
     repetition_penalty: float | None = None
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0

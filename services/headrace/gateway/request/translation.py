@@ -49,7 +49,7 @@ def to_sampling(params: pb.SamplingParams) -> Sampling:
         temperature=params.temperature if params.HasField("temperature") else None,
         top_k=params.top_k if params.HasField("top_k") else None,
         top_p=params.top_p if params.HasField("top_p") else None,
-        min_p=params.min_p,
+        min_p=params.min_p if params.HasField("min_p") else None,
         repetition_penalty=params.repetition_penalty if params.HasField("repetition_penalty") else None,
         presence_penalty=params.presence_penalty,
         frequency_penalty=params.frequency_penalty,
