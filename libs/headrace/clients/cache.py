@@ -18,7 +18,10 @@ class CacheClient(Protocol):
 
     async def lookup_response(self, tenant: str, key: bytes, timeout: float) -> bytes | None: ...
 
-    async def store_response(self, tenant: str, key: bytes, value: bytes, timeout: float) -> None: ...
+    async def store_response(
+        self, tenant: str, key: bytes, value: bytes, timeout: float, lifetime: float | None = None
+    ) -> None:
+        """Keeps a response for `lifetime` seconds. None: as long as the service is set to."""
 
     async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
         """Returns the number of leading blocks that each worker holds, by worker id."""
@@ -39,8 +42,12 @@ class GrpcCacheClient:
             return None
         return response.value
 
-    async def store_response(self, tenant: str, key: bytes, value: bytes, timeout: float) -> None:
+    async def store_response(
+        self, tenant: str, key: bytes, value: bytes, timeout: float, lifetime: float | None = None
+    ) -> None:
         request = cache_pb2.StoreResponseRequest(tenant=tenant, key=key, value=value)
+        if lifetime is not None:
+            request.lifetime.FromNanoseconds(int(lifetime * 1e9))
         with translated(STAGE):
             await self._stub.StoreResponse(request, timeout=timeout, metadata=outgoing_metadata())
 

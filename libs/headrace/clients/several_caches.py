@@ -32,8 +32,10 @@ class SeveralCaches:
     async def lookup_response(self, tenant: str, key: bytes, timeout: float) -> bytes | None:
         return await self._ask(self._home(key), lambda cache: cache.lookup_response(tenant, key, timeout))
 
-    async def store_response(self, tenant: str, key: bytes, value: bytes, timeout: float) -> None:
-        await self._ask(self._home(key), lambda cache: cache.store_response(tenant, key, value, timeout))
+    async def store_response(
+        self, tenant: str, key: bytes, value: bytes, timeout: float, lifetime: float | None = None
+    ) -> None:
+        await self._ask(self._home(key), lambda cache: cache.store_response(tenant, key, value, timeout, lifetime))
 
     async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
         name = min(self._clients, key=self._is_suspected)

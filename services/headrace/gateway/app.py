@@ -23,14 +23,20 @@ from headrace.gateway.delivery.schedulers import Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
+from headrace.gateway.endpoints.messages import MessageRoutes
+from headrace.gateway.endpoints.models import ModelRoutes
+from headrace.gateway.endpoints.monitoring import MonitoringRoutes
+from headrace.gateway.endpoints.responses import ResponseRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.hears import GatewaySubscriber
+from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
+from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes
@@ -73,17 +79,23 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet)
         health = PlatformHealth(others.questions, fleet, subscriber)
         tenants = read_tenants(settings.tenants_file)
-        generation = GenerationRoutes(settings, pipeline, ledger)
-        embedding = EmbeddingRoutes(settings, pipeline, ledger)
-        text = TextRoutes(settings, pipeline, ledger)
-        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY, tenants)
+        background = Background()
+        groups: list[EndpointGroup] = [
+            GenerationRoutes(settings, pipeline, ledger),
+            ResponseRoutes(settings, pipeline, ledger, ResponseArchive(others.cache), background),
+            MessageRoutes(settings, pipeline, ledger),
+            EmbeddingRoutes(settings, pipeline, ledger),
+            ModelRoutes(pipeline),
+            TextRoutes(settings, pipeline, ledger),
+            MonitoringRoutes(health, REGISTRY),
+        ]
+        routes = Routes(settings, groups, tenants)
         http = HttpServer(routes, settings)
         servicer = InferenceServicer(settings, pipeline, ledger, tenants)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
-        background = Background()
         background.watch(bus.start())
         stack.push_async_callback(bus.close)
         stack.push_async_callback(fleet.close)

@@ -3,30 +3,24 @@ gRPC."""
 
 import logging
 import re
-import time
 import uuid
+from collections.abc import Mapping, Sequence
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.types import Receive, Scope, Send
 
 from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
 from headrace.errors.table import row_of
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.pipeline import Pipeline
-from headrace.gateway.endpoints.embedding import EmbeddingRoutes
-from headrace.gateway.endpoints.generation import GenerationRoutes
-from headrace.gateway.endpoints.text import TextRoutes
-from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.browser_guard import BrowserGuard
+from headrace.gateway.http.endpoint_group import EndpointGroup
+from headrace.gateway.http.endpoints import Endpoints
 from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.ledger import note_refusal
-from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.tenants import EVERYONE, Tenants
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
-_MODEL_PREFIX = "/v1/models/"
 _OPEN = frozenset({"/", "/health", "/ready", "/metrics"})
 """Paths that need no key."""
 _log = logging.getLogger(__name__)
@@ -35,37 +29,17 @@ _log = logging.getLogger(__name__)
 class Routes:
     """An ASGI application."""
 
-    def __init__(
-        self,
-        settings: GatewaySettings,
-        generation: GenerationRoutes,
-        embedding: EmbeddingRoutes,
-        text: TextRoutes,
-        pipeline: Pipeline,
-        health: PlatformHealth,
-        registry: CollectorRegistry,
-        tenants: Tenants = EVERYONE,
-    ) -> None:
+    describe_error = staticmethod(error_body)
+
+    def __init__(self, settings: GatewaySettings, groups: Sequence[EndpointGroup], tenants: Tenants = EVERYONE) -> None:
         self._settings = settings
-        self._pipeline = pipeline
-        self._health = health
-        self._registry = registry
+        self._endpoints = Endpoints([*groups, self])
         self._tenants = tenants
         self._uploads = UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
-        self._started = int(time.time())
-        self._handlers: dict[str, dict[str, Handler]] = {
-            "/v1/chat/completions": {"POST": generation.chat_completions},
-            "/v1/completions": {"POST": generation.completions},
-            "/v1/embeddings": {"POST": embedding.embeddings},
-            "/v1/models": {"GET": self._list_models},
-            "/tokenize": {"POST": text.tokenize},
-            "/detokenize": {"POST": text.detokenize},
-            "/health": {"GET": self._alive},
-            "/ready": {"GET": self._ready},
-            "/metrics": {"GET": self._metrics},
-            "/": {"GET": self._welcome},
-        }
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {"/": {"GET": self._welcome}}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -85,14 +59,15 @@ class Routes:
                 await self._refuse(exchange, error)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
-        methods = {"GET": self._show_model} if path.startswith(_MODEL_PREFIX) else self._handlers.get(path)
-        if methods is None:
+        endpoint = self._endpoints.find(path)
+        if endpoint is None:
             raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
-        handler = methods.get("GET" if method == "HEAD" else method)
+        exchange.describe_error = endpoint.describe_error
+        handler = endpoint.methods.get("GET" if method == "HEAD" else method)
         if handler is None:
-            exchange.headers["allow"] = ", ".join(methods)
-            error = error_body(InvalidRequest(f"{path} takes {' or '.join(methods)}, not {method}"))
-            await exchange.refuse(405, error)
+            exchange.headers["allow"] = ", ".join(endpoint.methods)
+            error = InvalidRequest(f"{path} takes {' or '.join(endpoint.methods)}, not {method}")
+            await exchange.refuse(405, exchange.describe_error(error))
             return
         if path not in _OPEN:
             exchange.tenant = self._tenants.of(exchange.header("authorization"))
@@ -104,40 +79,8 @@ class Routes:
         if exchange.started:
             return
         exchange.headers |= error_headers(error)
-        await exchange.refuse(row_of(error).http_status, error_body(error))
-
-    def _describe(self, model: ModelFacts) -> dict[str, object]:
-        described = {
-            "id": model.model,
-            "object": "model",
-            "created": self._started,
-            "owned_by": "headrace",
-            "max_model_length": model.max_model_length,
-            "architecture": model.architecture,
-            "precision": model.precision,
-            "parameter_count": model.parameter_count,
-        }
-        described |= {"parent": model.parent} if model.parent else {}
-        return described | ({"embedding_size": model.embedding_size} if model.embedding_size else {})
-
-    async def _list_models(self, exchange: HttpExchange) -> None:
-        models = self._pipeline.fleet.models()
-        data = [self._describe(models[name]) for name in sorted(models, key=lambda name: (models[name].parent, name))]
-        await exchange.send_json(200, {"object": "list", "data": data})
-
-    async def _show_model(self, exchange: HttpExchange) -> None:
-        name = exchange.path.removeprefix(_MODEL_PREFIX)
-        await exchange.send_json(200, self._describe(await self._pipeline.fleet.find(name)))
-
-    async def _alive(self, exchange: HttpExchange) -> None:
-        await exchange.send_json(200, {"status": "alive"})
-
-    async def _ready(self, exchange: HttpExchange) -> None:
-        await exchange.send_json(200 if self._health.ready else 503, self._health.report())
-
-    async def _metrics(self, exchange: HttpExchange) -> None:
-        await exchange.send_bytes(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+        await exchange.refuse(row_of(error).http_status, exchange.describe_error(error))
 
     async def _welcome(self, exchange: HttpExchange) -> None:
-        endpoints = [f"{method} {path}" for path, methods in self._handlers.items() for method in methods]
-        await exchange.send_json(200, {"name": "headrace", "endpoints": [*endpoints, f"GET {_MODEL_PREFIX}{{id}}"]})
+        endpoints = [f"{method} {endpoint.path}" for endpoint in self._endpoints for method in endpoint.methods]
+        await exchange.send_json(200, {"name": "headrace", "endpoints": endpoints})

@@ -28,7 +28,9 @@ class Cache:
         self._answer()
         return self.kept.get((tenant, key))
 
-    async def store_response(self, tenant: str, key: bytes, value: bytes, timeout: float) -> None:
+    async def store_response(
+        self, tenant: str, key: bytes, value: bytes, timeout: float, lifetime: float | None = None
+    ) -> None:
         self._answer()
         self.kept[tenant, key] = value
 

@@ -14,6 +14,7 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
+from headrace.gateway.endpoints.monitoring import MonitoringRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.request.envelope import Envelope
@@ -131,7 +132,8 @@ async def serving(
     embedding = EmbeddingRoutes(made, pipeline, ledger)
     health: Any = SimpleNamespace(ready=True)
     text = TextRoutes(made, pipeline, ledger)
-    http = HttpServer(Routes(made, generation, embedding, text, pipeline, health, CollectorRegistry()), made)
+    platform = MonitoringRoutes(health, CollectorRegistry())
+    http = HttpServer(Routes(made, [generation, embedding, text, platform]), made)
     await http.start()
     try:
         yield Gateway(http, ledger)

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from headrace.errors import ModelNotFound
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
-from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.endpoints.models import ModelRoutes
+from headrace.gateway.endpoints.monitoring import MonitoringRoutes
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes
@@ -30,16 +30,7 @@ async def send(method: str, path: str, **options: Any) -> httpx2.Response:
     pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(find=find_model))
     generation = GenerationRoutes(settings, pipeline, Ledger(8))
     health: Any = SimpleNamespace(ready=True)
-    embedding = EmbeddingRoutes(settings, pipeline, Ledger(8))
-    app = Routes(
-        settings,
-        generation,
-        embedding,
-        TextRoutes(settings, pipeline, Ledger(8)),
-        pipeline,
-        health,
-        CollectorRegistry(),
-    )
+    app = Routes(settings, [generation, ModelRoutes(pipeline), MonitoringRoutes(health, CollectorRegistry())])
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
         return await client.request(method, path, **options)
 

@@ -1,5 +1,6 @@
 """Admission of every HTTP request, whatever it asks for, before its work begins."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
@@ -8,7 +9,7 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.http.exchange import HttpExchange
 from headrace.gateway.openai.fields.field_names import named
-from headrace.gateway.openai.schema import ModelBody, ignored_fields
+from headrace.gateway.openai.model_body import ModelBody, ignored_fields
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
@@ -29,10 +30,11 @@ class Admission:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, exchange: HttpExchange, body: ModelBody, verb: str, *, caches: bool = False
+        self, exchange: HttpExchange, body: ModelBody, verb: str, *, caches: bool = False, is_detached: bool = False
     ) -> AsyncIterator[Envelope]:
         """Opens the block of a request, which traces call `verb`. `caches`: whether the cache may answer it unless the
-        client opts out. Raises HeadraceError, and ends the block with one when the client leaves."""
+        client opts out; `is_detached`: whether the client has left already, with leave. Raises HeadraceError, and ends
+        the block with one at the deadline, and when the client leaves."""
         if unknown := ignored_fields(body, self._settings.strict):
             exchange.headers["x-headrace-ignored-fields"] = named(unknown)
         await self._pipeline.fleet.find(body.model)
@@ -46,7 +48,11 @@ class Admission:
             self._ledger.open_request(request_id, body.model),
         ):
             envelope = self._envelope(exchange, request_id, caches)
-            async with exchange.unless_client_leaves(envelope.deadline):
+            async with (
+                asyncio.timeout(envelope.deadline.remaining)
+                if is_detached
+                else exchange.unless_client_leaves(envelope.deadline)
+            ):
                 yield envelope
 
     def _envelope(self, exchange: HttpExchange, request_id: str, caches: bool) -> Envelope:

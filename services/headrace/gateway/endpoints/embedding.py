@@ -1,5 +1,6 @@
 """The route /v1/embeddings."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import msgspec
@@ -9,10 +10,12 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.joined import joined
 from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
 from headrace.gateway.endpoints.admission import Admission
-from headrace.gateway.http.exchange import HttpExchange
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.openai.embedding_format import embedding_list, encoded, kept
+from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.options import inputs_of
-from headrace.gateway.openai.schema import EmbeddingBody, parse
+from headrace.gateway.openai.schema import EmbeddingBody
 from headrace.gateway.request.embedding_job import EmbeddingOptions
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.sequence_request import SequenceRequest
@@ -21,10 +24,15 @@ from headrace.gateway.request.sequence_request import SequenceRequest
 class EmbeddingRoutes:
     """Turns an exchange into a job, runs it, and writes the result."""
 
+    describe_error = staticmethod(error_body)
+
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings
         self._pipeline = pipeline
         self._admission = Admission(settings, pipeline, ledger)
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {"/v1/embeddings": {"POST": self.embeddings}}
 
     async def embeddings(self, exchange: HttpExchange) -> None:
         body = parse(EmbeddingBody, await exchange.read_body())

@@ -1,6 +1,6 @@
 """The routes /v1/completions and /v1/chat/completions."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import TypeVar
 
@@ -9,14 +9,16 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline, Prompt
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.admission import Admission
+from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.event_stream import event_stream
-from headrace.gateway.http.exchange import DONE, HttpExchange, data_event
+from headrace.gateway.http.exchange import DONE, Handler, HttpExchange, data_event
 from headrace.gateway.openai.chat_request import conversation_of
 from headrace.gateway.openai.chat_response import ChatFormat
 from headrace.gateway.openai.completion_response import CompletionFormat
+from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.options import chat_options, completion_options, prompts_of
 from headrace.gateway.openai.response import ResponseFormat
-from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, parse
+from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody
 from headrace.gateway.request.job import Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.deadline import Deadline
@@ -28,10 +30,18 @@ B = TypeVar("B", bound=Body)
 class GenerationRoutes:
     """Turns an exchange into a job, runs it, and writes the result."""
 
+    describe_error = staticmethod(error_body)
+
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings
         self._pipeline = pipeline
         self._admission = Admission(settings, pipeline, ledger)
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {
+            "/v1/chat/completions": {"POST": self.chat_completions},
+            "/v1/completions": {"POST": self.completions},
+        }
 
     async def completions(self, exchange: HttpExchange) -> None:
         body = parse(CompletionBody, await exchange.read_body())

@@ -1,13 +1,17 @@
 """The routes /tokenize and /detokenize."""
 
+from collections.abc import Mapping
+
 from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.endpoints.admission import Admission
-from headrace.gateway.http.exchange import HttpExchange
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.openai.chat_request import messages_of
-from headrace.gateway.openai.schema import DetokenizeBody, TokenizeBody, parse
+from headrace.gateway.openai.model_body import parse
+from headrace.gateway.openai.schema import DetokenizeBody, TokenizeBody
 from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.deadline import Deadline
 
@@ -15,9 +19,14 @@ from headrace.rpc.deadline import Deadline
 class TextRoutes:
     """Turns text into token ids and back, without a worker. Such a request counts and ends like any other."""
 
+    describe_error = staticmethod(error_body)
+
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._pipeline = pipeline
         self._admission = Admission(settings, pipeline, ledger)
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {"/tokenize": {"POST": self.tokenize}, "/detokenize": {"POST": self.detokenize}}
 
     async def tokenize(self, exchange: HttpExchange) -> None:
         body = parse(TokenizeBody, await exchange.read_body())

@@ -14,6 +14,7 @@ from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled,
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.body_meter import SLICE_BYTES, BodyMeter
 from headrace.gateway.http.connection import ABORT
+from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.request.tenants import PUBLIC
@@ -34,6 +35,12 @@ before the client has read the answer."""
 def data_event(content: Any) -> Event:
     """A server-sent event with a JSON payload."""
     return b"data: " + _encode(content) + b"\n\n"
+
+
+def typed_event(content: dict[str, Any]) -> Event:
+    """A server-sent event whose name is the type in its payload."""
+    kind: str = content["type"]
+    return b"event: " + kind.encode() + b"\n" + data_event(content)
 
 
 _EVENT_HEADERS = {
@@ -59,6 +66,8 @@ class HttpExchange:
         self.headers: dict[str, str] = {}
         """Headers of the response. May be extended until the response starts."""
         self.tenant = PUBLIC
+        self.describe_error: Callable[[BaseException], dict[str, Any]] = error_body
+        """Returns the body that answers with an error, in the words of the API that was called."""
         self.started = False
         self.in_ledger = False
         """Whether a ledger entry records how the request ends."""

@@ -78,9 +78,14 @@ def _options(body: Body, sampling: Sampling, wanted: int | None) -> Options:
     )
 
 
+def seed_of(given: int | None, temperature: float | None) -> int:
+    """Returns the seed of a request. One of our own lets a sequence whose worker is lost continue as it would have."""
+    if temperature == 0:
+        return 0
+    return secrets.randbits(62) if given is None else given
+
+
 def _sampling(body: Body, logprob_count: int | None, prompt_logprob_count: int | None = None) -> Sampling:
-    # A seed of our own lets a sequence whose worker is lost continue as it would have.
-    seed = body.seed if body.seed is not None else secrets.randbits(62)
     return Sampling(
         temperature=body.temperature,
         top_p=body.top_p,
@@ -90,7 +95,7 @@ def _sampling(body: Body, logprob_count: int | None, prompt_logprob_count: int |
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,
         logit_biases=_logit_biases(body.logit_bias or {}),
-        seed=0 if body.temperature == 0 else seed,
+        seed=seed_of(body.seed, body.temperature),
         stop_token_ids=tuple(body.stop_token_ids or ()),
         ignore_eos=bool(body.ignore_eos),
         min_token_count=body.min_tokens or 0,

@@ -1,27 +1,20 @@
-"""Request bodies of OpenAI's API, with the extensions that vLLM's users know.
+"""Request bodies of OpenAI's API, with the extensions that vLLM's users know."""
 
-Fields are of three kinds: those that work; those of OpenAI's API that do not work yet, which are refused by name; and
-unknown ones, which are listed in a response header, or refused when the gateway is strict.
-"""
+from typing import Annotated, Any, ClassVar, Literal
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
+from pydantic import BaseModel, ConfigDict, Field
 
-import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from headrace.errors import InvalidRequest, Unsupported
-from headrace.gateway.openai.fields.bulk_fields import MISTAKE, LogitBiasField, PromptField, StopField, TokenIdsField
+from headrace.gateway.openai.fields.bulk_fields import LogitBiasField, PromptField, StopField, TokenIdsField
 from headrace.gateway.openai.fields.message_fields import Message
 from headrace.gateway.openai.fields.output_format import Choices, ResponseFormatField, Schema, StructuredOutputs
 from headrace.gateway.openai.fields.tool_fields import ToolChoiceField, ToolsField
+from headrace.gateway.openai.model_body import ModelBody, Neutral, is_value, never
 
 MAX_LOGPROBS = 20
 MAX_INT32 = 2**31 - 1
 """Largest number that most fields of the platform's messages can hold."""
 MAX_STOP_TOKEN_IDS = 64
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
-Neutral = Callable[[Any], bool]
 
 
 class StreamOptions(BaseModel):
@@ -31,15 +24,6 @@ class StreamOptions(BaseModel):
     """Whether chunks are padded, so that their sizes on the wire say less about the text."""
     continuous_usage_stats: bool = False
     """Whether every chunk has the usage so far, as in vLLM."""
-
-
-class ModelBody(BaseModel):
-    """Fields that all requests to a model share."""
-
-    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=())
-
-    model: str
-    user: str | None = None
 
 
 class Body(ModelBody):
@@ -72,6 +56,22 @@ class Body(ModelBody):
     guided_regex: str | None = None
     guided_choice: Choices | None = None
     guided_grammar: str | None = None
+
+    unsupported: ClassVar[dict[str, Neutral]] = {
+        "audio": never,
+        "best_of": is_value(1),
+        "function_call": is_value("none"),
+        "functions": is_value([]),
+        "modalities": is_value(["text"]),
+        "moderation": never,
+        "prediction": never,
+        "prompt_cache_options": never,
+        "prompt_cache_retention": is_value("in_memory"),
+        "store": is_value(False),
+        "suffix": is_value(""),
+        "verbosity": is_value("medium"),
+        "web_search_options": never,
+    }
 
     @property
     def stop_texts(self) -> tuple[str, ...]:
@@ -135,81 +135,3 @@ class DetokenizeBody(ModelBody):
     """Body of POST /detokenize."""
 
     tokens: TokenIdsField
-
-
-def _never(_value: Any) -> bool:
-    return False
-
-
-def _is(*neutral: Any) -> Neutral:
-    return lambda value: value in neutral
-
-
-UNSUPPORTED: dict[str, Neutral] = {
-    "audio": _never,
-    "best_of": _is(1),
-    "function_call": _is("none"),
-    "functions": _is([]),
-    "modalities": _is(["text"]),
-    "moderation": _never,
-    "prediction": _never,
-    "prompt_cache_options": _never,
-    "prompt_cache_retention": _never,
-    "store": _is(False),
-    "suffix": _is(""),
-    "verbosity": _is("medium"),
-    "web_search_options": _never,
-}
-"""Fields of OpenAI's API that do not work yet, and for each the values that ask for nothing."""
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def parse(schema: type[M], body: bytes) -> M:
-    """Reads a body. Raises InvalidRequest naming the field, or Unsupported."""
-    try:
-        content = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"the body is not valid JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise InvalidRequest("the body must be a JSON object")
-    if b"\\u" in body:
-        _check_encodable(content)
-    try:
-        parsed = schema.model_validate(content)
-    except ValidationError as error:
-        raise _explain(error) from None
-    for name, value in (parsed.model_extra or {}).items():
-        neutral = UNSUPPORTED.get(name)
-        if neutral is not None and value is not None and not neutral(value):
-            raise Unsupported(f"{name} is not supported yet", param=name)
-    return parsed
-
-
-def ignored_fields(parsed: BaseModel, strict: bool) -> list[str]:
-    """Returns the unknown fields. Raises InvalidRequest when strict."""
-    unknown = sorted(name for name in parsed.model_extra or {} if name not in UNSUPPORTED)
-    if unknown and strict:
-        raise InvalidRequest(f"unknown field {unknown[0]}", param=unknown[0])
-    return unknown
-
-
-def _explain(error: ValidationError) -> InvalidRequest:
-    """Explains the first problem in words."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    location = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
-    name = location[0] if location else None
-    where = ".".join(location)
-    if first["type"] == "missing":
-        return InvalidRequest(f"{where} is required", param=name)
-    if first["type"] == MISTAKE and len(location) == 1:
-        return InvalidRequest(f"{name} {first['msg']}", param=name)
-    return InvalidRequest(f"{where or 'the body'}: {first['msg'].lower()}", param=name)
-
-
-def _check_encodable(content: Any) -> None:
-    """Refuses text that is not Unicode: JSON can spell half of a surrogate pair, UTF-8 cannot."""
-    try:
-        msgspec.json.encode(content)
-    except UnicodeEncodeError:
-        raise InvalidRequest("a text holds an unpaired surrogate, which is not valid Unicode") from None

@@ -36,7 +36,7 @@ def test_without_a_file_nothing_is_recommended(tmp_path: Path) -> None:
 
 def test_what_a_request_says_goes_before() -> None:
     defaults = SamplingParams(temperature=0.6, top_k=20, top_p=0.9)
-    message = pb.SamplingParams(max_token_count=3, temperature=0, min_p=0.2)
+    message = pb.SamplingParams(max_token_count=3, temperature=0, min_p=0.25)
     assert to_sampling_params(message, defaults) == SamplingParams(
-        max_tokens=3, temperature=0, min_p=pytest.approx(0.2), top_k=20, top_p=0.9
+        max_tokens=3, temperature=0, min_p=0.25, top_k=20, top_p=0.9
     )

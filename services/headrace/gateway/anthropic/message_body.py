@@ -1,0 +1,80 @@
+"""Bodies of POST /v1/messages and of its count of tokens."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headrace.gateway.openai.fields.tool_fields import MAX_TOOLS, ToolName
+from headrace.gateway.openai.model_body import ModelBody, Neutral, never
+from headrace.gateway.openai.schema import MAX_INT32
+
+_LOOSE = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
+Blocks = str | list[dict[str, Any]]
+"""Content: a text, or blocks of several types."""
+
+
+class GivenMessage(BaseModel):
+    model_config = _LOOSE
+    role: Literal["user", "assistant"]
+    content: Blocks
+
+
+class GivenTool(BaseModel):
+    model_config = _LOOSE
+    type: str | None = None
+    name: ToolName
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class GivenToolChoice(BaseModel):
+    model_config = _LOOSE
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class Thinking(BaseModel):
+    model_config = _LOOSE
+    type: Literal["enabled", "disabled", "adaptive"]
+
+
+class OutputForm(BaseModel):
+    model_config = _LOOSE
+    type: Literal["json_schema"]
+    content: dict[str, Any] = Field(alias="schema")
+
+
+class OutputConfig(BaseModel):
+    model_config = _LOOSE
+    format: OutputForm | None = None
+    effort: str | None = None
+
+
+class CountBody(ModelBody):
+    """Body of POST /v1/messages/count_tokens."""
+
+    messages: Annotated[list[GivenMessage], Field(min_length=1, fail_fast=True)]
+    system: Blocks | None = None
+    tools: Annotated[list[GivenTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+    tool_choice: GivenToolChoice | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    cache_control: dict[str, Any] | None = None
+    """Accepted without effect: every prefix is cached."""
+
+    unsupported: ClassVar[dict[str, Neutral]] = {"container": never, "mcp_servers": never, "context_management": never}
+
+
+class MessageBody(CountBody):
+    """Body of POST /v1/messages."""
+
+    max_tokens: int = Field(ge=1, le=MAX_INT32)
+    stop_sequences: Annotated[list[str], Field(fail_fast=True)] | None = None
+    stream: bool | None = None
+    temperature: float | None = Field(default=None, ge=0, le=1)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    top_k: int | None = Field(default=None, ge=0, le=MAX_INT32)
+    metadata: dict[str, Any] | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None

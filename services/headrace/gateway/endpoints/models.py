@@ -1,0 +1,47 @@
+"""The routes of /v1/models."""
+
+import time
+from collections.abc import Mapping
+
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.exchange import Handler, HttpExchange
+from headrace.gateway.request.model_facts import ModelFacts
+
+_PATH = "/v1/models"
+
+
+class ModelRoutes:
+    """Lists the models, and describes each."""
+
+    describe_error = staticmethod(error_body)
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._started = int(time.time())
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {_PATH: {"GET": self._list_models}, f"{_PATH}/{{name}}": {"GET": self._show_model}}
+
+    def _describe(self, model: ModelFacts) -> dict[str, object]:
+        described = {
+            "id": model.model,
+            "object": "model",
+            "created": self._started,
+            "owned_by": "headrace",
+            "max_model_length": model.max_model_length,
+            "architecture": model.architecture,
+            "precision": model.precision,
+            "parameter_count": model.parameter_count,
+        }
+        described |= {"parent": model.parent} if model.parent else {}
+        return described | ({"embedding_size": model.embedding_size} if model.embedding_size else {})
+
+    async def _list_models(self, exchange: HttpExchange) -> None:
+        models = self._pipeline.fleet.models()
+        data = [self._describe(models[name]) for name in sorted(models, key=lambda name: (models[name].parent, name))]
+        await exchange.send_json(200, {"object": "list", "data": data})
+
+    async def _show_model(self, exchange: HttpExchange) -> None:
+        name = exchange.path.removeprefix(f"{_PATH}/")
+        await exchange.send_json(200, self._describe(await self._pipeline.fleet.find(name)))

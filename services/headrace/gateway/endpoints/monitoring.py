@@ -1,0 +1,35 @@
+"""The routes by which a platform is watched."""
+
+from collections.abc import Mapping
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from headrace.gateway.fleet.platform_health import PlatformHealth
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.exchange import Handler, HttpExchange
+
+
+class MonitoringRoutes:
+    """Tells whether the platform lives, is ready, and its metrics."""
+
+    describe_error = staticmethod(error_body)
+
+    def __init__(self, health: PlatformHealth, registry: CollectorRegistry) -> None:
+        self._health = health
+        self._registry = registry
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {
+            "/health": {"GET": self._alive},
+            "/ready": {"GET": self._ready},
+            "/metrics": {"GET": self._metrics},
+        }
+
+    async def _alive(self, exchange: HttpExchange) -> None:
+        await exchange.send_json(200, {"status": "alive"})
+
+    async def _ready(self, exchange: HttpExchange) -> None:
+        await exchange.send_json(200 if self._health.ready else 503, self._health.report())
+
+    async def _metrics(self, exchange: HttpExchange) -> None:
+        await exchange.send_bytes(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)

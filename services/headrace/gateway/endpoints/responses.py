@@ -1,0 +1,231 @@
+"""The routes of /v1/responses."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+
+from headrace.clients.message import Message
+from headrace.errors import HeadraceError, InvalidRequest, Unavailable, Unsupported
+from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.endpoints.admission import Admission
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.event_stream import event_stream
+from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_event
+from headrace.gateway.openai.model_body import parse
+from headrace.gateway.openai.response import Choice
+from headrace.gateway.openai.responses.response_archive import ResponseArchive
+from headrace.gateway.openai.responses.response_body import ResponseBody
+from headrace.gateway.openai.responses.response_events import ResponseEvents
+from headrace.gateway.openai.responses.response_object import (
+    CANCELLED,
+    IN_PROGRESS,
+    QUEUED,
+    new_response_id,
+    response_object,
+)
+from headrace.gateway.openai.responses.response_request import (
+    input_messages,
+    response_conversation,
+    response_options,
+)
+from headrace.gateway.openai.responses.stored_response import StoredResponse
+from headrace.gateway.openai.token_logprobs import Json
+from headrace.gateway.request.envelope import Envelope
+from headrace.gateway.request.ledger import Ledger
+from headrace.lifecycle import Background
+
+_PATH = "/v1/responses"
+CANCEL_POLL_SECONDS = 0.5
+"""Seconds between looks at whether a background response was cancelled, perhaps through another gateway."""
+_log = logging.getLogger(__name__)
+
+
+class ResponseRoutes:
+    """Creates responses, in the foreground, as events or in the background, and shows those that were stored."""
+
+    describe_error = staticmethod(error_body)
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        pipeline: Pipeline,
+        ledger: Ledger,
+        archive: ResponseArchive,
+        background: Background,
+    ) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._archive = archive
+        self._background = background
+        self._admission = Admission(settings, pipeline, ledger)
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {
+            _PATH: {"POST": self.create},
+            f"{_PATH}/input_tokens": {"POST": self.count_input_tokens},
+            f"{_PATH}/{{id}}": {"GET": self.show, "DELETE": self.delete},
+            f"{_PATH}/{{id}}/cancel": {"POST": self.cancel},
+            f"{_PATH}/{{id}}/input_items": {"GET": self.show_input},
+        }
+
+    async def create(self, exchange: HttpExchange) -> None:
+        body = parse(ResponseBody, await exchange.read_body())
+        created = _Created(exchange, body, await self._earlier(exchange, body))
+        if body.background:
+            await self._create_in_background(created)
+            return
+        async with self._running(created) as envelope, aclosing(self._events(created, envelope)) as events:
+            async for event in events:
+                if body.stream:
+                    await exchange.send_event(typed_event(event))
+            if body.stream:
+                await exchange.end_events(b"")
+            else:
+                await exchange.send_json(200, created.events.response)
+
+    async def show(self, exchange: HttpExchange) -> None:
+        stored = await self._archive.get(exchange.tenant, _id_in(exchange))
+        await exchange.send_json(200, stored.response)
+
+    async def show_input(self, exchange: HttpExchange) -> None:
+        stored = await self._archive.get(exchange.tenant, _id_in(exchange))
+        ids = [item.get("id") for item in stored.input]
+        first, last = (ids[0], ids[-1]) if ids else (None, None)
+        listed: Json = {"object": "list", "data": stored.input, "has_more": False}
+        await exchange.send_json(200, listed | {"first_id": first, "last_id": last})
+
+    async def delete(self, exchange: HttpExchange) -> None:
+        response_id = _id_in(exchange)
+        await self._archive.delete(exchange.tenant, response_id)
+        await exchange.send_json(200, {"id": response_id, "object": "response", "deleted": True})
+
+    async def cancel(self, exchange: HttpExchange) -> None:
+        await exchange.read_body()
+        stored = await self._archive.get(exchange.tenant, _id_in(exchange))
+        if not stored.response["background"]:
+            raise InvalidRequest("only a response in the background can be cancelled: close the connection instead")
+        if stored.response["status"] in (QUEUED, IN_PROGRESS):
+            stored.response["status"] = CANCELLED
+            await self._archive.put(exchange.tenant, stored)
+        await exchange.send_json(200, stored.response)
+
+    async def count_input_tokens(self, exchange: HttpExchange) -> None:
+        body = parse(ResponseBody, await exchange.read_body())
+        conversation = response_conversation(body, await self._earlier(exchange, body))
+        async with self._admission.open(exchange, body, "tokenize") as envelope:
+            limit = self._pipeline.fleet.text_model(body.model).max_model_length
+            encoded = await self._pipeline.encode_chat(body.model, conversation, envelope.deadline, limit)
+            counted = {"object": "response.input_tokens", "input_tokens": len(encoded.token_ids)}
+            await exchange.send_json(200, counted)
+
+    async def _earlier(self, exchange: HttpExchange, body: ResponseBody) -> Sequence[Message]:
+        """Returns the conversation that the response continues."""
+        if body.previous_response_id is None:
+            return []
+        return (await self._archive.get(exchange.tenant, body.previous_response_id, "previous_response_id")).messages
+
+    @asynccontextmanager
+    async def _running(self, created: "_Created") -> AsyncIterator[Envelope]:
+        """Opens the block of a response in the foreground."""
+
+        def failure(error: BaseException) -> Event:
+            return b"".join(map(typed_event, created.events.fail(error_body(error))))
+
+        exchange, body = created.exchange, created.body
+        async with self._admission.open(exchange, body, "generate") as envelope:
+            if not body.stream:
+                yield envelope
+                return
+            async with event_stream(exchange, self._settings.heartbeat_seconds, failure):
+                yield envelope
+
+    async def _events(self, created: "_Created", envelope: Envelope) -> AsyncGenerator[Json, None]:
+        """Yields the events of a response. It is stored before the last is: who has that may continue it at once."""
+        events = created.events
+        job = await self._pipeline.prepare_chat(created.body.model, created.conversation, created.options, envelope)
+        choice = Choice(0, job.prompts[0], is_first_of_prompt=True)
+        async with aclosing(self._pipeline.generate(job)) as pieces:
+            async for piece in pieces:
+                if not choice.has_started:
+                    for event in events.begin():
+                        yield event
+                choice.add(piece)
+                for event in events.push(job, piece):
+                    yield event
+        last = list(events.end(choice))
+        if created.body.store is not False:
+            created.stored.messages.append(events.answer())
+            await self._archive.put(envelope.tenant, created.stored)
+        for event in last:
+            yield event
+
+    async def _create_in_background(self, created: "_Created") -> None:
+        body, exchange = created.body, created.exchange
+        if body.stream or body.store is False:
+            raise Unsupported("a response in the background is stored, and cannot be streamed", param="background")
+        await self._pipeline.fleet.find(body.model)
+        if not await self._archive.put(exchange.tenant, created.stored):
+            raise Unavailable("the response could not be stored, so that nobody would find it: send it again later")
+        await exchange.send_json(200, created.events.response)
+        self._background.start(self._run_until_cancelled(created), f"response-{created.events.response['id']}")
+
+    async def _run_until_cancelled(self, created: "_Created") -> None:
+        tasks = {asyncio.create_task(self._wait_for_cancel(created)), asyncio.create_task(self._run(created))}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, created: "_Created") -> None:
+        try:
+            async with (
+                self._admission.open(created.exchange, created.body, "generate", is_detached=True) as envelope,
+                aclosing(self._events(created, envelope)) as events,
+            ):
+                async for _event in events:
+                    pass
+        except Exception as error:  # noqa: BLE001 - whoever asks for the response learns of it
+            if not isinstance(error, HeadraceError):
+                _log.exception("unexpected failure in a background response")
+            for _event in created.events.fail(error_body(error)):
+                await self._archive.put(created.exchange.tenant, created.stored)
+
+    async def _wait_for_cancel(self, created: "_Created") -> None:
+        while True:
+            await asyncio.sleep(CANCEL_POLL_SECONDS)
+            try:
+                stored = await self._archive.get(created.exchange.tenant, str(created.events.response["id"]))
+            except HeadraceError:
+                continue
+            if stored.response["status"] == CANCELLED:
+                return
+
+
+class _Created:
+    """A response from its creation on."""
+
+    def __init__(self, exchange: HttpExchange, body: ResponseBody, earlier: Sequence[Message]) -> None:
+        """Raises InvalidRequest."""
+        self.exchange = exchange
+        self.body = body
+        self.options = response_options(body)
+        self.conversation = response_conversation(body, earlier)
+        status = QUEUED if body.background else IN_PROGRESS
+        self.events = ResponseEvents(response_object(body, new_response_id(), status))
+        self.stored = StoredResponse(self.events.response, [*earlier, *input_messages(body)], _input_items(body))
+
+
+def _id_in(exchange: HttpExchange) -> str:
+    return exchange.path.removeprefix(f"{_PATH}/").partition("/")[0]
+
+
+def _input_items(body: ResponseBody) -> list[Json]:
+    """Returns the input as items, each with an id."""
+    if isinstance(body.input, str):
+        content = [{"type": "input_text", "text": body.input}]
+        return [{"id": "item_0", "type": "message", "role": "user", "content": content}]
+    return [{"id": f"item_{index}", "type": "message"} | item for index, item in enumerate(body.input)]
