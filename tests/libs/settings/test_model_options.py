@@ -36,6 +36,7 @@ VALUES: dict[str, Any] = {
     "block_count": 17,
     "kv_cache_bytes": 1 << 20,
     "prefix_cache": False,
+    "sampling_defaults": "neutral",
     "speculation": "off",
     "draft_folder": Path("/nowhere/draft"),
     "adapters": {"polite": Path("/nowhere/polite")},
