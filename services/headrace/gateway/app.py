@@ -17,6 +17,9 @@ from headrace.clients.scheduler import SchedulerStream
 from headrace.clients.several_caches import SeveralCaches
 from headrace.clients.tokenizer import GrpcTokenizerClient
 from headrace.clients.worker import GrpcWorkerClient
+from headrace.gateway.access.gate import open_gate
+from headrace.gateway.access.limits.limiter import Limiter
+from headrace.gateway.access.limits.shared_budgets import SharedBudgets
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
@@ -24,6 +27,7 @@ from headrace.gateway.delivery.self_placement import SelfPlacement
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.endpoints.usage import UsageRoutes
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
@@ -32,7 +36,6 @@ from headrace.gateway.hears import GatewaySubscriber
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import Channel, open_channel
@@ -72,13 +75,15 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         schedulers = Schedulers(others.schedulers, SelfPlacement(fleet))
         pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet)
         health = PlatformHealth(others.questions, fleet, subscriber)
-        tenants = read_tenants(settings.tenants_file)
+        epoch = time.time_ns()
+        gate = open_gate(settings, Limiter(SharedBudgets(bus), f"{settings.service_id}@{epoch:x}"))
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
         text = TextRoutes(settings, pipeline, ledger)
-        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY, tenants)
+        usage = UsageRoutes(settings.usage_folder)
+        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY, gate, usage)
         http = HttpServer(routes, settings)
-        servicer = InferenceServicer(settings, pipeline, ledger, tenants)
+        servicer = InferenceServicer(settings, pipeline, ledger, gate)
         REGISTRY.register(metrics)
         stack.callback(REGISTRY.unregister, metrics)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
@@ -86,9 +91,11 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         background = Background()
         background.watch(bus.start())
         stack.push_async_callback(bus.close)
+        stack.push_async_callback(gate.close)
         stack.push_async_callback(fleet.close)
         stack.push_async_callback(background.close)
         background.start(health.watch(), "health")
+        background.start(gate.watch(), "gate")
         workers.start(background)
         for number, stream in enumerate(others.schedulers):
             background.start(stream.run(), f"scheduler-stream-{number}")
@@ -107,7 +114,7 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
             bus=bus,
             bind=lambda server: inference_pb2_grpc.add_InferenceServiceServicer_to_server(servicer, server),
             service_names=["headrace.v1.InferenceService"],
-            epoch=time.time_ns(),
+            epoch=epoch,
             on_listening=lambda address: _print_addresses(http.address, address),
             drain=drain,
             background=background,

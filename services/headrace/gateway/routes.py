@@ -5,17 +5,20 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Set
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.types import Receive, Scope, Send
 
-from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
+from headrace.errors import HeadraceError, InvalidRequest, ModelNotFound, NotFound, RequestCancelled
 from headrace.errors.table import row_of
+from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.endpoints.usage import UsageRoutes
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.browser_guard import BrowserGuard
 from headrace.gateway.http.error_body import error_body, error_headers
@@ -23,12 +26,19 @@ from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.ledger import note_refusal
 from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.tenants import EVERYONE, Tenants
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 _MODEL_PREFIX = "/v1/models/"
 _OPEN = frozenset({"/", "/health", "/ready", "/metrics"})
 """Paths that need no key."""
+_SCOPES: dict[str, Set[str]] = {
+    "/v1/embeddings": {"embed"},
+    "/v1/models": frozenset(),
+    "/headrace/usage": frozenset(),
+    "/tokenize": {"generate", "embed"},
+    "/detokenize": {"generate", "embed"},
+}
+"""Scopes of which a key must have one; no scopes: any key will do. All other paths need `generate`."""
 _log = logging.getLogger(__name__)
 
 
@@ -44,13 +54,14 @@ class Routes:
         pipeline: Pipeline,
         health: PlatformHealth,
         registry: CollectorRegistry,
-        tenants: Tenants = EVERYONE,
+        gate: Gate = OPEN_GATE,
+        usage: UsageRoutes | None = None,
     ) -> None:
         self._settings = settings
         self._pipeline = pipeline
         self._health = health
         self._registry = registry
-        self._tenants = tenants
+        self._gate = gate
         self._uploads = UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
         self._started = int(time.time())
@@ -61,6 +72,7 @@ class Routes:
             "/v1/models": {"GET": self._list_models},
             "/tokenize": {"POST": text.tokenize},
             "/detokenize": {"POST": text.detokenize},
+            "/headrace/usage": {"GET": (usage or UsageRoutes(None)).usage},
             "/health": {"GET": self._alive},
             "/ready": {"GET": self._ready},
             "/metrics": {"GET": self._metrics},
@@ -85,6 +97,8 @@ class Routes:
                 await self._refuse(exchange, error)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
+        if path not in _OPEN:
+            exchange.caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))
         methods = {"GET": self._show_model} if path.startswith(_MODEL_PREFIX) else self._handlers.get(path)
         if methods is None:
             raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
@@ -94,8 +108,8 @@ class Routes:
             error = error_body(InvalidRequest(f"{path} takes {' or '.join(methods)}, not {method}"))
             await exchange.refuse(405, error)
             return
-        if path not in _OPEN:
-            exchange.tenant = self._tenants.of(exchange.header("authorization"))
+        if path not in _OPEN and not path.startswith(_MODEL_PREFIX):
+            exchange.caller.check_scope(_SCOPES.get(path, {"generate"}))
         await handler(exchange)
 
     async def _refuse(self, exchange: HttpExchange, error: Exception) -> None:
@@ -121,19 +135,22 @@ class Routes:
         return described | ({"embedding_size": model.embedding_size} if model.embedding_size else {})
 
     async def _list_models(self, exchange: HttpExchange) -> None:
-        models = self._pipeline.fleet.models()
+        known = self._pipeline.fleet.models()
+        models = {name: model for name, model in known.items() if exchange.caller.may_use(name)}
         data = [self._describe(models[name]) for name in sorted(models, key=lambda name: (models[name].parent, name))]
         await exchange.send_json(200, {"object": "list", "data": data})
 
     async def _show_model(self, exchange: HttpExchange) -> None:
         name = exchange.path.removeprefix(_MODEL_PREFIX)
+        if not exchange.caller.may_use(name):
+            raise ModelNotFound(f"model {name!r} is not among those of this API key", param="model")
         await exchange.send_json(200, self._describe(await self._pipeline.fleet.find(name)))
 
     async def _alive(self, exchange: HttpExchange) -> None:
         await exchange.send_json(200, {"status": "alive"})
 
     async def _ready(self, exchange: HttpExchange) -> None:
-        await exchange.send_json(200 if self._health.ready else 503, self._health.report())
+        await exchange.send_json(200 if self._health.ready else 503, self._health.report() | self._gate.report())
 
     async def _metrics(self, exchange: HttpExchange) -> None:
         await exchange.send_bytes(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)

@@ -41,7 +41,9 @@ class EmbeddingRoutes:
         async with self._admission.open(exchange, body, "embed", caches=True) as envelope:
             job = await self._pipeline.prepare_embeddings(body.model, inputs, options, envelope)
             calls = [partial(self._embed, sequence, body) for sequence in job.sequences()]
-            await exchange.send_json(200, embedding_list(job, await joined(calls, SEQUENCES_AT_ONCE)))
+            found = await joined(calls, SEQUENCES_AT_ONCE)
+            envelope.account.finish()
+            await exchange.send_json(200, embedding_list(job, found))
 
     async def _embed(self, sequence: SequenceRequest, body: EmbeddingBody) -> msgspec.Raw:
         embedding = await self._pipeline.embedding(sequence)

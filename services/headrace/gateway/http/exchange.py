@@ -11,12 +11,12 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled, UploadTimeout
+from headrace.gateway.access.caller import ANYONE
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.body_meter import SLICE_BYTES, BodyMeter
 from headrace.gateway.http.connection import ABORT
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
-from headrace.gateway.request.tenants import PUBLIC
 from headrace.rpc.deadline import Deadline
 
 _encode = msgspec.json.Encoder().encode
@@ -50,6 +50,7 @@ class HttpExchange:
         self, scope: Scope, receive: Receive, send: Send, settings: GatewaySettings, uploads: UploadBudget
     ) -> None:
         self.path: str = scope["path"]
+        self.query: bytes = scope.get("query_string", b"")
         self._receive = receive
         self._send = send
         self._settings = settings
@@ -58,7 +59,7 @@ class HttpExchange:
         self._request_headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         self.headers: dict[str, str] = {}
         """Headers of the response. May be extended until the response starts."""
-        self.tenant = PUBLIC
+        self.caller = ANYONE
         self.started = False
         self.in_ledger = False
         """Whether a ledger entry records how the request ends."""
