@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.hedged_tokenizer import HedgedTokenizer
@@ -62,8 +62,11 @@ class _Others:
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> AsyncIterator[Service]:
-    """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
+async def open_app(
+    settings: GatewaySettings, open_bus: OpenBus = open_nats, registry: CollectorRegistry = REGISTRY
+) -> AsyncIterator[Service]:
+    """Connects to the other services, serves HTTP, and yields the service with the public gRPC API. `registry`: takes
+    the metrics of the platform; gateways of one process need one each."""
     bus = open_bus(settings)
     subscriber = GatewaySubscriber(bus)
     open_worker = partial(_open_worker, settings.credential)
@@ -81,11 +84,11 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
         text = TextRoutes(settings, pipeline, ledger)
         usage = UsageRoutes(settings.usage_folder)
-        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY, gate, usage)
+        routes = Routes(settings, generation, embedding, text, pipeline, health, registry, gate, usage)
         http = HttpServer(routes, settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
-        REGISTRY.register(metrics)
-        stack.callback(REGISTRY.unregister, metrics)
+        registry.register(metrics)
+        stack.callback(registry.unregister, metrics)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
         background = Background()
