@@ -25,7 +25,7 @@ BODY = {"model": "headrace-demo", "prompt": [5, 6, 7], "max_tokens": 24, "ignore
 
 @dataclass
 class Told:
-    """What clients were told: usage by the id that each gave its request, and the ids that were broken off."""
+    """Answers to clients: usage by the id that each gave its request, and the ids that were broken off."""
 
     usage: dict[str, dict[str, Any]] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)

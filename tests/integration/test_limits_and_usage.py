@@ -118,8 +118,8 @@ async def test_a_client_that_leaves_gives_its_place_and_tokens_back(
 ) -> None:
     headers, key_id = await make_key(platform, keys, tokens_per_day=1000, concurrency=1)
     async with httpx2.AsyncClient(timeout=PATIENCE) as client:
-        request = {"json": body(900, stream=True), "headers": headers}
-        async with client.stream("POST", f"{platform.https[0]}/v1/completions", **request) as stream:
+        url = f"{platform.https[0]}/v1/completions"
+        async with client.stream("POST", url, json=body(900, stream=True), headers=headers) as stream:
             await anext(stream.aiter_lines())
             busy = await ask(platform.https[1], headers)
             assert busy.status_code == 429
