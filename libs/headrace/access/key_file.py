@@ -34,12 +34,16 @@ class KeyFile:
             content = json.loads(self.path.read_bytes())
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot read the file of keys {self.path}: {error}", param="keys_file") from None
-        if not isinstance(content, dict) or content.get("version") != VERSION:
+        if (
+            not isinstance(content, dict)
+            or content.get("version") != VERSION
+            or not isinstance(content.get("keys"), list)
+        ):
             raise ConfigError(
                 f"{self.path} is no file of keys of version {VERSION}: make one with headrace keys create",
                 param="keys_file",
             )
-        records = [self._record(entry) for entry in content.get("keys", [])]
+        records = [self._record(entry) for entry in content["keys"]]
         return {record.id: record for record in records}
 
     def create(self, name: str, tenant: str = "", **fields: Any) -> tuple[ApiKey, KeyRecord]:

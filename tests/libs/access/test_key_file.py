@@ -91,7 +91,18 @@ def test_a_bad_field_is_refused_by_name(keys: KeyFile, fields: dict[str, Any], p
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"version": 2}', '{"version": 1, "keys": [{"id": "abcdefgh", "secret": "sk-s"}]}']
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        "\xff",
+        '{"version": 2}',
+        '{"version": 1}',
+        '{"version": 1, "keys": 5}',
+        '{"version": 1, "keys": [5]}',
+        '{"version": 1, "keys": [{"id": "abcdefgh", "secret": "sk-s"}]}',
+    ],
 )
 def test_a_bad_file_is_refused_without_a_word_of_what_is_in_it(keys: KeyFile, content: str) -> None:
     keys.path.parent.mkdir()

@@ -77,7 +77,7 @@ class Account:
         if self._reservation is not None:
             used = self._prompt_count + self._output_count if is_counted else 0
             self._reservation.settle(used, is_counted)
-        if self._book is not None and self._blank is not None:
+        if is_counted and self._book is not None and self._blank is not None:
             self._book.append(self._filled(self._blank, outcome))
 
     def _filled(self, blank: UsageRecord, outcome: str) -> UsageRecord:

@@ -119,8 +119,13 @@ async def test_a_request_is_recorded_once_however_it_ends(
     book.close()
 
 
-def test_a_request_that_was_refused_before_it_ran_is_not_recorded(tmp_path: Path) -> None:
+@pytest.mark.anyio
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_a_request_that_got_nothing_is_not_recorded(tmp_path: Path, has_begun: bool) -> None:
     book = UsageBook(tmp_path, "gateway")
-    with pytest.raises(Overloaded), Account(blank=record("a"), book=book).settled():
+    account = Account(blank=record("a"), book=book)
+    if has_begun:
+        await account.reserve(5, 10)
+    with pytest.raises(Overloaded), account.settled():
         raise Overloaded
     assert list(read_usage(tmp_path)) == []
