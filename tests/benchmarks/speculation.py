@@ -17,6 +17,8 @@ from typing import Any
 from rich.table import Table
 
 from headrace.cli.output import console, print_json
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.grammar import Grammar, GrammarKind
@@ -97,11 +99,26 @@ def ask(engine: TextEngine, task: Task) -> tuple[list[int], float]:
 def make_tasks(model: TextModel, engine: TextEngine) -> dict[str, list[Task]]:
     kinds: dict[str, list[Task]] = {"free": [], "copy": [], "structured": []}
     for text in QUESTIONS:
-        question = {"role": "user", "content": text}
-        prompt = model.encode(model.render([question], True), False)
-        answer = {"role": "assistant", "content": model.decode(ask(engine, Task(prompt))[0], True)}
+        question = Message("user", text)
+        prompt = model.encode(model.render(Conversation((question,))), False)
+        answer = Message("assistant", model.decode(ask(engine, Task(prompt))[0], True))
         kinds["free"].append(Task(prompt))
-        kinds["copy"].append(Task(model.encode(model.render([question, answer, question], True), False)))
+        kinds["copy"].append(
+            Task(
+                model.encode(
+                    model.render(
+                        Conversation(
+                            (
+                                question,
+                                answer,
+                                question,
+                            )
+                        )
+                    ),
+                    False,
+                )
+            )
+        )
         kinds["structured"].append(Task(prompt, Grammar(GrammarKind.JSON_SCHEMA, SCHEMA)))
     return kinds
 

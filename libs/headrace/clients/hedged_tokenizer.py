@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.encoded_conversation import EncodedConversation
 from headrace.clients.tokenizer import TokenizerClient
 from headrace.errors import Unavailable
 from headrace.rpc.deadline import Deadline
@@ -52,15 +54,14 @@ class HedgedTokenizer:
     async def encode_chat(
         self,
         model: str,
-        messages: Sequence[tokenizer_pb2.ChatMessage],
-        add_generation_prompt: bool | None,
+        conversation: Conversation,
         timeout: float,
         context_token_count: int | None = None,
-    ) -> list[int]:
+    ) -> EncodedConversation:
         return await self._first(
-            lambda client, left: client.encode_chat(model, messages, add_generation_prompt, left, context_token_count),
+            lambda client, left: client.encode_chat(model, conversation, left, context_token_count),
             timeout,
-            sum(len(message.content) for message in messages),
+            conversation.character_count,
         )
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:

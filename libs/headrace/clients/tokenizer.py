@@ -1,10 +1,14 @@
 """Calls the tokenizer."""
 
+import json
 from collections.abc import Sequence
 from typing import Protocol
 
 import grpc
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.encoded_conversation import EncodedConversation
+from headrace.clients.message import Message
 from headrace.rpc.boundary import translated
 from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import tokenizer_pb2, tokenizer_pb2_grpc
@@ -28,11 +32,10 @@ class TokenizerClient(Protocol):
     async def encode_chat(
         self,
         model: str,
-        messages: Sequence[tokenizer_pb2.ChatMessage],
-        add_generation_prompt: bool | None,
+        conversation: Conversation,
         timeout: float,
         context_token_count: int | None = None,
-    ) -> list[int]: ...
+    ) -> EncodedConversation: ...
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str: ...
 
@@ -64,21 +67,20 @@ class GrpcTokenizerClient:
             max_token_count=max_token_count,
             context_token_count=context_token_count,
         )
-        return await self._encode(request, timeout)
+        return list((await self._encode(request, timeout)).token_ids)
 
     async def encode_chat(
         self,
         model: str,
-        messages: Sequence[tokenizer_pb2.ChatMessage],
-        add_generation_prompt: bool | None,
+        conversation: Conversation,
         timeout: float,
         context_token_count: int | None = None,
-    ) -> list[int]:
-        conversation = tokenizer_pb2.Conversation(messages=messages, add_generation_prompt=add_generation_prompt)
+    ) -> EncodedConversation:
         request = tokenizer_pb2.EncodeRequest(
-            model=model, conversation=conversation, context_token_count=context_token_count
+            model=model, conversation=_to_message(conversation), context_token_count=context_token_count
         )
-        return await self._encode(request, timeout)
+        response = await self._encode(request, timeout)
+        return EncodedConversation(list(response.token_ids), response.opens_reasoning)
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:
         request = tokenizer_pb2.DecodeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)
@@ -93,7 +95,28 @@ class GrpcTokenizerClient:
         with translated(STAGE):
             return await self._stub.GetVocabulary(request, timeout=timeout)
 
-    async def _encode(self, request: tokenizer_pb2.EncodeRequest, timeout: float) -> list[int]:
+    async def _encode(self, request: tokenizer_pb2.EncodeRequest, timeout: float) -> tokenizer_pb2.EncodeResponse:
         with translated(STAGE):
-            response = await self._stub.Encode(request, timeout=timeout, metadata=outgoing_metadata())
-        return list(response.token_ids)
+            return await self._stub.Encode(request, timeout=timeout, metadata=outgoing_metadata())
+
+
+def _to_message(conversation: Conversation) -> tokenizer_pb2.Conversation:
+    return tokenizer_pb2.Conversation(
+        messages=[_to_chat_message(message) for message in conversation.messages],
+        add_generation_prompt=conversation.add_generation_prompt,
+        tools=json.dumps(conversation.tools, ensure_ascii=False) if conversation.tools else "",
+        template_arguments=json.dumps(conversation.template_arguments) if conversation.template_arguments else "",
+    )
+
+
+def _to_chat_message(message: Message) -> tokenizer_pb2.ChatMessage:
+    return tokenizer_pb2.ChatMessage(
+        role=message.role,
+        content=message.content,
+        name=message.name,
+        tool_calls=[
+            tokenizer_pb2.ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in message.tool_calls
+        ],
+        tool_call_id=message.tool_call_id,
+        reasoning=message.reasoning,
+    )

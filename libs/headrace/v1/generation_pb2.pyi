@@ -38,6 +38,10 @@ class _GrammarKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GrammarKi
     """A Lark grammar that begins with `start:`, or a GBNF grammar that begins with `root ::=`."""
     GRAMMAR_KIND_CHOICE: _GrammarKind.ValueType  # 5
     """A JSON array of strings. The output is one of them."""
+    GRAMMAR_KIND_LARK_WITH_SCHEMAS: _GrammarKind.ValueType  # 6
+    """A Lark grammar with JSON schemas: a JSON object of `lark`, and of `schemas` by the name after the `@` that stands for
+    each in the grammar.
+    """
 
 class GrammarKind(_GrammarKind, metaclass=_GrammarKindEnumTypeWrapper):
     """The language that a grammar is written in."""
@@ -54,6 +58,10 @@ GRAMMAR_KIND_LARK: GrammarKind.ValueType  # 4
 """A Lark grammar that begins with `start:`, or a GBNF grammar that begins with `root ::=`."""
 GRAMMAR_KIND_CHOICE: GrammarKind.ValueType  # 5
 """A JSON array of strings. The output is one of them."""
+GRAMMAR_KIND_LARK_WITH_SCHEMAS: GrammarKind.ValueType  # 6
+"""A Lark grammar with JSON schemas: a JSON object of `lark`, and of `schemas` by the name after the `@` that stands for
+each in the grammar.
+"""
 Global___GrammarKind: _TypeAlias = GrammarKind  # noqa: Y015
 
 class _FinishReason:
@@ -157,15 +165,23 @@ class SamplingParams(_message.Message):
     max_token_count: _builtins.int
     """Most tokens to generate. Zero only scores the prompt."""
     temperature: _builtins.float
-    """0 picks the most likely token, otherwise logits are divided by it. In [0, 2]. Unset means 1."""
+    """0 picks the most likely token, otherwise logits are divided by it. In [0, 2]. Unset means as the
+    model recommends, else 1.
+    """
     top_k: _builtins.int
-    """Keeps only the k most likely tokens. At least 1. Unset keeps all."""
+    """Keeps only the k most likely tokens. At least 1. Unset means as the model recommends, else all."""
     top_p: _builtins.float
-    """Keeps the smallest set of tokens whose probability reaches this. In (0, 1]. Unset means 1."""
+    """Keeps the smallest set of tokens whose probability reaches this. In (0, 1]. Unset means as the model
+    recommends, else 1.
+    """
     min_p: _builtins.float
-    """Drops tokens less likely than this fraction of the most likely one. In [0, 1]."""
+    """Drops tokens less likely than this fraction of the most likely one. In [0, 1]. Unset means as the model
+    recommends, else 0.
+    """
     repetition_penalty: _builtins.float
-    """Divides positive and multiplies negative logits of tokens already seen. Above 0. Unset means 1."""
+    """Divides positive and multiplies negative logits of tokens already seen. Above 0. Unset means as the model
+    recommends, else 1.
+    """
     presence_penalty: _builtins.float
     """Subtracted from the logit of every token already generated. In [-2, 2]."""
     frequency_penalty: _builtins.float
@@ -199,7 +215,7 @@ class SamplingParams(_message.Message):
         temperature: _builtins.float | None = ...,
         top_k: _builtins.int | None = ...,
         top_p: _builtins.float | None = ...,
-        min_p: _builtins.float = ...,
+        min_p: _builtins.float | None = ...,
         repetition_penalty: _builtins.float | None = ...,
         presence_penalty: _builtins.float = ...,
         frequency_penalty: _builtins.float = ...,
@@ -212,12 +228,14 @@ class SamplingParams(_message.Message):
         prompt_logprob_count: _builtins.int | None = ...,
         grammar: Global___Grammar | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "grammar", b"grammar", "logprob_count", b"logprob_count", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_min_p", b"_min_p", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "grammar", b"grammar", "logprob_count", b"logprob_count", "min_p", b"min_p", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "grammar", b"grammar", "ignore_eos", b"ignore_eos", "logit_biases", b"logit_biases", "logprob_count", b"logprob_count", "max_token_count", b"max_token_count", "min_p", b"min_p", "min_token_count", b"min_token_count", "presence_penalty", b"presence_penalty", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_min_p", b"_min_p", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "grammar", b"grammar", "ignore_eos", b"ignore_eos", "logit_biases", b"logit_biases", "logprob_count", b"logprob_count", "max_token_count", b"max_token_count", "min_p", b"min_p", "min_token_count", b"min_token_count", "presence_penalty", b"presence_penalty", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__logprob_count: _TypeAlias = _typing.Literal["logprob_count"]  # noqa: Y015
     _WhichOneofArgType__logprob_count: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count"]  # noqa: Y015
+    _WhichOneofReturnType__min_p: _TypeAlias = _typing.Literal["min_p"]  # noqa: Y015
+    _WhichOneofArgType__min_p: _TypeAlias = _typing.Literal["_min_p", b"_min_p"]  # noqa: Y015
     _WhichOneofReturnType__prompt_logprob_count: _TypeAlias = _typing.Literal["prompt_logprob_count"]  # noqa: Y015
     _WhichOneofArgType__prompt_logprob_count: _TypeAlias = _typing.Literal["_prompt_logprob_count", b"_prompt_logprob_count"]  # noqa: Y015
     _WhichOneofReturnType__repetition_penalty: _TypeAlias = _typing.Literal["repetition_penalty"]  # noqa: Y015
@@ -232,6 +250,8 @@ class SamplingParams(_message.Message):
     _WhichOneofArgType__top_p: _TypeAlias = _typing.Literal["_top_p", b"_top_p"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__logprob_count) -> _WhichOneofReturnType__logprob_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_p) -> _WhichOneofReturnType__min_p | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__prompt_logprob_count) -> _WhichOneofReturnType__prompt_logprob_count | None: ...
     @_typing.overload
@@ -259,7 +279,7 @@ class Grammar(_message.Message):
     kind: Global___GrammarKind.ValueType
     """The language of the text. Must be specified."""
     text: _builtins.str
-    """The grammar itself, at most 65536 bytes. Empty where the kind says all."""
+    """The grammar itself, at most 262144 bytes. Empty where the kind says all."""
     parameter: _builtins.str
     """Names the field of the client's request that it came through, as errors are to name it. Empty means `grammar`."""
     def __init__(

@@ -26,13 +26,15 @@ from headrace.v1 import generation_pb2 as headrace_dot_v1_dot_generation__pb2
 from headrace.v1 import tokenizer_pb2 as headrace_dot_v1_dot_tokenizer__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/inference.proto\x12\x0bheadrace.v1\x1a\x1cheadrace/v1/generation.proto\x1a\x1bheadrace/v1/tokenizer.proto\"\x97\x01\n\x0fGenerateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12*\n\ttoken_ids\x18\x03 \x01(\x0b\x32\x15.headrace.v1.TokenIdsH\x00\x12/\n\x07options\x18\x04 \x01(\x0b\x32\x1e.headrace.v1.GenerationOptionsB\x08\n\x06prompt\"A\n\x10GenerateResponse\x12-\n\x06result\x18\x01 \x01(\x0b\x32\x1d.headrace.v1.GenerationResult\"\x9d\x01\n\x15StreamGenerateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12*\n\ttoken_ids\x18\x03 \x01(\x0b\x32\x15.headrace.v1.TokenIdsH\x00\x12/\n\x07options\x18\x04 \x01(\x0b\x32\x1e.headrace.v1.GenerationOptionsB\x08\n\x06prompt\"\x83\x01\n\x16StreamGenerateResponse\x12-\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x1c.headrace.v1.GenerationChunkH\x00\x12\x31\n\x07summary\x18\x02 \x01(\x0b\x32\x1e.headrace.v1.GenerationSummaryH\x00\x42\x07\n\x05\x65vent\"y\n\x0b\x43hatRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\x08messages\x18\x02 \x03(\x0b\x32\x18.headrace.v1.ChatMessage\x12/\n\x07options\x18\x03 \x01(\x0b\x32\x1e.headrace.v1.GenerationOptions\"=\n\x0c\x43hatResponse\x12-\n\x06result\x18\x01 \x01(\x0b\x32\x1d.headrace.v1.GenerationResult\"\x7f\n\x11StreamChatRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\x08messages\x18\x02 \x03(\x0b\x32\x18.headrace.v1.ChatMessage\x12/\n\x07options\x18\x03 \x01(\x0b\x32\x1e.headrace.v1.GenerationOptions\"\x7f\n\x12StreamChatResponse\x12-\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x1c.headrace.v1.GenerationChunkH\x00\x12\x31\n\x07summary\x18\x02 \x01(\x0b\x32\x1e.headrace.v1.GenerationSummaryH\x00\x42\x07\n\x05\x65vent\"\xe2\x01\n\x0c\x45mbedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12+\n\x06inputs\x18\x02 \x03(\x0b\x32\x1b.headrace.v1.EmbeddingInput\x12\x1c\n\x0f\x64imension_count\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x1c\n\x0fmax_token_count\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\x32\n\x0epriority_class\x18\x05 \x01(\x0e\x32\x1a.headrace.v1.PriorityClassB\x12\n\x10_dimension_countB\x12\n\x10_max_token_count\"c\n\rEmbedResponse\x12*\n\nembeddings\x18\x01 \x03(\x0b\x32\x16.headrace.v1.Embedding\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.headrace.v1.TokenUsage\"\x13\n\x11ListModelsRequest\"<\n\x12ListModelsResponse\x12&\n\x06models\x18\x01 \x03(\x0b\x32\x16.headrace.v1.ModelInfo\"W\n\x0e\x45mbeddingInput\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12*\n\ttoken_ids\x18\x02 \x01(\x0b\x32\x15.headrace.v1.TokenIdsH\x00\x42\t\n\x07\x63ontent\"\x1a\n\x08TokenIds\x12\x0e\n\x06values\x18\x01 \x03(\x05\"\x91\x01\n\x11GenerationOptions\x12\x34\n\x0fsampling_params\x18\x01 \x01(\x0b\x32\x1b.headrace.v1.SamplingParams\x12\x12\n\nstop_texts\x18\x02 \x03(\t\x12\x32\n\x0epriority_class\x18\x03 \x01(\x0e\x32\x1a.headrace.v1.PriorityClass\"2\n\x0fGenerationChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\"m\n\x11GenerationSummary\x12\x30\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x19.headrace.v1.FinishReason\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.headrace.v1.TokenUsage\"\x8d\x01\n\x10GenerationResult\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x30\n\rfinish_reason\x18\x03 \x01(\x0e\x32\x19.headrace.v1.FinishReason\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.headrace.v1.TokenUsage\"`\n\nTokenUsage\x12\x1a\n\x12prompt_token_count\x18\x01 \x01(\x05\x12\x1a\n\x12output_token_count\x18\x02 \x01(\x05\x12\x1a\n\x12\x63\x61\x63hed_token_count\x18\x03 \x01(\x05\x32\xd5\x03\n\x10InferenceService\x12G\n\x08Generate\x12\x1c.headrace.v1.GenerateRequest\x1a\x1d.headrace.v1.GenerateResponse\x12[\n\x0eStreamGenerate\x12\".headrace.v1.StreamGenerateRequest\x1a#.headrace.v1.StreamGenerateResponse0\x01\x12;\n\x04\x43hat\x12\x18.headrace.v1.ChatRequest\x1a\x19.headrace.v1.ChatResponse\x12O\n\nStreamChat\x12\x1e.headrace.v1.StreamChatRequest\x1a\x1f.headrace.v1.StreamChatResponse0\x01\x12>\n\x05\x45mbed\x12\x19.headrace.v1.EmbedRequest\x1a\x1a.headrace.v1.EmbedResponse\x12M\n\nListModels\x12\x1e.headrace.v1.ListModelsRequest\x1a\x1f.headrace.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bheadrace/v1/inference.proto\x12\x0bheadrace.v1\x1a\x1cheadrace/v1/generation.proto\x1a\x1bheadrace/v1/tokenizer.proto\"\x97\x01\n\x0fGenerateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12*\n\ttoken_ids\x18\x03 \x01(\x0b\x32\x15.headrace.v1.TokenIdsH\x00\x12/\n\x07options\x18\x04 \x01(\x0b\x32\x1e.headrace.v1.GenerationOptionsB\x08\n\x06prompt\"A\n\x10GenerateResponse\x12-\n\x06result\x18\x01 \x01(\x0b\x32\x1d.headrace.v1.GenerationResult\"\x9d\x01\n\x15StreamGenerateRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12*\n\ttoken_ids\x18\x03 \x01(\x0b\x32\x15.headrace.v1.TokenIdsH\x00\x12/\n\x07options\x18\x04 \x01(\x0b\x32\x1e.headrace.v1.GenerationOptionsB\x08\n\x06prompt\"\x83\x01\n\x16StreamGenerateResponse\x12-\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x1c.headrace.v1.GenerationChunkH\x00\x12\x31\n\x07summary\x18\x02 \x01(\x0b\x32\x1e.headrace.v1.GenerationSummaryH\x00\x42\x07\n\x05\x65vent\"\xb6\x02\n\x0b\x43hatRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\x08messages\x18\x02 \x03(\x0b\x32\x18.headrace.v1.ChatMessage\x12/\n\x07options\x18\x03 \x01(\x0b\x32\x1e.headrace.v1.GenerationOptions\x12 \n\x05tools\x18\x04 \x03(\x0b\x32\x11.headrace.v1.Tool\x12,\n\x0btool_choice\x18\x05 \x01(\x0e\x32\x17.headrace.v1.ToolChoice\x12\x15\n\rallowed_tools\x18\x06 \x03(\t\x12 \n\x13parallel_tool_calls\x18\x07 \x01(\x08H\x00\x88\x01\x01\x12\x1a\n\x12template_arguments\x18\x08 \x01(\tB\x16\n\x14_parallel_tool_calls\"=\n\x0c\x43hatResponse\x12-\n\x06result\x18\x01 \x01(\x0b\x32\x1d.headrace.v1.GenerationResult\"\xbc\x02\n\x11StreamChatRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\x08messages\x18\x02 \x03(\x0b\x32\x18.headrace.v1.ChatMessage\x12/\n\x07options\x18\x03 \x01(\x0b\x32\x1e.headrace.v1.GenerationOptions\x12 \n\x05tools\x18\x04 \x03(\x0b\x32\x11.headrace.v1.Tool\x12,\n\x0btool_choice\x18\x05 \x01(\x0e\x32\x17.headrace.v1.ToolChoice\x12\x15\n\rallowed_tools\x18\x06 \x03(\t\x12 \n\x13parallel_tool_calls\x18\x07 \x01(\x08H\x00\x88\x01\x01\x12\x1a\n\x12template_arguments\x18\x08 \x01(\tB\x16\n\x14_parallel_tool_calls\"\x7f\n\x12StreamChatResponse\x12-\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x1c.headrace.v1.GenerationChunkH\x00\x12\x31\n\x07summary\x18\x02 \x01(\x0b\x32\x1e.headrace.v1.GenerationSummaryH\x00\x42\x07\n\x05\x65vent\"\xe2\x01\n\x0c\x45mbedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12+\n\x06inputs\x18\x02 \x03(\x0b\x32\x1b.headrace.v1.EmbeddingInput\x12\x1c\n\x0f\x64imension_count\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x1c\n\x0fmax_token_count\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\x32\n\x0epriority_class\x18\x05 \x01(\x0e\x32\x1a.headrace.v1.PriorityClassB\x12\n\x10_dimension_countB\x12\n\x10_max_token_count\"c\n\rEmbedResponse\x12*\n\nembeddings\x18\x01 \x03(\x0b\x32\x16.headrace.v1.Embedding\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.headrace.v1.TokenUsage\"\x13\n\x11ListModelsRequest\"<\n\x12ListModelsResponse\x12&\n\x06models\x18\x01 \x03(\x0b\x32\x16.headrace.v1.ModelInfo\"W\n\x0e\x45mbeddingInput\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12*\n\ttoken_ids\x18\x02 \x01(\x0b\x32\x15.headrace.v1.TokenIdsH\x00\x42\t\n\x07\x63ontent\"M\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x12\n\nparameters\x18\x03 \x01(\t\x12\x0e\n\x06strict\x18\x04 \x01(\x08\"K\n\rToolCallDelta\x12\r\n\x05index\x18\x01 \x01(\x05\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\t\"\x1a\n\x08TokenIds\x12\x0e\n\x06values\x18\x01 \x03(\x05\"\x91\x01\n\x11GenerationOptions\x12\x34\n\x0fsampling_params\x18\x01 \x01(\x0b\x32\x1b.headrace.v1.SamplingParams\x12\x12\n\nstop_texts\x18\x02 \x03(\t\x12\x32\n\x0epriority_class\x18\x03 \x01(\x0e\x32\x1a.headrace.v1.PriorityClass\"\xa2\x01\n\x0fGenerationChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x11\n\treasoning\x18\x03 \x01(\t\x12.\n\ntool_calls\x18\x04 \x03(\x0b\x32\x1a.headrace.v1.ToolCallDelta\x12+\n\x08logprobs\x18\x05 \x03(\x0b\x32\x19.headrace.v1.TokenLogprob\"m\n\x11GenerationSummary\x12\x30\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x19.headrace.v1.FinishReason\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.headrace.v1.TokenUsage\"\xf8\x01\n\x10GenerationResult\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\x05\x12\x30\n\rfinish_reason\x18\x03 \x01(\x0e\x32\x19.headrace.v1.FinishReason\x12&\n\x05usage\x18\x04 \x01(\x0b\x32\x17.headrace.v1.TokenUsage\x12\x11\n\treasoning\x18\x05 \x01(\t\x12)\n\ntool_calls\x18\x06 \x03(\x0b\x32\x15.headrace.v1.ToolCall\x12+\n\x08logprobs\x18\x07 \x03(\x0b\x32\x19.headrace.v1.TokenLogprob\"\x7f\n\nTokenUsage\x12\x1a\n\x12prompt_token_count\x18\x01 \x01(\x05\x12\x1a\n\x12output_token_count\x18\x02 \x01(\x05\x12\x1a\n\x12\x63\x61\x63hed_token_count\x18\x03 \x01(\x05\x12\x1d\n\x15reasoning_token_count\x18\x04 \x01(\x05*Y\n\nToolChoice\x12\x1b\n\x17TOOL_CHOICE_UNSPECIFIED\x10\x00\x12\x14\n\x10TOOL_CHOICE_NONE\x10\x01\x12\x18\n\x14TOOL_CHOICE_REQUIRED\x10\x02\x32\xd5\x03\n\x10InferenceService\x12G\n\x08Generate\x12\x1c.headrace.v1.GenerateRequest\x1a\x1d.headrace.v1.GenerateResponse\x12[\n\x0eStreamGenerate\x12\".headrace.v1.StreamGenerateRequest\x1a#.headrace.v1.StreamGenerateResponse0\x01\x12;\n\x04\x43hat\x12\x18.headrace.v1.ChatRequest\x1a\x19.headrace.v1.ChatResponse\x12O\n\nStreamChat\x12\x1e.headrace.v1.StreamChatRequest\x1a\x1f.headrace.v1.StreamChatResponse0\x01\x12>\n\x05\x45mbed\x12\x19.headrace.v1.EmbedRequest\x1a\x1a.headrace.v1.EmbedResponse\x12M\n\nListModels\x12\x1e.headrace.v1.ListModelsRequest\x1a\x1f.headrace.v1.ListModelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'headrace.v1.inference_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_TOOLCHOICE']._serialized_start=2932
+  _globals['_TOOLCHOICE']._serialized_end=3021
   _globals['_GENERATEREQUEST']._serialized_start=104
   _globals['_GENERATEREQUEST']._serialized_end=255
   _globals['_GENERATERESPONSE']._serialized_start=257
@@ -41,36 +43,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STREAMGENERATEREQUEST']._serialized_end=482
   _globals['_STREAMGENERATERESPONSE']._serialized_start=485
   _globals['_STREAMGENERATERESPONSE']._serialized_end=616
-  _globals['_CHATREQUEST']._serialized_start=618
-  _globals['_CHATREQUEST']._serialized_end=739
-  _globals['_CHATRESPONSE']._serialized_start=741
-  _globals['_CHATRESPONSE']._serialized_end=802
-  _globals['_STREAMCHATREQUEST']._serialized_start=804
-  _globals['_STREAMCHATREQUEST']._serialized_end=931
-  _globals['_STREAMCHATRESPONSE']._serialized_start=933
-  _globals['_STREAMCHATRESPONSE']._serialized_end=1060
-  _globals['_EMBEDREQUEST']._serialized_start=1063
-  _globals['_EMBEDREQUEST']._serialized_end=1289
-  _globals['_EMBEDRESPONSE']._serialized_start=1291
-  _globals['_EMBEDRESPONSE']._serialized_end=1390
-  _globals['_LISTMODELSREQUEST']._serialized_start=1392
-  _globals['_LISTMODELSREQUEST']._serialized_end=1411
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1413
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1473
-  _globals['_EMBEDDINGINPUT']._serialized_start=1475
-  _globals['_EMBEDDINGINPUT']._serialized_end=1562
-  _globals['_TOKENIDS']._serialized_start=1564
-  _globals['_TOKENIDS']._serialized_end=1590
-  _globals['_GENERATIONOPTIONS']._serialized_start=1593
-  _globals['_GENERATIONOPTIONS']._serialized_end=1738
-  _globals['_GENERATIONCHUNK']._serialized_start=1740
-  _globals['_GENERATIONCHUNK']._serialized_end=1790
-  _globals['_GENERATIONSUMMARY']._serialized_start=1792
-  _globals['_GENERATIONSUMMARY']._serialized_end=1901
-  _globals['_GENERATIONRESULT']._serialized_start=1904
-  _globals['_GENERATIONRESULT']._serialized_end=2045
-  _globals['_TOKENUSAGE']._serialized_start=2047
-  _globals['_TOKENUSAGE']._serialized_end=2143
-  _globals['_INFERENCESERVICE']._serialized_start=2146
-  _globals['_INFERENCESERVICE']._serialized_end=2615
+  _globals['_CHATREQUEST']._serialized_start=619
+  _globals['_CHATREQUEST']._serialized_end=929
+  _globals['_CHATRESPONSE']._serialized_start=931
+  _globals['_CHATRESPONSE']._serialized_end=992
+  _globals['_STREAMCHATREQUEST']._serialized_start=995
+  _globals['_STREAMCHATREQUEST']._serialized_end=1311
+  _globals['_STREAMCHATRESPONSE']._serialized_start=1313
+  _globals['_STREAMCHATRESPONSE']._serialized_end=1440
+  _globals['_EMBEDREQUEST']._serialized_start=1443
+  _globals['_EMBEDREQUEST']._serialized_end=1669
+  _globals['_EMBEDRESPONSE']._serialized_start=1671
+  _globals['_EMBEDRESPONSE']._serialized_end=1770
+  _globals['_LISTMODELSREQUEST']._serialized_start=1772
+  _globals['_LISTMODELSREQUEST']._serialized_end=1791
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1793
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1853
+  _globals['_EMBEDDINGINPUT']._serialized_start=1855
+  _globals['_EMBEDDINGINPUT']._serialized_end=1942
+  _globals['_TOOL']._serialized_start=1944
+  _globals['_TOOL']._serialized_end=2021
+  _globals['_TOOLCALLDELTA']._serialized_start=2023
+  _globals['_TOOLCALLDELTA']._serialized_end=2098
+  _globals['_TOKENIDS']._serialized_start=2100
+  _globals['_TOKENIDS']._serialized_end=2126
+  _globals['_GENERATIONOPTIONS']._serialized_start=2129
+  _globals['_GENERATIONOPTIONS']._serialized_end=2274
+  _globals['_GENERATIONCHUNK']._serialized_start=2277
+  _globals['_GENERATIONCHUNK']._serialized_end=2439
+  _globals['_GENERATIONSUMMARY']._serialized_start=2441
+  _globals['_GENERATIONSUMMARY']._serialized_end=2550
+  _globals['_GENERATIONRESULT']._serialized_start=2553
+  _globals['_GENERATIONRESULT']._serialized_end=2801
+  _globals['_TOKENUSAGE']._serialized_start=2803
+  _globals['_TOKENUSAGE']._serialized_end=2930
+  _globals['_INFERENCESERVICE']._serialized_start=3024
+  _globals['_INFERENCESERVICE']._serialized_end=3493
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from headrace.v1 import generation_pb2 as _generation_pb2
 from headrace.v1 import tokenizer_pb2 as _tokenizer_pb2
 import builtins as _builtins
@@ -19,6 +20,30 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ToolChoice:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ToolChoiceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolChoice.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOOL_CHOICE_UNSPECIFIED: _ToolChoice.ValueType  # 0
+    """The model decides."""
+    TOOL_CHOICE_NONE: _ToolChoice.ValueType  # 1
+    """No tool is called."""
+    TOOL_CHOICE_REQUIRED: _ToolChoice.ValueType  # 2
+    """At least one is."""
+
+class ToolChoice(_ToolChoice, metaclass=_ToolChoiceEnumTypeWrapper):
+    """Whether tools may be called."""
+
+TOOL_CHOICE_UNSPECIFIED: ToolChoice.ValueType  # 0
+"""The model decides."""
+TOOL_CHOICE_NONE: ToolChoice.ValueType  # 1
+"""No tool is called."""
+TOOL_CHOICE_REQUIRED: ToolChoice.ValueType  # 2
+"""At least one is."""
+Global___ToolChoice: _TypeAlias = ToolChoice  # noqa: Y015
 
 @_typing.final
 class GenerateRequest(_message.Message):
@@ -165,8 +190,19 @@ class ChatRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    TOOL_CHOICE_FIELD_NUMBER: _builtins.int
+    ALLOWED_TOOLS_FIELD_NUMBER: _builtins.int
+    PARALLEL_TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model to use."""
+    tool_choice: Global___ToolChoice.ValueType
+    """Whether it may call them."""
+    parallel_tool_calls: _builtins.bool
+    """Whether one answer may call more than once. Unset means yes."""
+    template_arguments: _builtins.str
+    """More variables for the chat template: a JSON object. Empty means none."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_tokenizer_pb2.ChatMessage]:
         """The messages, oldest first. At least one."""
@@ -175,18 +211,33 @@ class ChatRequest(_message.Message):
     def options(self) -> Global___GenerationOptions:
         """How to generate."""
 
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tool]:
+        """Tools that the model may call."""
+
+    @_builtins.property
+    def allowed_tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The only tools that it may call, by name. Empty means all."""
+
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         messages: _abc.Iterable[_tokenizer_pb2.ChatMessage] | None = ...,
         options: Global___GenerationOptions | None = ...,
+        tools: _abc.Iterable[Global___Tool] | None = ...,
+        tool_choice: Global___ToolChoice.ValueType = ...,
+        allowed_tools: _abc.Iterable[_builtins.str] | None = ...,
+        parallel_tool_calls: _builtins.bool | None = ...,
+        template_arguments: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls", "options", b"options", "parallel_tool_calls", b"parallel_tool_calls"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "model", b"model", "options", b"options"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls", "allowed_tools", b"allowed_tools", "messages", b"messages", "model", b"model", "options", b"options", "parallel_tool_calls", b"parallel_tool_calls", "template_arguments", b"template_arguments", "tool_choice", b"tool_choice", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__parallel_tool_calls: _TypeAlias = _typing.Literal["parallel_tool_calls"]  # noqa: Y015
+    _WhichOneofArgType__parallel_tool_calls: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parallel_tool_calls) -> _WhichOneofReturnType__parallel_tool_calls | None: ...
 
 Global___ChatRequest: _TypeAlias = ChatRequest  # noqa: Y015
 
@@ -223,8 +274,19 @@ class StreamChatRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    TOOL_CHOICE_FIELD_NUMBER: _builtins.int
+    ALLOWED_TOOLS_FIELD_NUMBER: _builtins.int
+    PARALLEL_TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model to use."""
+    tool_choice: Global___ToolChoice.ValueType
+    """Whether it may call them."""
+    parallel_tool_calls: _builtins.bool
+    """Whether one answer may call more than once. Unset means yes."""
+    template_arguments: _builtins.str
+    """More variables for the chat template: a JSON object. Empty means none."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_tokenizer_pb2.ChatMessage]:
         """The messages, oldest first. At least one."""
@@ -233,18 +295,33 @@ class StreamChatRequest(_message.Message):
     def options(self) -> Global___GenerationOptions:
         """How to generate."""
 
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tool]:
+        """Tools that the model may call."""
+
+    @_builtins.property
+    def allowed_tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The only tools that it may call, by name. Empty means all."""
+
     def __init__(
         self,
         *,
         model: _builtins.str = ...,
         messages: _abc.Iterable[_tokenizer_pb2.ChatMessage] | None = ...,
         options: Global___GenerationOptions | None = ...,
+        tools: _abc.Iterable[Global___Tool] | None = ...,
+        tool_choice: Global___ToolChoice.ValueType = ...,
+        allowed_tools: _abc.Iterable[_builtins.str] | None = ...,
+        parallel_tool_calls: _builtins.bool | None = ...,
+        template_arguments: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls", "options", b"options", "parallel_tool_calls", b"parallel_tool_calls"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "model", b"model", "options", b"options"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls", "allowed_tools", b"allowed_tools", "messages", b"messages", "model", b"model", "options", b"options", "parallel_tool_calls", b"parallel_tool_calls", "template_arguments", b"template_arguments", "tool_choice", b"tool_choice", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__parallel_tool_calls: _TypeAlias = _typing.Literal["parallel_tool_calls"]  # noqa: Y015
+    _WhichOneofArgType__parallel_tool_calls: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parallel_tool_calls) -> _WhichOneofReturnType__parallel_tool_calls | None: ...
 
 Global___StreamChatRequest: _TypeAlias = StreamChatRequest  # noqa: Y015
 
@@ -429,6 +506,74 @@ class EmbeddingInput(_message.Message):
 Global___EmbeddingInput: _TypeAlias = EmbeddingInput  # noqa: Y015
 
 @_typing.final
+class Tool(_message.Message):
+    """A tool that a model may call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    STRICT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    description: _builtins.str
+    """What it does."""
+    parameters: _builtins.str
+    """JSON schema of its arguments. Empty means that there are none."""
+    strict: _builtins.bool
+    """Whether every keyword of the schema must be followed. Otherwise those that cannot be are hints."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        parameters: _builtins.str = ...,
+        strict: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "parameters", b"parameters", "strict", b"strict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Tool: _TypeAlias = Tool  # noqa: Y015
+
+@_typing.final
+class ToolCallDelta(_message.Message):
+    """New text of one call of a tool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Number of the call among those of its answer, from 0."""
+    id: _builtins.str
+    """Names the call. Set in the first delta of a call only."""
+    name: _builtins.str
+    """The tool. Set in the first delta of a call only."""
+    arguments: _builtins.str
+    """Text that follows the arguments so far: together they are a JSON object."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        arguments: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "id", b"id", "index", b"index", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolCallDelta: _TypeAlias = ToolCallDelta  # noqa: Y015
+
+@_typing.final
 class TokenIds(_message.Message):
     """A prompt as token ids."""
 
@@ -465,7 +610,9 @@ class GenerationOptions(_message.Message):
     """How urgent the request is."""
     @_builtins.property
     def sampling_params(self) -> _generation_pb2.SamplingParams:
-        """How to choose each token. Unset means the defaults of the model."""
+        """How to choose each token. What is unset takes the defaults of the model. A `max_token_count` of 0 means 16 for a
+        prompt, and as many as fit for a conversation.
+        """
 
     @_builtins.property
     def stop_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -494,21 +641,37 @@ class GenerationChunk(_message.Message):
 
     TEXT_FIELD_NUMBER: _builtins.int
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
+    TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    LOGPROBS_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """The text. Complete characters only."""
+    reasoning: _builtins.str
+    """New reasoning, which is not part of the text."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The tokens that arrived since the previous chunk."""
+
+    @_builtins.property
+    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCallDelta]:
+        """New text of calls of tools, which is not part of the text."""
+
+    @_builtins.property
+    def logprobs(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.TokenLogprob]:
+        """The log-probabilities of the tokens, if they were asked for."""
 
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
         token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        reasoning: _builtins.str = ...,
+        tool_calls: _abc.Iterable[Global___ToolCallDelta] | None = ...,
+        logprobs: _abc.Iterable[_generation_pb2.TokenLogprob] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["text", b"text", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["logprobs", b"logprobs", "reasoning", b"reasoning", "text", b"text", "token_ids", b"token_ids", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -552,10 +715,15 @@ class GenerationResult(_message.Message):
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
     FINISH_REASON_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
+    TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    LOGPROBS_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """The text."""
     finish_reason: _generation_pb2.FinishReason.ValueType
     """Why the generation ended."""
+    reasoning: _builtins.str
+    """What the model thought before it answered. It is not part of the text."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Its tokens."""
@@ -564,6 +732,14 @@ class GenerationResult(_message.Message):
     def usage(self) -> Global___TokenUsage:
         """What it used."""
 
+    @_builtins.property
+    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[_tokenizer_pb2.ToolCall]:
+        """The tools that it called, in order."""
+
+    @_builtins.property
+    def logprobs(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.TokenLogprob]:
+        """The log-probabilities of the tokens, if they were asked for."""
+
     def __init__(
         self,
         *,
@@ -571,10 +747,13 @@ class GenerationResult(_message.Message):
         token_ids: _abc.Iterable[_builtins.int] | None = ...,
         finish_reason: _generation_pb2.FinishReason.ValueType = ...,
         usage: Global___TokenUsage | None = ...,
+        reasoning: _builtins.str = ...,
+        tool_calls: _abc.Iterable[_tokenizer_pb2.ToolCall] | None = ...,
+        logprobs: _abc.Iterable[_generation_pb2.TokenLogprob] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_reason", b"finish_reason", "text", b"text", "token_ids", b"token_ids", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["finish_reason", b"finish_reason", "logprobs", b"logprobs", "reasoning", b"reasoning", "text", b"text", "token_ids", b"token_ids", "tool_calls", b"tool_calls", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -589,22 +768,26 @@ class TokenUsage(_message.Message):
     PROMPT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     OUTPUT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     CACHED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    REASONING_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     prompt_token_count: _builtins.int
     """Tokens of the prompt."""
     output_token_count: _builtins.int
     """Tokens generated."""
     cached_token_count: _builtins.int
     """Prompt tokens found in the prefix cache."""
+    reasoning_token_count: _builtins.int
+    """Generated tokens that are reasoning."""
     def __init__(
         self,
         *,
         prompt_token_count: _builtins.int = ...,
         output_token_count: _builtins.int = ...,
         cached_token_count: _builtins.int = ...,
+        reasoning_token_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_token_count", b"cached_token_count", "output_token_count", b"output_token_count", "prompt_token_count", b"prompt_token_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_token_count", b"cached_token_count", "output_token_count", b"output_token_count", "prompt_token_count", b"prompt_token_count", "reasoning_token_count", b"reasoning_token_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

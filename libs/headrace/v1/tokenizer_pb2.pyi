@@ -86,6 +86,9 @@ class EncodeResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    OPENS_REASONING_FIELD_NUMBER: _builtins.int
+    opens_reasoning: _builtins.bool
+    """Whether a conversation ends inside an open reasoning section, so that the answer begins with reasoning."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The token ids."""
@@ -94,10 +97,11 @@ class EncodeResponse(_message.Message):
         self,
         *,
         token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        opens_reasoning: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["opens_reasoning", b"opens_reasoning", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -197,6 +201,7 @@ class GetVocabularyResponse(_message.Message):
     EOS_TOKEN_IDS_FIELD_NUMBER: _builtins.int
     HAS_CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     FINGERPRINT_FIELD_NUMBER: _builtins.int
+    ANSWER_FORMAT_FIELD_NUMBER: _builtins.int
     strips_leading_space: _builtins.bool
     """Whether one leading space of a decoded text belongs to the encoding and is to be dropped."""
     has_chat_template: _builtins.bool
@@ -215,6 +220,10 @@ class GetVocabularyResponse(_message.Message):
     def eos_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Ids that end a text."""
 
+    @_builtins.property
+    def answer_format(self) -> Global___AnswerFormat:
+        """The form of the model's answers."""
+
     def __init__(
         self,
         *,
@@ -224,14 +233,47 @@ class GetVocabularyResponse(_message.Message):
         eos_token_ids: _abc.Iterable[_builtins.int] | None = ...,
         has_chat_template: _builtins.bool = ...,
         fingerprint: _builtins.bytes = ...,
+        answer_format: Global___AnswerFormat | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer_format", b"answer_format"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["eos_token_ids", b"eos_token_ids", "fingerprint", b"fingerprint", "has_chat_template", b"has_chat_template", "pieces", b"pieces", "special_token_ids", b"special_token_ids", "strips_leading_space", b"strips_leading_space"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_format", b"answer_format", "eos_token_ids", b"eos_token_ids", "fingerprint", b"fingerprint", "has_chat_template", b"has_chat_template", "pieces", b"pieces", "special_token_ids", b"special_token_ids", "strips_leading_space", b"strips_leading_space"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetVocabularyResponse: _TypeAlias = GetVocabularyResponse  # noqa: Y015
+
+@_typing.final
+class AnswerFormat(_message.Message):
+    """The form in which a model was trained to write what is not plain text, read off its chat template."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_CALL_SYNTAX_FIELD_NUMBER: _builtins.int
+    REASONING_START_FIELD_NUMBER: _builtins.int
+    REASONING_END_FIELD_NUMBER: _builtins.int
+    tool_call_syntax: _builtins.str
+    """The syntax of tool calls: `hermes`, `llama3`, `mistral`, `mistral-args`, `qwen-xml`, `pythonic`, `deepseek-v3` or
+    `deepseek-v3.1`.
+    """
+    reasoning_start: _builtins.str
+    """What opens a reasoning section, such as `<think>`. Empty for models that do not reason."""
+    reasoning_end: _builtins.str
+    """What ends it."""
+    def __init__(
+        self,
+        *,
+        tool_call_syntax: _builtins.str = ...,
+        reasoning_start: _builtins.str = ...,
+        reasoning_end: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reasoning_end", b"reasoning_end", "reasoning_start", b"reasoning_start", "tool_call_syntax", b"tool_call_syntax"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerFormat: _TypeAlias = AnswerFormat  # noqa: Y015
 
 @_typing.final
 class Conversation(_message.Message):
@@ -241,8 +283,14 @@ class Conversation(_message.Message):
 
     MESSAGES_FIELD_NUMBER: _builtins.int
     ADD_GENERATION_PROMPT_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    TEMPLATE_ARGUMENTS_FIELD_NUMBER: _builtins.int
     add_generation_prompt: _builtins.bool
     """Whether to open the answer of the assistant. Unset means yes."""
+    tools: _builtins.str
+    """Tools that the model may call: a JSON array of definitions as in OpenAI's API. Empty means none."""
+    template_arguments: _builtins.str
+    """More variables for the chat template: a JSON object. Empty means none."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChatMessage]:
         """The messages, oldest first. At least one."""
@@ -252,10 +300,12 @@ class Conversation(_message.Message):
         *,
         messages: _abc.Iterable[Global___ChatMessage] | None = ...,
         add_generation_prompt: _builtins.bool | None = ...,
+        tools: _builtins.str = ...,
+        template_arguments: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_add_generation_prompt", b"_add_generation_prompt", "add_generation_prompt", b"add_generation_prompt"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_generation_prompt", b"_add_generation_prompt", "add_generation_prompt", b"add_generation_prompt", "messages", b"messages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_add_generation_prompt", b"_add_generation_prompt", "add_generation_prompt", b"add_generation_prompt", "messages", b"messages", "template_arguments", b"template_arguments", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__add_generation_prompt: _TypeAlias = _typing.Literal["add_generation_prompt"]  # noqa: Y015
     _WhichOneofArgType__add_generation_prompt: _TypeAlias = _typing.Literal["_add_generation_prompt", b"_add_generation_prompt"]  # noqa: Y015
@@ -272,23 +322,67 @@ class ChatMessage(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """Who speaks: `system`, `user`, `assistant`, or another role that the template knows."""
     content: _builtins.str
     """What is said."""
     name: _builtins.str
     """The name of the speaker, for templates that use it."""
+    tool_call_id: _builtins.str
+    """For a message of the role `tool`: the call that it answers."""
+    reasoning: _builtins.str
+    """What the assistant thought before it answered."""
+    @_builtins.property
+    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
+        """Tools that the assistant called, in order."""
+
     def __init__(
         self,
         *,
         role: _builtins.str = ...,
         content: _builtins.str = ...,
         name: _builtins.str = ...,
+        tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,
+        tool_call_id: _builtins.str = ...,
+        reasoning: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name", "reasoning", b"reasoning", "role", b"role", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChatMessage: _TypeAlias = ChatMessage  # noqa: Y015
+
+@_typing.final
+class ToolCall(_message.Message):
+    """One call of a tool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Names the call within the conversation."""
+    name: _builtins.str
+    """The tool."""
+    arguments: _builtins.str
+    """Its arguments: a JSON object."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        arguments: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "id", b"id", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolCall: _TypeAlias = ToolCall  # noqa: Y015

@@ -5,7 +5,7 @@ import contextlib
 import secrets
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -13,18 +13,21 @@ from typing import Any
 
 import grpc
 
+from headrace.clients.conversation import Conversation
 from headrace.errors import DeadlineExceeded, InvalidRequest
 from headrace.gateway.access.caller import Caller
 from headrace.gateway.access.gate import OPEN_GATE, Gate
+from headrace.gateway.chat.translation import ChatRequest, to_call_delta, to_conversation, to_tool_use
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.joined import joined
 from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.http.exchange import PARTING_SECONDS
 from headrace.gateway.openai.embedding_format import kept
+from headrace.gateway.openai.fields.message_fields import ROLES
 from headrace.gateway.openai.options import check_stop_texts
 from headrace.gateway.openai.requested_grammar import check_grammar
-from headrace.gateway.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS, ROLES
+from headrace.gateway.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS
 from headrace.gateway.request.embedding_job import EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.job import Job, Options
@@ -38,7 +41,6 @@ from headrace.telemetry.traces import current_traceparent
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1 import inference_pb2_grpc
 from headrace.v1.generation_pb2 import Embedding
-from headrace.v1.tokenizer_pb2 import ChatMessage
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Event = pb.GenerationChunk | pb.GenerationSummary
@@ -62,9 +64,9 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             return pb.GenerateResponse(result=await self._whole(job))
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
-        messages, options = _messages(request), _options(request.options, None)
+        conversation, options = _conversation(request), _chat_options(request)
         async with self._admitted(request.model, context) as envelope:
-            job = await self._pipeline.prepare_chat(request.model, messages, options, envelope)
+            job = await self._pipeline.prepare_chat(request.model, conversation, options, envelope)
             return pb.ChatResponse(result=await self._whole(job))
 
     async def StreamGenerate(  # type: ignore[override]  # noqa: N802
@@ -78,9 +80,9 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     async def StreamChat(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamChatRequest, context: Context
     ) -> None:
-        messages, options = _messages(request), _options(request.options, None)
+        conversation, options = _conversation(request), _chat_options(request)
         async with self._admitted(request.model, context) as envelope:
-            job = await self._pipeline.prepare_chat(request.model, messages, options, envelope)
+            job = await self._pipeline.prepare_chat(request.model, conversation, options, envelope)
             await self._write(job, pb.StreamChatResponse, context, envelope.deadline)
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:  # noqa: N802
@@ -123,34 +125,32 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
                     ) from None
 
     async def _whole(self, job: Job) -> pb.GenerationResult:
-        texts: list[str] = []
-        token_ids: list[int] = []
-        summary = pb.GenerationSummary()
+        result = pb.GenerationResult()
         async with aclosing(self._events(job)) as events:
             async for event in events:
                 if isinstance(event, pb.GenerationChunk):
-                    texts.append(event.text)
-                    token_ids += event.token_ids
+                    _add_chunk(result, event)
                 else:
-                    summary = event
-        return pb.GenerationResult(
-            text="".join(texts), token_ids=token_ids, finish_reason=summary.finish_reason, usage=summary.usage
-        )
+                    result.finish_reason = event.finish_reason
+                    result.usage.CopyFrom(event.usage)
+        return result
 
     async def _events(self, job: Job) -> AsyncGenerator[Event, None]:
         """Yields chunks, then one summary."""
-        output_count, cached_count = 0, 0
+        usage = pb.TokenUsage(prompt_token_count=len(job.prompts[0]))
         piece = Piece()
         async with aclosing(self._pipeline.generate(job)) as pieces:
             async for piece in pieces:
-                output_count += len(piece.token_ids)
-                cached_count = max(cached_count, piece.cached_token_count)
-                yield pb.GenerationChunk(text=piece.text, token_ids=piece.token_ids)
-        usage = pb.TokenUsage(
-            prompt_token_count=len(job.prompts[0]),
-            output_token_count=output_count,
-            cached_token_count=cached_count,
-        )
+                usage.output_token_count += len(piece.token_ids)
+                usage.reasoning_token_count += piece.reasoning_token_count
+                usage.cached_token_count = max(usage.cached_token_count, piece.cached_token_count)
+                yield pb.GenerationChunk(
+                    text=piece.text,
+                    token_ids=piece.token_ids,
+                    reasoning=piece.reasoning,
+                    tool_calls=map(to_call_delta, piece.calls),
+                    logprobs=piece.logprobs,
+                )
         yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
 
     @contextlib.asynccontextmanager
@@ -199,16 +199,25 @@ def _prompt(request: pb.GenerateRequest | pb.StreamGenerateRequest) -> Prompt:
     return request.text if kind == "text" else list(request.token_ids.values)
 
 
-def _messages(request: pb.ChatRequest | pb.StreamChatRequest) -> Sequence[ChatMessage]:
-    if not request.messages:
-        raise InvalidRequest("messages must not be empty", param="messages")
+def _conversation(request: ChatRequest) -> Conversation:
+    """Returns the conversation of a request. Raises InvalidRequest."""
     for index, message in enumerate(request.messages):
         if message.role not in ROLES:
             raise InvalidRequest(
                 f"message {index} has the role {message.role!r}; it must be one of {', '.join(ROLES)}",
                 param="messages",
             )
-    return request.messages
+    return to_conversation(request)
+
+
+def _add_chunk(result: pb.GenerationResult, chunk: pb.GenerationChunk) -> None:
+    result.text += chunk.text
+    result.token_ids.extend(chunk.token_ids)
+    result.reasoning += chunk.reasoning
+    result.logprobs.extend(chunk.logprobs)
+    for delta in chunk.tool_calls:
+        call = result.tool_calls.add(id=delta.id, name=delta.name) if delta.id else result.tool_calls[delta.index]
+        call.arguments += delta.arguments
 
 
 def _inputs(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
@@ -220,6 +229,10 @@ def _inputs(request: pb.EmbedRequest, limit: int) -> list[Prompt]:
         given.text if given.WhichOneof("content") == "text" else list(given.token_ids.values)
         for given in request.inputs
     ]
+
+
+def _chat_options(request: ChatRequest) -> Options:
+    return replace(_options(request.options, None), tool_use=to_tool_use(request))
 
 
 def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Options:

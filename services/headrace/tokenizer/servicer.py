@@ -15,9 +15,8 @@ from headrace.tokenizer.text.text_model import TextModel
 from headrace.tokenizer.text.vocabulary import Vocabulary
 from headrace.tokenizer.translation import (
     TextToEncode,
-    opens_answer,
     to_context_token_count,
-    to_messages,
+    to_conversation,
     to_response,
     to_text,
     vocabulary_of,
@@ -47,10 +46,10 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         context_token_count = to_context_token_count(request)
         with span("tokenize", {"gen_ai.request.model": model.name}):
             if request.WhichOneof("input") == "conversation":
-                messages, opens = to_messages(request.conversation), opens_answer(request.conversation)
-                token_ids = await self._pool.encode_chat(model.name, messages, opens, context_token_count)
-            else:
-                token_ids = await self._encode(model, to_text(request), context_token_count)
+                conversation = to_conversation(request.conversation)
+                encoded = await self._pool.encode_chat(model.name, conversation, context_token_count)
+                return pb.EncodeResponse(token_ids=encoded.token_ids, opens_reasoning=encoded.opens_reasoning)
+            token_ids = await self._encode(model, to_text(request), context_token_count)
             return pb.EncodeResponse(token_ids=token_ids)
 
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802

@@ -1,14 +1,20 @@
 """Converts between messages and what the tokenizer works on."""
 
 import hashlib
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
+from headrace.clients.tool_call import ToolCall
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.text.text_model import TextModel
 from headrace.tokenizer.text.vocabulary import Vocabulary
 from headrace.v1 import tokenizer_pb2 as pb
 
 FINGERPRINT_SIZE = 16
+J = TypeVar("J", list[Any], dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +40,50 @@ def to_context_token_count(request: pb.EncodeRequest) -> int | None:
     return request.context_token_count if request.HasField("context_token_count") else None
 
 
-def to_messages(conversation: pb.Conversation) -> list[dict[str, str]]:
-    """Converts the messages of a conversation to what chat templates read. Raises InvalidRequest if there are none."""
-    if not conversation.messages:
+def to_conversation(message: pb.Conversation) -> Conversation:
+    """Converts a conversation. Raises InvalidRequest if there are no messages, or if JSON in it cannot be read."""
+    if not message.messages:
         raise InvalidRequest("messages must not be empty", param="messages")
-    return [
-        {"role": message.role, "content": message.content} | ({"name": message.name} if message.name else {})
-        for message in conversation.messages
-    ]
+    tools = _read_json(message.tools, list, "tools")
+    if not all(isinstance(tool, dict) and isinstance(tool.get("function"), dict) for tool in tools):
+        raise InvalidRequest("each tool must be an object with a function", param="tools")
+    return Conversation(
+        messages=tuple(_to_message(entry) for entry in message.messages),
+        tools=tuple(tools),
+        template_arguments=_read_json(message.template_arguments, dict, "chat_template_kwargs"),
+        add_generation_prompt=message.add_generation_prompt if message.HasField("add_generation_prompt") else None,
+    )
 
 
-def opens_answer(conversation: pb.Conversation) -> bool:
-    """Whether the text is to end where the model's answer begins. It is, unless the request says otherwise."""
-    return conversation.add_generation_prompt if conversation.HasField("add_generation_prompt") else True
+def _to_message(message: pb.ChatMessage) -> Message:
+    return Message(
+        role=message.role,
+        content=message.content,
+        name=message.name,
+        tool_calls=tuple(ToolCall(call.id, call.name, call.arguments) for call in message.tool_calls),
+        tool_call_id=message.tool_call_id,
+        reasoning=message.reasoning,
+    )
+
+
+def _read_json(text: str, kind: type[J], param: str) -> J:
+    try:
+        content = json.loads(text) if text else kind()
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{param} is not valid JSON: {error}", param=param) from None
+    if not isinstance(content, kind):
+        raise InvalidRequest(f"{param} must be a JSON {'array' if kind is list else 'object'}", param=param)
+    return content
 
 
 def vocabulary_of(model: TextModel) -> Vocabulary:
     """Reads the vocabulary of a model. Takes a second for a large one; raises Unsupported."""
-    pieces, eos_token_ids, has_chat_template = model.pieces, model.eos_token_ids, model.has_chat_template
-    content = to_response(Vocabulary(pieces, eos_token_ids, has_chat_template, fingerprint=b""))
+    vocabulary = Vocabulary(
+        model.pieces, model.eos_token_ids, model.has_chat_template, model.answer_format, fingerprint=b""
+    )
+    content = to_response(vocabulary)
     digest = hashlib.blake2b(content.SerializeToString(deterministic=True), digest_size=FINGERPRINT_SIZE)
-    return Vocabulary(pieces, eos_token_ids, has_chat_template, digest.digest())
+    return replace(vocabulary, fingerprint=digest.digest())
 
 
 def to_response(vocabulary: Vocabulary) -> pb.GetVocabularyResponse:
@@ -66,4 +95,9 @@ def to_response(vocabulary: Vocabulary) -> pb.GetVocabularyResponse:
         eos_token_ids=vocabulary.eos_token_ids,
         has_chat_template=vocabulary.has_chat_template,
         fingerprint=vocabulary.fingerprint,
+        answer_format=pb.AnswerFormat(
+            tool_call_syntax=vocabulary.answer_format.tool_call_syntax,
+            reasoning_start=vocabulary.answer_format.reasoning_start,
+            reasoning_end=vocabulary.answer_format.reasoning_end,
+        ),
     )

@@ -34,7 +34,9 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
 
     async def Dispatch(self, request: pb.DispatchRequest, context: Context) -> pb.DispatchResponse:  # noqa: N802
         await failpoints.pause("dispatch.arrive")
-        refusals = self._runtime.accept_batch(to_assignments(request.members), request.fence)
+        refusals = self._runtime.accept_batch(
+            to_assignments(request.members, self._runtime.spec.default_sampling), request.fence
+        )
         await failpoints.pause("dispatch.answer")
         return pb.DispatchResponse(outcomes=map(to_outcome, refusals), status=to_worker_status(self._board.status()))
 

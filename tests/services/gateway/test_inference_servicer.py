@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.inference_servicer import _messages, _options
+from headrace.gateway.inference_servicer import _conversation, _options
 from headrace.v1.generation_pb2 import SamplingParams
 from headrace.v1.inference_pb2 import ChatRequest, GenerationOptions
 from headrace.v1.tokenizer_pb2 import ChatMessage
@@ -37,5 +37,5 @@ def test_sampling_parameters_are_checked_as_over_http(params: SamplingParams, pa
 @pytest.mark.parametrize("role", ["", "narrator", "x" * 100_000])
 def test_unknown_roles_are_refused_in_few_words(role: str) -> None:
     with pytest.raises(InvalidRequest, match="message 1 has the role") as refused:
-        _messages(ChatRequest(model="m", messages=[ChatMessage(role="user", content="a"), ChatMessage(role=role)]))
+        _conversation(ChatRequest(model="m", messages=[ChatMessage(role="user", content="a"), ChatMessage(role=role)]))
     assert len(refused.value.message) < 1000

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from headrace.engine.contract.held_memory import HeldMemory
-from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class EngineSpec:
     """Behavior when a request reaches `max_model_length`: it ends, or goes on with part of its text."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """Names of the adapters that a request may choose, each with a digest of its files."""
+    default_sampling: SamplingParams = field(default_factory=SamplingParams)
+    """Sampling where a request says nothing."""
     memory: HeldMemory = field(default_factory=HeldMemory)
     """Memory of the model, and of the draft model if there is one."""
 

@@ -52,6 +52,9 @@ class EngineConfig(Settings):
     on a GPU."""
     prefix_cache: bool = True
     """Keep the KV blocks of finished prompts and share them."""
+    sampling_defaults: Literal["checkpoint", "neutral"] = "checkpoint"
+    """Sampling where a request says nothing: as the model's `generation_config.json` recommends, or from the model's
+    own distribution."""
     speculation: Literal["off", "on"] = "on"
     """Exact speculative decoding: draft tokens that a grammar forces, that repeat the text, or that the draft model
     says. The output is the same, only more of it comes per step."""

@@ -17,6 +17,8 @@ class GrammarKind(enum.Enum):
     """The text is a Lark grammar that begins with `start:`, or GBNF that begins with `root ::=`."""
     CHOICE = "choice"
     """The text is a JSON array of strings, and the output one of them."""
+    LARK_WITH_SCHEMAS = "lark_with_schemas"
+    """The text is a JSON object: a Lark grammar as `lark`, and as `schemas` the JSON schemas that it names with `@`."""
 
 
 @dataclass(frozen=True, slots=True)

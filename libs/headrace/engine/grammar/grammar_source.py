@@ -24,6 +24,8 @@ _JSON_OPTIONS: Mapping[str, Any] = {
     "coerce_one_of": False,
     "lenient": False,
 }
+_OPTIONS_KEYWORD = "x-guidance"
+"""Keyword of a schema under which llguidance reads its options."""
 _UNKNOWN_KEYWORDS = re.compile(r"^Unimplemented keys: \[(.*)\]")
 _LINE_OF_REGEX_ERROR = re.compile(r"^error: (.*)$", re.MULTILINE)
 _PLACE = re.compile(r"^at \d+\(\d+\): |^\d+\(\d+\): ")
@@ -41,7 +43,8 @@ def write_source(grammar: Grammar) -> str:
 
 def refusal(grammar: Grammar, explanation: str) -> InvalidRequest:
     """The error for a grammar that llguidance does not take. Names the keywords where it is for lack of them."""
-    name = "grammar" if grammar.kind is GrammarKind.LARK else grammar.kind.value
+    is_lark = grammar.kind in (GrammarKind.LARK, GrammarKind.LARK_WITH_SCHEMAS)
+    name = "grammar" if is_lark else grammar.kind.value
     if keywords := _UNKNOWN_KEYWORDS.search(explanation):
         return Unsupported(f"the {name} uses {keywords[1]}, which is not supported", param=grammar.param)
     if line := _LINE_OF_REGEX_ERROR.search(explanation):
@@ -51,16 +54,25 @@ def refusal(grammar: Grammar, explanation: str) -> InvalidRequest:
 
 
 def _json_schema(text: str) -> str:
-    try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"the json_schema is not valid JSON: {error}") from None
-    if not isinstance(schema, dict):
-        raise InvalidRequest("the json_schema must be a JSON object")
-    if "x-guidance" in schema:
-        raise Unsupported('the json_schema uses "x-guidance", which is not supported')
-    check_multiples(schema)
+    schema = _read(text, "json_schema")
+    _check_schema(schema)
     return LLMatcher.grammar_from_json_schema(schema, overrides=_JSON_OPTIONS)  # type: ignore[arg-type]
+
+
+def _read(text: str, name: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the {name} is not valid JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise InvalidRequest(f"the {name} must be a JSON object")
+    return content
+
+
+def _check_schema(schema: dict[str, Any]) -> None:
+    if _OPTIONS_KEYWORD in schema:
+        raise Unsupported(f'the json_schema uses "{_OPTIONS_KEYWORD}", which is not supported')
+    check_multiples(schema)
 
 
 def _json_object(_text: str) -> str:
@@ -73,6 +85,21 @@ def _lark(text: str) -> str:
         raise InvalidRequest(f"the grammar has up to {rule_count} rules; at most {MAX_RULE_COUNT} are allowed")
     check_multiples_in_text(text)
     return grammar_from("grammar", text)
+
+
+def _lark_with_schemas(text: str) -> str:
+    content = _read(text, "grammar")
+    lark, schemas = content.get("lark"), content.get("schemas")
+    if not isinstance(lark, str) or not isinstance(schemas, dict):
+        raise InvalidRequest("the grammar must hold lark, a text, and schemas, an object")
+    _lark(lark)
+    grammars: list[dict[str, Any]] = [{"name": "main", "lark_grammar": lark}]
+    for name, schema in schemas.items():
+        if not isinstance(schema, dict):
+            raise InvalidRequest(f"the schema {name} must be a JSON object")
+        _check_schema(schema)
+        grammars.append({"name": name, "json_schema": schema | {_OPTIONS_KEYWORD: _JSON_OPTIONS}})
+    return json.dumps({"grammars": grammars})
 
 
 def _choice(text: str) -> str:
@@ -88,4 +115,5 @@ _WRITERS: Mapping[GrammarKind, Callable[[str], str]] = {
     GrammarKind.REGEX: LLMatcher.grammar_from_regex,
     GrammarKind.LARK: _lark,
     GrammarKind.CHOICE: _choice,
+    GrammarKind.LARK_WITH_SCHEMAS: _lark_with_schemas,
 }

@@ -10,9 +10,11 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.model_limits import choose_max_len
+from headrace.engine.checkpoints.sampling_defaults import read_sampling_defaults
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.contract.request import SamplingParams
 from headrace.engine.engines.fingerprint import text_fingerprint_of
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
@@ -40,6 +42,7 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         parameter_count=model.parameter_count,
         long_context=_long_context(config, max_len),
         window=_window(model_config, config, max_len),
+        default_sampling=_default_sampling(folder, config),
         adapters={name: adapter_fingerprint(folder) for name, folder in config.adapters.items()},
     )
     compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
@@ -50,6 +53,10 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         memory=model.memory + (HeldMemory() if speculator is None else speculator.memory),
     )
     return TextEngine(spec, model.runner, compiler, speculator, prefix_cache=config.prefix_cache)
+
+
+def _default_sampling(folder: Path, config: EngineConfig) -> SamplingParams:
+    return read_sampling_defaults(folder) if config.sampling_defaults == "checkpoint" else SamplingParams()
 
 
 def _long_context(config: EngineConfig, max_len: int) -> Literal["stop", "evict"]:

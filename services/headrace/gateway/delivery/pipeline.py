@@ -7,8 +7,11 @@ from functools import partial
 from typing import TypeVar
 
 from headrace.clients.cache import CacheClient
+from headrace.clients.conversation import Conversation
+from headrace.clients.encoded_conversation import EncodedConversation
 from headrace.clients.tokenizer import TokenizerClient
 from headrace.errors import DeadlineExceeded, InternalError, InvalidRequest, Unavailable, Unsupported
+from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.joined import joined
@@ -27,7 +30,6 @@ from headrace.identity.ids import trace_attributes
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.traces import span
 from headrace.v1.generation_pb2 import Embedding
-from headrace.v1.tokenizer_pb2 import ChatMessage
 from headrace.v1.worker_pb2 import TokenDelta
 
 TOKENIZER_RETRY_PAUSE = 0.1
@@ -82,16 +84,15 @@ class Pipeline:
         job.check()
         return job
 
-    async def prepare_chat(
-        self, model: str, messages: Sequence[ChatMessage], options: Options, envelope: Envelope
-    ) -> Job:
+    async def prepare_chat(self, model: str, conversation: Conversation, options: Options, envelope: Envelope) -> Job:
         """Renders and encodes a conversation, and checks it. Raises HeadraceError."""
         model_info = self.fleet.text_model(model)
         vocabulary = await self._vocabulary(model, envelope.deadline)
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
-        prompt = await self.encode_chat(model, messages, None, envelope.deadline, model_info.max_model_length)
-        job = Job(envelope, model_info, vocabulary, [prompt], options)
+        encoded = await self.encode_chat(model, conversation, envelope.deadline, model_info.max_model_length)
+        style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
+        job = Job(envelope, model_info, vocabulary, [encoded.token_ids], options.following(style), style)
         job.check()
         return job
 
@@ -148,18 +149,15 @@ class Pipeline:
     async def encode_chat(
         self,
         model: str,
-        messages: Sequence[ChatMessage],
-        add_generation_prompt: bool | None,
+        conversation: Conversation,
         deadline: Deadline,
         context_token_count: int | None = None,
-    ) -> list[int]:
+    ) -> EncodedConversation:
         """Returns the token ids of a conversation, possibly more than `context_token_count`. A conversation that is
         certain to have more may be refused. Raises HeadraceError."""
         tokenizer = self.fleet.tokenizer_of(model)
         return await _until_available(
-            lambda: self._tokenizer.encode_chat(
-                tokenizer, messages, add_generation_prompt, deadline.remaining, context_token_count
-            ),
+            lambda: self._tokenizer.encode_chat(tokenizer, conversation, deadline.remaining, context_token_count),
             deadline,
         )
 
@@ -186,7 +184,7 @@ class Pipeline:
         raise InternalError(f"sequence {sequence.request_id} ended without its embedding", stage="prefill")
 
     async def _pieces(self, job: Job, index: int, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
-        text = TextStream(sequence, job.vocabulary, index)
+        text = TextStream(sequence, job.vocabulary, index, job.style)
         with span("generate", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
             async with aclosing(self._deltas(sequence)) as deltas:
                 async for delta in deltas:

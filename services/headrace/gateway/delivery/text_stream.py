@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.gateway.chat.answer_style import AnswerStyle
+from headrace.gateway.chat.reading.answer_reader import AnswerReader
+from headrace.gateway.chat.reading.call_delta import CallDelta
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
 from headrace.gateway.text.stop_text import StopFound, StopTexts
@@ -26,16 +29,30 @@ class Piece:
     """Stop text, or stop id other than the model's own, that ended the sequence."""
     choice_index: int = 0
     """Index of the sequence among those of its request."""
+    reasoning: str = ""
+    """New reasoning, which is not part of the text."""
+    reasoning_token_count: int = 0
+    """Tokens that came while the answer was in a reasoning section."""
+    calls: Sequence[CallDelta] = ()
+    """Growth of calls of tools, which are not part of the text."""
 
 
 class TextStream:
     """Detokenizes, searches for stop texts, and ends at the first, with the token that completes it. Text and tokens
     are the same however many tokens come at once."""
 
-    def __init__(self, request: SequenceRequest, vocabulary: Vocabulary, choice_index: int = 0) -> None:
+    def __init__(
+        self,
+        request: SequenceRequest,
+        vocabulary: Vocabulary,
+        choice_index: int = 0,
+        style: AnswerStyle | None = None,
+    ) -> None:
         self._request = request
         self._choice_index = choice_index
-        self._detokenizer = Detokenizer(vocabulary, request.skips_special_tokens)
+        self._reader = None if style is None else style.reader()
+        markers = frozenset[int]() if style is None else style.marker_token_ids()
+        self._detokenizer = Detokenizer(vocabulary, request.skips_special_tokens, markers)
         self._stops = StopTexts(request.stop_texts, request.includes_stop_text)
 
     def push(self, delta: TokenDelta) -> Piece:
@@ -58,6 +75,8 @@ class TextStream:
         if found is not None:
             piece.finish_reason = FinishReason.FINISH_REASON_STOP
             piece.stop_reason = found.stop_text
+        if self._reader is not None:
+            _split(piece, self._reader)
         return piece
 
     def _read(self, token_ids: list[int], visible: list[int]) -> tuple[str, int, StopFound | None]:
@@ -83,3 +102,11 @@ class TextStream:
         if reason != FinishReason.FINISH_REASON_STOP or not token_ids:
             return None
         return token_ids[-1] if token_ids[-1] in self._request.sampling.stop_token_ids else None
+
+
+def _split(piece: Piece, reader: AnswerReader) -> None:
+    """Moves reasoning and calls out of a piece's text."""
+    if reader.is_reasoning:
+        piece.reasoning_token_count = len(piece.token_ids)
+    part = reader.push(piece.text, bool(piece.finish_reason))
+    piece.text, piece.reasoning, piece.calls = part.content, part.reasoning, part.calls

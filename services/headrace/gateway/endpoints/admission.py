@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.http.exchange import HttpExchange
-from headrace.gateway.openai.field_names import named
+from headrace.gateway.openai.fields.field_names import named
 from headrace.gateway.openai.schema import ModelBody, ignored_fields
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.request.envelope import Envelope

@@ -11,9 +11,10 @@ from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import DONE, HttpExchange, data_event
+from headrace.gateway.openai.chat_request import conversation_of
 from headrace.gateway.openai.chat_response import ChatFormat
 from headrace.gateway.openai.completion_response import CompletionFormat
-from headrace.gateway.openai.options import chat_options, completion_options, messages_of, prompts_of
+from headrace.gateway.openai.options import chat_options, completion_options, prompts_of
 from headrace.gateway.openai.response import ResponseFormat
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, parse
 from headrace.gateway.request.job import Options
@@ -64,8 +65,10 @@ class GenerationRoutes:
 
     async def _chat(self, exchange: HttpExchange, body: ChatBody, options: Options) -> None:
         async with self._admission.open(exchange, body, "generate") as envelope, self._event_stream(exchange, body):
-            job = await self._pipeline.prepare_chat(body.model, messages_of(body), options, envelope)
-            style = ChatFormat(job, f"chatcmpl-{envelope.request_id}", bool(body.return_token_ids))
+            job = await self._pipeline.prepare_chat(body.model, conversation_of(body), options, envelope)
+            style = ChatFormat(
+                job, f"chatcmpl-{envelope.request_id}", bool(body.return_token_ids), body.include_reasoning is not False
+            )
             async with aclosing(self._pipeline.generate(job)) as pieces:
                 await self._write(exchange, body, style, pieces)
 
@@ -114,15 +117,15 @@ async def _write_whole(exchange: HttpExchange, style: ResponseFormat, pieces: As
 async def _write_events(
     exchange: HttpExchange, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]
 ) -> None:
-    choices, with_usage = style.choices(), body.includes_usage
+    choices, streaming = style.choices(), body.streaming
     async for piece in pieces:
         choice = choices[piece.choice_index]
-        if not choice.text and (opening := style.opening(choice)) is not None:
-            await exchange.send_event(data_event(style.chunk(opening, with_usage)))
+        if not choice.has_started and (opening := style.opening(choice)) is not None:
+            await exchange.send_event(data_event(style.chunk(opening, choices, streaming)))
         chunk = style.delta(choice, piece)
         choice.add(piece)
         if style.says_something(chunk, piece) or body.return_token_ids:
-            await exchange.send_event(data_event(style.chunk(chunk, with_usage)))
-    if with_usage:
+            await exchange.send_event(data_event(style.chunk(chunk, choices, streaming)))
+    if streaming.include_usage:
         await exchange.send_event(data_event(style.usage_chunk(choices)))
     await exchange.end_events(DONE)

@@ -1,14 +1,15 @@
 """The routes /tokenize and /detokenize."""
 
+from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.exchange import HttpExchange
+from headrace.gateway.openai.chat_request import messages_of
 from headrace.gateway.openai.schema import DetokenizeBody, TokenizeBody, parse
 from headrace.gateway.request.ledger import Ledger
 from headrace.rpc.deadline import Deadline
-from headrace.v1.tokenizer_pb2 import ChatMessage
 
 
 class TextRoutes:
@@ -44,5 +45,5 @@ class TextRoutes:
             return await self._pipeline.encode_text(
                 body.model, body.prompt or "", body.add_special_tokens, deadline, context_token_count=limit
             )
-        messages = [ChatMessage(role=entry.role, content=entry.text) for entry in body.messages]
-        return await self._pipeline.encode_chat(body.model, messages, body.add_generation_prompt, deadline, limit)
+        conversation = Conversation(messages_of(body.messages), add_generation_prompt=body.add_generation_prompt)
+        return (await self._pipeline.encode_chat(body.model, conversation, deadline, limit)).token_ids

@@ -1,15 +1,16 @@
 """Translates request bodies to the platform's options."""
 
 import secrets
+from dataclasses import replace
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.delivery.pipeline import Prompt
+from headrace.gateway.openai.chat_request import tool_use_of
 from headrace.gateway.openai.requested_grammar import requested_grammar
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, EmbeddingBody
 from headrace.gateway.request.job import Options
 from headrace.gateway.request.request_class import SERVICE_TIERS
 from headrace.gateway.request.sampling import Sampling
-from headrace.v1.tokenizer_pb2 import ChatMessage
 
 MAX_STOP_TEXTS = 16
 MAX_STOP_LENGTH = 1024
@@ -31,7 +32,7 @@ def chat_options(body: ChatBody) -> Options:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
     sampling = _sampling(body, logprob_count=(body.top_logprobs or 0) if body.logprobs else None)
     wanted = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
-    return _options(body, sampling, wanted)
+    return replace(_options(body, sampling, wanted), tool_use=tool_use_of(body))
 
 
 def prompts_of(body: CompletionBody) -> list[Prompt]:
@@ -60,10 +61,6 @@ def _prompts(given: list[str] | list[int] | list[list[int]]) -> list[Prompt]:
     return [given] if isinstance(given[0], int) else list(given)
 
 
-def messages_of(body: ChatBody) -> list[ChatMessage]:
-    return [ChatMessage(role=entry.role, content=entry.text, name=entry.name or "") for entry in body.messages]
-
-
 def _options(body: Body, sampling: Sampling, wanted: int | None) -> Options:
     if body.min_tokens and wanted is not None and body.min_tokens > wanted:
         raise InvalidRequest(f"min_tokens ({body.min_tokens}) is above max_tokens ({wanted})", param="min_tokens")
@@ -88,7 +85,7 @@ def _sampling(body: Body, logprob_count: int | None, prompt_logprob_count: int |
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=body.top_k if body.top_k and body.top_k > 0 else None,
-        min_p=body.min_p or 0.0,
+        min_p=body.min_p,
         repetition_penalty=body.repetition_penalty,
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.openai.output_format import JsonObjectFormat, JsonSchemaFormat
+from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.openai.fields.output_format import JsonObjectFormat, JsonSchemaFormat
 from headrace.gateway.openai.schema import Body
-from headrace.gateway.request.sampling import Grammar
 from headrace.v1.generation_pb2 import (
     GRAMMAR_KIND_CHOICE,
     GRAMMAR_KIND_JSON_OBJECT,

@@ -1,11 +1,14 @@
 """Response bodies of OpenAI's API: whole ones, and the chunks of streams."""
 
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from headrace.gateway.chat.reading.call_delta import CallDelta
 from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.openai.schema import StreamOptions
 from headrace.gateway.openai.token_logprobs import Json
 from headrace.gateway.request.job import Job
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob
@@ -16,6 +19,9 @@ FINISH_NAMES: dict[int, str | None] = {
     FinishReason.FINISH_REASON_LENGTH: "length",
     FinishReason.FINISH_REASON_CANCELLED: "stop",
 }
+PADDED_LENGTH = 64
+TOOL_CALLS = "tool_calls"
+"""Name of the reason for which an answer ends that calls tools."""
 
 
 @dataclass(slots=True)
@@ -29,18 +35,39 @@ class Choice:
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    reasoning_token_count: int = 0
+    calls: list[Json] = field(default_factory=list)
+    """Calls of tools, as OpenAI's API writes them."""
+    has_started: bool = False
     cached_token_count: int = 0
     finish_name: str | None = None
     stop_reason: str | int | None = None
 
     def add(self, piece: Piece) -> None:
+        self.has_started = True
         self.text.append(piece.text)
+        self.reasoning.append(piece.reasoning)
+        self.reasoning_token_count += piece.reasoning_token_count
+        for delta in piece.calls:
+            self._add_call(delta)
         self.token_ids += piece.token_ids
         self.logprobs += piece.logprobs
         self.prompt_logprobs += piece.prompt_logprobs
         self.cached_token_count = max(self.cached_token_count, piece.cached_token_count)
-        self.finish_name = FINISH_NAMES[piece.finish_reason]
+        self.finish_name = self.finish_name_of(piece)
         self.stop_reason = piece.stop_reason
+
+    def finish_name_of(self, piece: Piece) -> str | None:
+        """Returns the name of the reason for which a piece ends the sequence, if it does."""
+        name = FINISH_NAMES[piece.finish_reason]
+        return TOOL_CALLS if name == "stop" and (self.calls or piece.calls) else name
+
+    def _add_call(self, delta: CallDelta) -> None:
+        if delta.call_id:
+            function = {"name": delta.name, "arguments": ""}
+            self.calls.append({"id": delta.call_id, "type": "function", "function": function})
+        self.calls[delta.index]["function"]["arguments"] += delta.arguments
 
 
 def usage_of(choices: Sequence[Choice]) -> Json:
@@ -48,12 +75,20 @@ def usage_of(choices: Sequence[Choice]) -> Json:
     prompt_count = sum(len(choice.prompt) for choice in choices if choice.is_first_of_prompt)
     output_count = sum(len(choice.token_ids) for choice in choices)
     cached_count = sum(choice.cached_token_count for choice in choices if choice.is_first_of_prompt)
+    reasoning_count = sum(choice.reasoning_token_count for choice in choices)
     return {
         "prompt_tokens": prompt_count,
         "completion_tokens": output_count,
         "total_tokens": prompt_count + output_count,
         "prompt_tokens_details": {"cached_tokens": cached_count},
+        "completion_tokens_details": {"reasoning_tokens": reasoning_count},
     }
+
+
+def _padding(choice: Json) -> str:
+    """Random text that fills a chunk up to one of a few sizes."""
+    text = str(choice.get("delta") or choice.get("text"))
+    return secrets.token_urlsafe(PADDED_LENGTH)[: -len(text) % PADDED_LENGTH]
 
 
 class ResponseFormat(ABC):
@@ -85,18 +120,25 @@ class ResponseFormat(ABC):
         """Returns the choice of a chunk before the first token, or None if there is none."""
         return None
 
-    def chunk(self, choice: Json, with_usage: bool) -> Json:
-        body = {**self._head, "object": self.chunk_object_name, "choices": [choice]}
-        return {**body, "usage": None} if with_usage else body
+    def chunk(self, choice: Json, choices: Sequence[Choice], streaming: StreamOptions) -> Json:
+        """The body of a chunk, with what the client wants in each."""
+        body: Json = {**self._head, "object": self.chunk_object_name, "choices": [choice]}
+        if streaming.continuous_usage_stats:
+            body["usage"] = usage_of(choices)
+        elif streaming.include_usage:
+            body["usage"] = None
+        if streaming.include_obfuscation:
+            body["obfuscation"] = _padding(choice)
+        return body
 
     def usage_chunk(self, choices: Sequence[Choice]) -> Json:
         return {**self._head, "object": self.chunk_object_name, "choices": [], "usage": usage_of(choices)}
 
     def delta(self, choice: Choice, piece: Piece) -> Json:
         """Returns the choice of a chunk with what `piece` added. Called before the choice takes the piece in."""
-        is_first = not choice.text
+        is_first = not choice.has_started
         body = self._delta(choice, piece, is_first)
-        body["finish_reason"] = FINISH_NAMES[piece.finish_reason]
+        body["finish_reason"] = choice.finish_name_of(piece)
         if piece.finish_reason:
             body["stop_reason"] = piece.stop_reason
         if self._returns_token_ids:
@@ -107,7 +149,8 @@ class ResponseFormat(ABC):
 
     def says_something(self, delta: Json, piece: Piece) -> bool:
         """Whether the choice of a chunk is worth sending: half a character is not, a repeated prompt is."""
-        return bool(piece.text or piece.finish_reason or piece.logprobs or delta.get("text"))
+        shown = piece.text or piece.reasoning or piece.calls or piece.logprobs
+        return bool(shown or piece.finish_reason or delta.get("text"))
 
     def _with_ids(self, body: Json, choice: Choice) -> Json:
         body |= {"finish_reason": choice.finish_name, "stop_reason": choice.stop_reason}

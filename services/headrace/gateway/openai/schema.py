@@ -5,14 +5,16 @@ unknown ones, which are listed in a response header, or refused when the gateway
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.errors import InvalidRequest, Unsupported
-from headrace.gateway.openai.bulk_fields import MISTAKE, LogitBiasField, PromptField, StopField, TokenIdsField, mistake
-from headrace.gateway.openai.output_format import Choices, ResponseFormatField, Schema, StructuredOutputs
+from headrace.gateway.openai.fields.bulk_fields import MISTAKE, LogitBiasField, PromptField, StopField, TokenIdsField
+from headrace.gateway.openai.fields.message_fields import Message
+from headrace.gateway.openai.fields.output_format import Choices, ResponseFormatField, Schema, StructuredOutputs
+from headrace.gateway.openai.fields.tool_fields import ToolChoiceField, ToolsField
 
 MAX_LOGPROBS = 20
 MAX_INT32 = 2**31 - 1
@@ -25,6 +27,10 @@ Neutral = Callable[[Any], bool]
 class StreamOptions(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
     include_usage: bool = False
+    include_obfuscation: bool = False
+    """Whether chunks are padded, so that their sizes on the wire say less about the text."""
+    continuous_usage_stats: bool = False
+    """Whether every chunk has the usage so far, as in vLLM."""
 
 
 class ModelBody(BaseModel):
@@ -50,7 +56,7 @@ class Body(ModelBody):
     logit_bias: LogitBiasField = None
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     metadata: dict[str, Any] | None = None
-    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = None
     top_k: int | None = Field(default=None, ge=-1, le=MAX_INT32)
     min_p: float | None = Field(default=None, ge=0, le=1)
     repetition_penalty: float | None = Field(default=None, gt=0, le=10)
@@ -74,8 +80,8 @@ class Body(ModelBody):
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
 
     @property
-    def includes_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
+    def streaming(self) -> StreamOptions:
+        return self.stream_options or StreamOptions()
 
 
 class CompletionBody(Body):
@@ -98,38 +104,6 @@ class EmbeddingBody(ModelBody):
     add_special_tokens: bool | None = None
 
 
-Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
-"""Role of whoever speaks in a conversation."""
-ROLES: tuple[str, ...] = get_args(Role)
-
-
-class TextPart(BaseModel):
-    model_config = ConfigDict(strict=True, extra="ignore")
-    type: Literal["text"]
-    text: str
-
-
-class Message(BaseModel):
-    """One message of a conversation."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-    role: Role
-    content: str | Annotated[list[TextPart], Field(fail_fast=True)] | None = None
-    name: str | None = None
-
-    @model_validator(mode="after")
-    def _has_content(self) -> "Message":
-        if self.role != "assistant" and self.content in (None, []):
-            raise mistake(f"a message of the role {self.role} must have content")
-        return self
-
-    @property
-    def text(self) -> str:
-        if self.content is None:
-            return ""
-        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
-
-
 class ChatBody(Body):
     """Body of POST /v1/chat/completions."""
 
@@ -140,6 +114,12 @@ class ChatBody(Body):
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    tools: ToolsField | None = None
+    tool_choice: ToolChoiceField | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    include_reasoning: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
 
 
 class TokenizeBody(ModelBody):
@@ -172,15 +152,11 @@ UNSUPPORTED: dict[str, Neutral] = {
     "functions": _is([]),
     "modalities": _is(["text"]),
     "moderation": _never,
-    "parallel_tool_calls": _never,
     "prediction": _never,
     "prompt_cache_options": _never,
     "prompt_cache_retention": _never,
-    "reasoning_effort": _is("none"),
     "store": _is(False),
     "suffix": _is(""),
-    "tool_choice": _is("none"),
-    "tools": _is([]),
     "verbosity": _is("medium"),
     "web_search_options": _never,
 }

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from headrace.errors import InvalidRequest
+from headrace.gateway.chat.answer_style import AnswerStyle
+from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
@@ -26,6 +28,17 @@ class Options:
     includes_stop_text: bool = False
     skips_special_tokens: bool = True
     priority_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_UNSPECIFIED
+    tool_use: ToolUse | None = None
+    """Tools that answers may call."""
+
+    def following(self, style: AnswerStyle) -> "Options":
+        """Returns the options with a grammar that holds answers to a style. Raises Unsupported."""
+        grammar = style.grammar(self.sampling.grammar)
+        return (
+            self
+            if grammar is self.sampling.grammar
+            else replace(self, sampling=replace(self.sampling, grammar=grammar))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,8 @@ class Job:
     vocabulary: Vocabulary
     prompts: list[list[int]]
     options: Options
+    style: AnswerStyle | None = None
+    """Style of the answers. None: they are plain text."""
 
     def check(self) -> None:
         """Raises InvalidRequest if the job could never run on this model."""

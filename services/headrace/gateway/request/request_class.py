@@ -14,7 +14,9 @@ SERVICE_TIERS: dict[str | None, "PriorityClass.ValueType"] = {
     None: PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
     "auto": PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
     "default": PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
+    "scale": PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
     "flex": PriorityClass.PRIORITY_CLASS_BATCH,
+    "fast": PriorityClass.PRIORITY_CLASS_REALTIME,
     "priority": PriorityClass.PRIORITY_CLASS_REALTIME,
 }
 """Classes by OpenAI's `service_tier`."""

@@ -3,17 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.v1.generation_pb2 import GrammarKind
-
-
-@dataclass(frozen=True, slots=True)
-class Grammar:
-    """Form that the whole output must have."""
-
-    kind: "GrammarKind.ValueType"
-    text: str = ""
-    parameter: str = ""
-    """Field of the client's request that carried the grammar. Empty means `grammar`."""
+from headrace.gateway.chat.output_grammar import Grammar
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +14,7 @@ class Sampling:
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
-    min_p: float = 0.0
+    min_p: float | None = None
     repetition_penalty: float | None = None
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0

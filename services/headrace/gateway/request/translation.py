@@ -1,7 +1,8 @@
 """Translates messages to requests and model facts, and back."""
 
+from headrace.gateway.chat.output_grammar import Grammar
 from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
-from headrace.gateway.request.sampling import Grammar, Sampling
+from headrace.gateway.request.sampling import Sampling
 from headrace.v1 import generation_pb2 as pb
 
 
@@ -48,7 +49,7 @@ def to_sampling(params: pb.SamplingParams) -> Sampling:
         temperature=params.temperature if params.HasField("temperature") else None,
         top_k=params.top_k if params.HasField("top_k") else None,
         top_p=params.top_p if params.HasField("top_p") else None,
-        min_p=params.min_p,
+        min_p=params.min_p if params.HasField("min_p") else None,
         repetition_penalty=params.repetition_penalty if params.HasField("repetition_penalty") else None,
         presence_penalty=params.presence_penalty,
         frequency_penalty=params.frequency_penalty,

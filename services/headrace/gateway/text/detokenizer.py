@@ -2,7 +2,9 @@
 
 import codecs
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from headrace.gateway.text.answer_format import AnswerFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,7 @@ class Vocabulary:
     special_token_ids: frozenset[int]
     strips_leading_space: bool
     has_chat_template: bool
+    answer_format: AnswerFormat = field(default_factory=AnswerFormat)
 
     def piece(self, token_id: int) -> bytes:
         """Returns the bytes of a token. Ids beyond the tokenizer, which padded models have, stand for nothing."""
@@ -23,9 +26,12 @@ class Vocabulary:
 class Detokenizer:
     """Holds back the bytes of an unfinished character until the rest arrives."""
 
-    def __init__(self, vocabulary: Vocabulary, skips_special_tokens: bool) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, skips_special_tokens: bool, shown_token_ids: frozenset[int] = frozenset()
+    ) -> None:
+        """`shown_token_ids`: special tokens that become text all the same."""
         self._vocabulary = vocabulary
-        self._hidden = vocabulary.special_token_ids if skips_special_tokens else frozenset[int]()
+        self._hidden = vocabulary.special_token_ids - shown_token_ids if skips_special_tokens else frozenset[int]()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._at_start = vocabulary.strips_leading_space
 

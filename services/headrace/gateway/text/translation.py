@@ -1,5 +1,6 @@
 """Messages of the tokenizer to data of the gateway."""
 
+from headrace.gateway.text.answer_format import AnswerFormat
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.v1.tokenizer_pb2 import GetVocabularyResponse
 
@@ -11,4 +12,9 @@ def to_vocabulary(message: GetVocabularyResponse) -> Vocabulary:
         frozenset(message.special_token_ids),
         message.strips_leading_space,
         message.has_chat_template,
+        AnswerFormat(
+            message.answer_format.tool_call_syntax,
+            message.answer_format.reasoning_start,
+            message.answer_format.reasoning_end,
+        ),
     )

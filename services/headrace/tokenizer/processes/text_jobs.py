@@ -11,6 +11,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.encoded_conversation import EncodedConversation
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.processes.work_bound import TimeSpent, bounded_work
 from headrace.tokenizer.text.text_model import TextModel
@@ -54,16 +56,15 @@ def encode(model: str, text: str, add_special_tokens: bool, max_token_count: int
 
 def encode_chat(
     model: str,
-    messages: Sequence[Mapping[str, str]],
-    add_generation_prompt: bool,
+    conversation: Conversation,
     seconds: float,
     context_token_count: int | None,
-) -> list[int]:
+) -> EncodedConversation:
     """Renders and encodes a conversation. Raises InvalidRequest when it is surely too long, and when its template takes
     more than `seconds`, or too much memory."""
     try:
         with bounded_work(seconds, RENDERING_BYTES):
-            text = _models[model].render(messages, add_generation_prompt)
+            text = _models[model].render(conversation)
     except TimeSpent:
         raise InvalidRequest(
             f"the chat template of this model took more than {seconds:g} s for this conversation, the limit of the "
@@ -78,7 +79,8 @@ def encode_chat(
         ) from None
     if context_token_count is not None:
         _models[model].check_length(text, context_token_count)
-    return _models[model].encode(text, add_special_tokens=False)
+    token_ids = _models[model].encode(text, add_special_tokens=False)
+    return EncodedConversation(token_ids, _models[model].opens_reasoning(text))
 
 
 def decode(model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:

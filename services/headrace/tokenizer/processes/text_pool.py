@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.encoded_conversation import EncodedConversation
 from headrace.errors import Overloaded
 from headrace.tokenizer.processes import text_jobs
 from headrace.tokenizer.processes.text_process import TextProcess
@@ -44,18 +46,15 @@ class TextPool:
     async def encode_chat(
         self,
         model: str,
-        messages: Sequence[Mapping[str, str]],
-        add_generation_prompt: bool,
+        conversation: Conversation,
         context_token_count: int | None = None,
-    ) -> list[int]:
+    ) -> EncodedConversation:
         """Renders and encodes a conversation."""
-        size = sum(len(message["content"]) for message in messages)
         return await self._run(
-            size,
+            conversation.character_count,
             text_jobs.encode_chat,
             model,
-            messages,
-            add_generation_prompt,
+            conversation,
             self._template_seconds,
             context_token_count,
         )

@@ -1,7 +1,7 @@
 """Renders conversations with a model's own Jinja template, in a sandbox: templates come with checkpoints."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NoReturn
@@ -12,7 +12,10 @@ from jinja2.ext import loopcontrols
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidCheckpoint, InvalidRequest
+from headrace.tokenizer.text.template_facts import template_facts
+from headrace.tokenizer.text.template_messages import template_messages
 
 MAX_POWER_BITS = 4096
 
@@ -41,16 +44,22 @@ class ChatTemplate:
         self._source = source
         self._environment = environment
         try:
-            environment.parse(source)
+            self.facts = template_facts(source, environment.parse(source))
         except jinja2.TemplateError as error:
             raise InvalidCheckpoint(f"the chat template does not compile: {error}") from None
 
-    def render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
-        """Renders a conversation as the text that the model was trained on. Raises InvalidRequest."""
+    def render(self, conversation: Conversation) -> str:
+        """Renders a conversation as the text that the model was trained on. The answer of the assistant is opened
+        unless the conversation says otherwise. Raises InvalidRequest."""
+        variables = {
+            **conversation.template_arguments,
+            **self._special_tokens,
+            "messages": template_messages(conversation, self.facts),
+            "tools": list(conversation.tools) or None,
+            "add_generation_prompt": conversation.add_generation_prompt is not False,
+        }
         try:
-            return self._template.render(
-                messages=messages, add_generation_prompt=add_generation_prompt, **self._special_tokens
-            )
+            return self._template.render(variables)
         except jinja2.TemplateError as error:
             message = f"the chat template of this model refuses the conversation: {error}"
             raise InvalidRequest(message, param="messages") from None
@@ -65,8 +74,14 @@ class ChatTemplate:
         return self._environment.from_string(self._source)
 
 
-def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _refuse(message: str) -> NoReturn:

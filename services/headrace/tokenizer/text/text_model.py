@@ -8,11 +8,13 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.gguf_text.gguf_tokenizer import GgufText
 from headrace.tokenizer.text.chat_template import ChatTemplate
 from headrace.tokenizer.text.longest_piece import longest_piece
 from headrace.tokenizer.text.pieces import Pieces, pieces_of
+from headrace.tokenizer.text.template_facts import TemplateFacts
 
 MAX_CHARACTERS = 1000
 
@@ -28,10 +30,13 @@ class TextModel:
             self._tokenizer = text.tokenizer()
             template = text.chat_template
             self._template = ChatTemplate(template, text.special_tokens) if template else None
+            self._tool_template: ChatTemplate | None = None
             self.eos_token_ids = text.eos_token_ids
         else:
             self._tokenizer = _read_tokenizer(source / "tokenizer.json")
-            self._template = _read_template(source, _read_json(source / "tokenizer_config.json"))
+            config = _read_json(source / "tokenizer_config.json")
+            self._template = _read_template(source, config, "default")
+            self._tool_template = _read_template(source, config, "tool_use")
             self.eos_token_ids = _eos_token_ids(source)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -51,12 +56,24 @@ class TextModel:
         encoding.truncate(max(0, max_token_count - special_count))
         return list(self._tokenizer.post_process(encoding, None, add_special_tokens).ids)[:max_token_count]
 
-    def render(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool) -> str:
+    @property
+    def answer_format(self) -> TemplateFacts:
+        """Facts of the template that renders tools."""
+        template = self._tool_template or self._template
+        return TemplateFacts() if template is None else template.facts
+
+    def render(self, conversation: Conversation) -> str:
         """Renders a conversation as text. Raises Unsupported when the model has no chat template."""
-        if self._template is None:
+        template = (self._tool_template if conversation.tools else None) or self._template
+        if template is None:
             message = f"model {self.name} has no chat template; use /v1/completions"
             raise Unsupported(message, param="messages")
-        return self._template.render(messages, add_generation_prompt)
+        return template.render(conversation)
+
+    def opens_reasoning(self, rendered: str) -> bool:
+        """Whether a rendered conversation ends where a reasoning section has just begun."""
+        start = self.answer_format.reasoning_start
+        return bool(start) and rendered.rstrip().endswith(start)
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
         return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special_tokens))
@@ -109,11 +126,14 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _read_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
+def _read_template(folder: Path, config: Mapping[str, Any], name: str) -> ChatTemplate | None:
+    """Reads one of the templates of a checkpoint. One that stands alone is the default."""
     path = folder / "chat_template.jinja"
     source = path.read_text() if path.exists() else config.get("chat_template")
     if isinstance(source, list):
-        source = next((entry["template"] for entry in source if entry.get("name") == "default"), None)
+        source = next((entry["template"] for entry in source if entry.get("name") == name), None)
+    elif name != "default":
+        source = None
     if not source:
         return None
     special = {key: config.get(key) for key in ("bos_token", "eos_token", "pad_token", "unk_token")}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.tokenizer.text.pieces import Pieces
+from headrace.tokenizer.text.template_facts import TemplateFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,5 +13,6 @@ class Vocabulary:
     pieces: Pieces
     eos_token_ids: list[int]
     has_chat_template: bool
+    answer_format: TemplateFacts
     fingerprint: bytes
     """Digest of all of it."""

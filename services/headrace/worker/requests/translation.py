@@ -1,6 +1,7 @@
 """Converts what the wire says of requests to what the worker keeps, and back."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from google.rpc.status_pb2 import Status
 
@@ -14,6 +15,8 @@ from headrace.v1 import worker_pb2
 from headrace.worker.requests.assignment import Assignment
 from headrace.worker.requests.frame import Frame, SessionDelta, Timings
 
+NEUTRAL = SamplingParams()
+"""Sampling from the model's own distribution."""
 _FINISH_REASONS = {
     FinishReason.STOP: pb.FINISH_REASON_STOP,
     FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
@@ -24,6 +27,7 @@ _GRAMMAR_KINDS: dict["pb.GrammarKind.ValueType", GrammarKind] = {
     pb.GRAMMAR_KIND_REGEX: GrammarKind.REGEX,
     pb.GRAMMAR_KIND_LARK: GrammarKind.LARK,
     pb.GRAMMAR_KIND_CHOICE: GrammarKind.CHOICE,
+    pb.GRAMMAR_KIND_LARK_WITH_SCHEMAS: GrammarKind.LARK_WITH_SCHEMAS,
 }
 _URGENCIES: dict["pb.PriorityClass.ValueType", Urgency] = {
     pb.PRIORITY_CLASS_UNSPECIFIED: Urgency.DEFAULT,
@@ -32,13 +36,15 @@ _URGENCIES: dict["pb.PriorityClass.ValueType", Urgency] = {
     pb.PRIORITY_CLASS_BATCH: Urgency.BATCH,
 }
 _OPTIONAL_FIELDS = frozenset(
-    {"temperature", "top_k", "top_p", "repetition_penalty", "seed", "logprob_count", "prompt_logprob_count"}
+    {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed", "logprob_count", "prompt_logprob_count"}
 )
 
 
-def to_assignments(members: Iterable[worker_pb2.BatchMember]) -> list[Assignment | HeadraceError]:
+def to_assignments(
+    members: Iterable[worker_pb2.BatchMember], default_sampling: SamplingParams = NEUTRAL
+) -> list[Assignment | HeadraceError]:
     """Converts the members of a batch. One that is invalid becomes the error that says why."""
-    return [_to_assignment_or_error(member) for member in members]
+    return [_to_assignment_or_error(member, default_sampling) for member in members]
 
 
 def to_outcome(refusal: HeadraceError | None) -> Status:
@@ -54,11 +60,11 @@ def to_frame(frame: Frame) -> worker_pb2.Frame:
     return message
 
 
-def to_assignment(member: worker_pb2.BatchMember) -> Assignment:
-    """Converts a member of a batch. Raises InvalidRequest."""
+def to_assignment(member: worker_pb2.BatchMember, default_sampling: SamplingParams = NEUTRAL) -> Assignment:
+    """Converts a member of a batch. `default_sampling` holds where it says nothing. Raises InvalidRequest."""
     generation = member.generation
     return Assignment(
-        request=_to_engine_request(member),
+        request=_to_engine_request(member, default_sampling),
         request_id=generation.request_id,
         attempt=generation.attempt,
         gateway_id=generation.gateway_id,
@@ -69,19 +75,21 @@ def to_assignment(member: worker_pb2.BatchMember) -> Assignment:
     )
 
 
-def _to_assignment_or_error(member: worker_pb2.BatchMember) -> Assignment | HeadraceError:
+def _to_assignment_or_error(
+    member: worker_pb2.BatchMember, default_sampling: SamplingParams
+) -> Assignment | HeadraceError:
     try:
-        return to_assignment(member)
+        return to_assignment(member, default_sampling)
     except HeadraceError as error:
         return error
 
 
-def _to_engine_request(member: worker_pb2.BatchMember) -> EngineRequest:
+def _to_engine_request(member: worker_pb2.BatchMember, default_sampling: SamplingParams) -> EngineRequest:
     generation = member.generation
     return EngineRequest(
         request_id=attempt_id(generation.request_id, generation.attempt),
         prompt_token_ids=tuple(generation.prompt_token_ids),
-        sampling=to_sampling_params(generation.sampling_params),
+        sampling=to_sampling_params(generation.sampling_params, default_sampling),
         output_token_ids=tuple(generation.output_token_ids),
         cache_salt=generation.cache_salt,
         adapter=generation.adapter,
@@ -89,12 +97,12 @@ def _to_engine_request(member: worker_pb2.BatchMember) -> EngineRequest:
     )
 
 
-def to_sampling_params(message: pb.SamplingParams) -> SamplingParams:
-    """Converts sampling parameters. Unset fields take the engine's defaults. Raises InvalidRequest."""
+def to_sampling_params(message: pb.SamplingParams, defaults: SamplingParams = NEUTRAL) -> SamplingParams:
+    """Converts sampling parameters. Unset fields are as in `defaults`. Raises InvalidRequest."""
     given = {field.name: value for field, value in message.ListFields() if field.name in _OPTIONAL_FIELDS}
-    return SamplingParams(
+    return replace(
+        defaults,
         max_tokens=message.max_token_count,
-        min_p=message.min_p,
         presence_penalty=message.presence_penalty,
         frequency_penalty=message.frequency_penalty,
         logit_bias=dict(message.logit_biases),

@@ -13,6 +13,8 @@ from tests.libs.engine.determinism.covering_array import cover_pairs, pairs
 from tests.libs.engine.engine_running import engine_config, finish, request, tokens
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest
@@ -51,10 +53,21 @@ Found = tuple[list[int], list[object]]
 
 def demo_requests() -> list[EngineRequest]:
     model = TextModel("m", CHECKPOINT)
-    question = {"role": "user", "content": "What is continuous batching?"}
-    answer = {"role": "assistant", "content": "Continuous batching adds new requests to the running batch. " * 4}
-    chat = model.encode(model.render([question], True), False)
-    copy = model.encode(model.render([question, answer, question], True), False)
+    question = Message("user", "What is continuous batching?")
+    answer = Message("assistant", "Continuous batching adds new requests to the running batch. " * 4)
+    chat = model.encode(model.render(Conversation((question,))), False)
+    copy = model.encode(
+        model.render(
+            Conversation(
+                (
+                    question,
+                    answer,
+                    question,
+                )
+            )
+        ),
+        False,
+    )
     json_prompt = model.encode("Describe a KV cache as JSON: ", True)
     schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}}, "required": ["name"]}
     grammar = Grammar(GrammarKind.JSON_SCHEMA, json.dumps(schema | {"additionalProperties": False}))

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from tests.libs.engine.engine_running import engine_config, finish, request, run, tokens
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.batching.batcher import MAX_SPECULATING
 from headrace.engine.contract.grammar import Grammar, GrammarKind
@@ -16,15 +18,26 @@ from headrace.engine.speculation.step_cost import StepCost
 from headrace.tokenizer.text.text_model import TextModel
 
 MODEL = TextModel("m", CHECKPOINT)
-QUESTION = {"role": "user", "content": "What is continuous batching?"}
-ANSWER = {
-    "role": "assistant",
-    "content": "Continuous batching adds new requests to the running batch at every step and removes finished ones at "
+QUESTION = Message("user", "What is continuous batching?")
+ANSWER = Message(
+    "assistant",
+    "Continuous batching adds new requests to the running batch at every step and removes finished ones at "
     "once. No request waits for the longest one in its batch, so the accelerator stays busy and throughput rises "
     "while latency stays low.",
-}
-CHAT = MODEL.encode(MODEL.render([QUESTION], True), False)
-COPY = MODEL.encode(MODEL.render([QUESTION, ANSWER, QUESTION], True), False)
+)
+CHAT = MODEL.encode(MODEL.render(Conversation((QUESTION,))), False)
+COPY = MODEL.encode(
+    MODEL.render(
+        Conversation(
+            (
+                QUESTION,
+                ANSWER,
+                QUESTION,
+            )
+        )
+    ),
+    False,
+)
 PROMPTS = {"copy": COPY, "chat": CHAT, "both": CHAT + COPY}
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.services.gateway.served_bridge import FakePipeline, body_of, outcomes, serving, until
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.encoded_conversation import EncodedConversation
 from headrace.rpc.deadline import Deadline
 
 pytestmark = pytest.mark.anyio
@@ -37,11 +39,11 @@ class SlowTokenizer(FakePipeline):
         return [1, 2]
 
     async def encode_chat(
-        self, model: str, messages: Sequence[Any], opens: bool | None, deadline: Deadline, limit: int | None
-    ) -> list[int]:
+        self, model: str, conversation: Conversation, deadline: Deadline, limit: int | None
+    ) -> EncodedConversation:
         self.limits.append(limit)
         await self._wait()
-        return [1, 2, 3]
+        return EncodedConversation([1, 2, 3])
 
     async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
         await self._wait()

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from headrace.errors import InvalidRequest
+from headrace.gateway.chat.output_grammar import Grammar
 from headrace.gateway.openai.requested_grammar import MAX_GRAMMAR_BYTES, check_grammar, requested_grammar
 from headrace.gateway.openai.schema import ChatBody, parse
-from headrace.gateway.request.sampling import Grammar
 from headrace.v1 import generation_pb2 as pb
 
 SCHEMA = {"type": "object", "properties": {"größe": {"type": "integer"}}}

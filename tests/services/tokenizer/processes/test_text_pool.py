@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT
 from headrace.errors import InvalidRequest, Overloaded
 from headrace.tokenizer.processes import text_pool
@@ -22,7 +24,8 @@ from headrace.v1 import tokenizer_pb2 as pb
 pytestmark = pytest.mark.anyio
 PATIENCE = 30.0
 MODEL = TextModel("m", CHECKPOINT)
-HELLO = [{"role": "user", "content": "hello"}]
+HELLO = Conversation((Message("user", "hello"),))
+SLOW = Conversation((Message("user", "slow"),))
 LOOP = "{% for a in range(100000) %}{% for b in range(100000) %}{{ b }}{% endfor %}{% endfor %}"
 SLOW_WORD = "{% if messages[0].content == 'slow' %}" + LOOP + "{% endif %}{{ messages[0].content }}"
 
@@ -56,8 +59,8 @@ async def until(condition: Callable[[], bool]) -> None:
 @pytest.mark.process
 async def test_a_conversation_has_the_tokens_of_its_rendering() -> None:
     async with pool_of() as pool:
-        token_ids = await pool.encode_chat("m", HELLO, True)
-    assert token_ids == MODEL.encode(MODEL.render(HELLO, True), add_special_tokens=False)
+        token_ids = (await pool.encode_chat("m", HELLO)).token_ids
+    assert token_ids == MODEL.encode(MODEL.render(HELLO), add_special_tokens=False)
 
 
 @pytest.mark.process
@@ -85,11 +88,11 @@ async def test_a_template_without_an_end_is_refused_and_the_next_one_works(
     folder = folder_with(tmp_path, "{% if messages[0].content == 'slow' %}" + template + "{% endif %}fine")
     async with pool_of(folder) as pool, asyncio.timeout(PATIENCE):
         with pytest.raises(InvalidRequest, match=says) as refused:
-            await pool.encode_chat("m", [{"role": "user", "content": "slow"}], True)
+            await pool.encode_chat("m", SLOW)
         assert refused.value.param == "messages"
         process = pool._processes[0].process
         if "nofilter" not in template:
-            assert await pool.encode_chat("m", HELLO, True) == MODEL.encode("fine", add_special_tokens=False)
+            assert (await pool.encode_chat("m", HELLO)).token_ids == MODEL.encode("fine", add_special_tokens=False)
         assert pool._processes[0].process is process
 
 
@@ -99,12 +102,12 @@ async def test_what_never_returns_to_python_is_ended_with_its_process(tmp_path: 
     template = "{% set n = namespace(x=9**1000) %}{% for i in range(40) %}{% set n.x = n.x * n.x %}{% endfor %}"
     folder = folder_with(tmp_path, "{% if messages[0].content == 'slow' %}" + template + "{% endif %}fine")
     async with pool_of(folder, job_seconds=3.0, template_seconds=1.0) as pool, asyncio.timeout(PATIENCE):
-        await pool.encode_chat("m", HELLO, True)
+        await pool.encode_chat("m", HELLO)
         began = time.monotonic()
         with pytest.raises(InvalidRequest, match=r"job_seconds|template_seconds|memory"):
-            await pool.encode_chat("m", [{"role": "user", "content": "slow"}], True)
+            await pool.encode_chat("m", SLOW)
         assert time.monotonic() - began < 10
-        assert await pool.encode_chat("m", HELLO, True)
+        assert await pool.encode_chat("m", HELLO)
 
 
 @pytest.mark.process
@@ -112,7 +115,7 @@ async def test_a_slow_conversation_holds_up_neither_the_loop_nor_other_texts(tmp
     async with pool_of(folder_with(tmp_path, SLOW_WORD), size=2, template_seconds=3.0) as pool:
         servicer = TokenizerServicer({"m": MODEL}, pool, 10)
         await asyncio.gather(*(pool.encode("m", "both are there " * 20, True) for _ in range(8)))
-        slow = asyncio.create_task(pool.encode_chat("m", [{"role": "user", "content": "slow"}], True))
+        slow = asyncio.create_task(pool.encode_chat("m", SLOW))
         async with asyncio.timeout(PATIENCE):
             await until(lambda: bool(pool._running))
             text = "a text that is longer than ten characters"
@@ -129,9 +132,7 @@ async def test_a_slow_conversation_holds_up_neither_the_loop_nor_other_texts(tmp
 async def test_who_leaves_the_queue_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_pool, "MAX_WAITING_JOBS", 2)
     async with pool_of(folder_with(tmp_path, SLOW_WORD)) as pool, asyncio.timeout(PATIENCE):
-        slow = [
-            asyncio.create_task(pool.encode_chat("m", [{"role": "user", "content": "slow"}], True)) for _ in range(3)
-        ]
+        slow = [asyncio.create_task(pool.encode_chat("m", SLOW)) for _ in range(3)]
         await until(lambda: pool._waiting_jobs == 2)
         with pytest.raises(Overloaded):
             await pool.encode("m", "one too many", True)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT
 from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.tokenizer.text.pieces import pieces_of
@@ -34,8 +36,11 @@ def test_every_byte_can_be_encoded(model: TextModel) -> None:
 
 
 def test_rendering_opens_the_answer_unless_told_otherwise(model: TextModel) -> None:
-    messages = [{"role": "user", "content": "Hello"}]
-    with_prompt, without = model.render(messages, True), model.render(messages, False)
+    messages = (Message("user", "Hello"),)
+    with_prompt, without = (
+        model.render(Conversation(messages)),
+        model.render(Conversation(messages, add_generation_prompt=False)),
+    )
     assert with_prompt.startswith(without)
     assert len(with_prompt) > len(without)
     assert "Hello" in without
@@ -85,7 +90,7 @@ def test_a_template_that_refuses_says_why(tmp_path: Path) -> None:
     template = "{{ raise_exception('roles must alternate') }}"
     model = TextModel("m", folder_with(tmp_path, chat_template=template))
     with pytest.raises(InvalidRequest, match="roles must alternate"):
-        model.render([{"role": "user", "content": "a"}], True)
+        model.render(Conversation((Message("user", "a"),)))
 
 
 @pytest.mark.parametrize(
@@ -99,14 +104,14 @@ def test_a_template_that_refuses_says_why(tmp_path: Path) -> None:
 def test_templates_run_in_a_sandbox(tmp_path: Path, template: str) -> None:
     model = TextModel("m", folder_with(tmp_path, chat_template=template))
     with pytest.raises(InvalidRequest):
-        model.render([{"role": "user", "content": "a"}], True)
+        model.render(Conversation((Message("user", "a"),)))
 
 
 def test_no_template_is_a_clear_error(tmp_path: Path) -> None:
     model = TextModel("m", folder_with(tmp_path))
     assert not model.has_chat_template
     with pytest.raises(Unsupported, match="/v1/completions"):
-        model.render([{"role": "user", "content": "a"}], True)
+        model.render(Conversation((Message("user", "a"),)))
 
 
 def test_broken_folders(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
 from headrace.tokenizer import servicer as module
 from headrace.tokenizer.servicer import TokenizerServicer
+from headrace.tokenizer.text.template_facts import TemplateFacts
 from headrace.tokenizer.text.text_model import TextModel
 from headrace.tokenizer.translation import vocabulary_of
 from headrace.v1.tokenizer_pb2_grpc import add_TokenizerServiceServicer_to_server
@@ -67,11 +68,18 @@ async def test_who_has_it_gets_the_fingerprint_only(client: GrpcTokenizerClient)
         {"pieces": SimpleNamespace(pieces=[b"a", b"bc"], special_token_ids=[1], strips_leading_space=True)},
         {"eos_token_ids": [0]},
         {"has_chat_template": True},
+        {"answer_format": TemplateFacts(tool_call_syntax="mistral")},
     ],
 )
 def test_everything_that_makes_another_vocabulary_makes_another_fingerprint(change: dict[str, Any]) -> None:
     pieces = SimpleNamespace(pieces=[b"a", b"bc"], special_token_ids=[1], strips_leading_space=False)
-    facts: dict[str, Any] = {"pieces": pieces, "eos_token_ids": [1], "has_chat_template": False}
+    form = TemplateFacts()
+    facts: dict[str, Any] = {
+        "pieces": pieces,
+        "eos_token_ids": [1],
+        "has_chat_template": False,
+        "answer_format": form,
+    }
     first: Any = SimpleNamespace(**facts)
     other: Any = SimpleNamespace(**(facts | change))
     assert vocabulary_of(first).fingerprint == vocabulary_of(first).fingerprint

@@ -14,6 +14,8 @@ from safetensors.torch import load_file, save_file
 from tests.libs.engine.engine_running import engine_config
 from torch import Tensor
 
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.contract.grammar import Grammar, GrammarKind
@@ -160,8 +162,8 @@ def test_the_tokenizer_of_a_gguf_file(tmp_path: Path, original: dict[str, Tensor
     for text in ("What is TTFT?", "Ünïcödé 日本語 🙂", "a  b\n\tc", "<|im_start|>user"):
         assert ours.encode(text, True) == theirs.encode(text, True)
     assert ours.pieces == theirs.pieces
-    messages = [{"role": "user", "content": "Hello"}]
-    assert ours.render(messages, True) == theirs.render(messages, True)
+    hello = Conversation((Message("user", "Hello"),))
+    assert ours.render(hello) == theirs.render(hello)
     assert ours.eos_token_ids == [4]
 
 

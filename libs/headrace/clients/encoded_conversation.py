@@ -1,0 +1,12 @@
+"""A conversation as token ids."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedConversation:
+    """See `EncodeResponse` of the protocol."""
+
+    token_ids: list[int]
+    opens_reasoning: bool = False
+    """Whether the answer begins inside a reasoning section."""

@@ -1,0 +1,96 @@
+"""Grammar of an answer that may hold reasoning, calls of tools, and content of a given form."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.errors import Unsupported
+from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.syntax.call_syntax import CallSyntax
+from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
+from headrace.gateway.chat.tools.argument_schema import argument_schema
+from headrace.gateway.chat.tools.tool_use import ToolUse
+from headrace.v1.generation_pb2 import (
+    GRAMMAR_KIND_CHOICE,
+    GRAMMAR_KIND_JSON_OBJECT,
+    GRAMMAR_KIND_JSON_SCHEMA,
+    GRAMMAR_KIND_LARK_WITH_SCHEMAS,
+    GRAMMAR_KIND_REGEX,
+)
+
+_ANYTHING = "/(.|\\n)*/"
+_CONTENT = "content"
+
+
+class AnswerGrammar:
+    """Rules of a Lark grammar, and the schemas that they name."""
+
+    def __init__(self, literals: LarkLiterals) -> None:
+        self._literals = literals
+        self._rules: list[str] = []
+        self._schemas: dict[str, Mapping[str, Any]] = {}
+
+    def add_content(self, wanted: Grammar) -> None:
+        """Adds the form that the client wants of the content. Raises Unsupported for a grammar in Lark, which cannot be
+        part of another."""
+        if wanted.kind in (GRAMMAR_KIND_JSON_SCHEMA, GRAMMAR_KIND_JSON_OBJECT):
+            self._schemas[f"{_CONTENT}_schema"] = json.loads(wanted.text) if wanted.text else {"type": "object"}
+            self._rules.append(f"{_CONTENT}: @{_CONTENT}_schema")
+        elif wanted.kind == GRAMMAR_KIND_REGEX:
+            pattern = wanted.text.replace("\\/", "/").replace("/", "\\/")
+            self._rules.append(f"{_CONTENT}: /{pattern}/")
+        elif wanted.kind == GRAMMAR_KIND_CHOICE:
+            choices = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in json.loads(wanted.text))
+            self._rules.append(f"{_CONTENT}: {choices}")
+        else:
+            param = wanted.parameter or "grammar"
+            raise Unsupported(f"{param} cannot be combined with tools or reasoning: use a JSON schema", param=param)
+
+    def add_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: Grammar | None) -> None:
+        """Adds calls, and beside them content where an answer need not call."""
+        write = self._literals.write
+        for index, tool in enumerate(tool_use.tools):
+            rules, schemas = syntax.arguments.rules(f"arguments_{index}", argument_schema(tool))
+            around = write(syntax.before_name + tool.name + syntax.before_arguments), write(syntax.after_arguments)
+            self._rules += [f"call_{index}: {around[0]} arguments_{index} {around[1]}", *rules]
+            self._schemas |= schemas
+        several = f"({write(syntax.separator)} call)*" if tool_use.allows_several else ""
+        opening = write(syntax.opening.removeprefix(syntax.marker))
+        self._rules += [
+            f"call: {' | '.join(f'call_{index}' for index in range(len(tool_use.tools)))}",
+            f"calls: {opening} call {several} {write(syntax.closing)}",
+        ]
+        self._rules += self._around_calls(syntax, tool_use, content)
+
+    def add_thought(self, start: str, end: str, is_open: bool, answer: str) -> None:
+        """Adds the start rule: reasoning, which the prompt may have opened already, and then `answer`."""
+        write = self._literals.write
+        ended = f"thought: /(.|\\n)*/ {write(end)}" if self._literals.is_special(end) else ""
+        self._rules.append(ended or f"thought[suffix={json.dumps(end)}]: {_ANYTHING}")
+        self._rules.append("gap: /\\s*/")
+        opened = f"thought gap {answer}"
+        self._rules.append(f"start: {opened}" if is_open else f"start: {answer} | {write(start)} {opened}")
+
+    def start_with(self, rule: str) -> None:
+        self._rules.append(f"start: {rule}")
+
+    def written(self, parameter: str) -> Grammar:
+        """Returns the grammar, which errors call `parameter`."""
+        lark = "\n".join(["%llguidance {}", *self._rules])
+        text = json.dumps({"lark": lark, "schemas": self._schemas}, ensure_ascii=False)
+        return Grammar(GRAMMAR_KIND_LARK_WITH_SCHEMAS, text, parameter)
+
+    def _around_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: Grammar | None) -> list[str]:
+        """Returns the rule `answer`, and those that it needs."""
+        marker = self._literals.write(syntax.marker)
+        if tool_use.is_required:
+            return [f"answer: {marker} calls"]
+        if content is not None:
+            return [f"answer: {_CONTENT} | {marker} calls"]
+        if not syntax.marker:
+            first = (syntax.opening + syntax.before_name)[0]
+            return ['answer: calls | free | ""', f"free: /[^\\s\\{first}](.|\\n)*/"]
+        if self._literals.is_special(syntax.marker):
+            return [f"answer: free | free {marker} calls", f"free: {_ANYTHING}"]
+        until = f"until[suffix={json.dumps(syntax.marker, ensure_ascii=False)}]: {_ANYTHING}"
+        return ["answer: free | until calls", f"free: {_ANYTHING}", until]

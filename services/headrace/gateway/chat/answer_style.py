@@ -1,0 +1,71 @@
+"""Style of one answer: what a model may write in it, and how that is read."""
+
+from dataclasses import dataclass
+
+from headrace.gateway.chat.answer_grammar import AnswerGrammar
+from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.reading.answer_reader import AnswerReader
+from headrace.gateway.chat.reading.call_reader import CallReader
+from headrace.gateway.chat.reading.reasoning_reader import ReasoningReader
+from headrace.gateway.chat.syntax.call_syntax import HERMES, SYNTAXES, CallSyntax
+from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
+from headrace.gateway.chat.tools.tool_use import ToolUse
+from headrace.gateway.text.detokenizer import Vocabulary
+
+_GRAMMAR_PARAMETER = "tools"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStyle:
+    """Everything that decides the parts of an answer."""
+
+    vocabulary: Vocabulary
+    tool_use: ToolUse | None = None
+    opens_reasoning: bool = False
+    """Whether the prompt ends inside a reasoning section."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether answers are content alone."""
+        return self.tool_use is None and not self.vocabulary.answer_format.reasoning_end
+
+    def marker_token_ids(self) -> frozenset[int]:
+        """Returns the special tokens that the reader must see: they are otherwise left out of text."""
+        return frozenset() if self.is_plain else self._literals().special_token_ids
+
+    def reader(self) -> AnswerReader | None:
+        """Returns a reader for one answer, or None where there is nothing to tell apart."""
+        if self.is_plain:
+            return None
+        form = self.vocabulary.answer_format
+        reasons = bool(form.reasoning_end)
+        return AnswerReader(
+            ReasoningReader(form.reasoning_start, form.reasoning_end, self.opens_reasoning) if reasons else None,
+            CallReader(self._syntax, self.tool_use) if self.tool_use is not None else None,
+        )
+
+    def grammar(self, wanted: Grammar | None) -> Grammar | None:
+        """Returns the grammar of the whole answer when the client wants `wanted` of its content. Raises Unsupported."""
+        if self.is_plain or (self.tool_use is None and wanted is None):
+            return wanted
+        grammar = AnswerGrammar(self._literals())
+        if wanted is not None:
+            grammar.add_content(wanted)
+        if self.tool_use is not None:
+            grammar.add_calls(self._syntax, self.tool_use, wanted)
+        answer = "content" if self.tool_use is None else "answer"
+        form = self.vocabulary.answer_format
+        if form.reasoning_end:
+            grammar.add_thought(form.reasoning_start, form.reasoning_end, self.opens_reasoning, answer)
+        else:
+            grammar.start_with(answer)
+        return grammar.written(_GRAMMAR_PARAMETER if wanted is None else wanted.parameter)
+
+    @property
+    def _syntax(self) -> CallSyntax:
+        return SYNTAXES.get(self.vocabulary.answer_format.tool_call_syntax, SYNTAXES[HERMES])
+
+    def _literals(self) -> LarkLiterals:
+        form = self.vocabulary.answer_format
+        calls = self._syntax.literals if self.tool_use is not None else ()
+        return LarkLiterals(self.vocabulary, [*calls, form.reasoning_start, form.reasoning_end])

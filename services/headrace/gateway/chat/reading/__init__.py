@@ -1,0 +1,1 @@
+"""Reading of an answer: reasoning, content and calls, as they arrive."""

@@ -1,0 +1,27 @@
+"""Reads the text of an answer into its parts."""
+
+from headrace.gateway.chat.reading.answer_part import AnswerPart
+from headrace.gateway.chat.reading.call_reader import CallReader
+from headrace.gateway.chat.reading.reasoning_reader import ReasoningReader
+
+
+class AnswerReader:
+    """Splits the text of one answer into reasoning, content and calls of tools while it arrives."""
+
+    def __init__(self, reasoning: ReasoningReader | None, calls: CallReader | None) -> None:
+        self._reasoning = reasoning
+        self._calls = calls
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether the text so far ends in a reasoning section."""
+        return self._reasoning is not None and self._reasoning.is_inside
+
+    def push(self, text: str, is_last: bool) -> AnswerPart:
+        """Returns the parts in a text. Nothing may follow the last."""
+        part = AnswerPart(content=text)
+        if self._reasoning is not None:
+            part.reasoning, part.content = self._reasoning.push(text, is_last)
+        if self._calls is not None:
+            part.content, part.calls = self._calls.push(part.content, is_last)
+        return part

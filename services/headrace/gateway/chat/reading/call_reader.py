@@ -1,0 +1,144 @@
+"""Reads calls of tools out of an answer."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from headrace.gateway.chat.reading.call_delta import CallDelta
+from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
+from headrace.gateway.chat.syntax.call_syntax import CallSyntax
+from headrace.gateway.chat.tools.tool_use import ToolUse
+
+_ID_BYTES = 12
+
+
+class CallReader:
+    """Splits text into content and calls while it arrives. Text that only resembles a call is content."""
+
+    def __init__(self, syntax: CallSyntax, tool_use: ToolUse) -> None:
+        self._syntax = syntax
+        self._schemas: Mapping[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tool_use.tools}
+        self._held = ""
+        self._state: Callable[[], bool] = self._read_text if syntax.marker else self._read_first
+        self._arguments: ArgumentReader | None = None
+        self._index = -1
+        self._content = ""
+        self._deltas: list[CallDelta] = []
+
+    def push(self, text: str, is_last: bool) -> tuple[str, list[CallDelta]]:
+        """Returns the content and the growth of calls in a text."""
+        self._held += text
+        self._content, self._deltas = "", []
+        while self._held and self._state():
+            pass
+        if is_last:
+            self._finish()
+        return self._content, self._deltas
+
+    def _read_first(self) -> bool:
+        """Decides where the answer begins, because its syntax has no marker."""
+        start = (self._syntax.opening + self._syntax.before_name)[0]
+        if begun := self._held.lstrip():
+            self._held = begun if begun[0] == start else self._held
+            self._state = self._read_opening if begun[0] == start else self._pass_on
+        return bool(begun)
+
+    def _read_text(self) -> bool:
+        """Passes text on up to the marker. Holds back what may begin it, and white space, which may precede it."""
+        marker = self._syntax.marker
+        at = self._held.find(marker)
+        if at >= 0:
+            self._content += self._held[:at].rstrip()
+            self._held = self._held[at:]
+            self._state = self._read_opening
+            return True
+        lengths = range(min(len(marker) - 1, len(self._held)), 0, -1)
+        begun = next((length for length in lengths if self._held.endswith(marker[:length])), 0)
+        shown = self._held[: len(self._held) - begun].rstrip()
+        self._content += shown
+        self._held = self._held[len(shown) :]
+        return False
+
+    def _read_opening(self) -> bool:
+        literal = self._syntax.opening + self._syntax.before_name
+        if self._held.startswith(literal):
+            self._held = self._held[len(literal) :]
+            self._state = self._read_name
+            return True
+        return not literal.startswith(self._held) and self._give_up("")
+
+    def _read_name(self) -> bool:
+        begun = [name + self._syntax.before_arguments for name in self._schemas]
+        if any(head.startswith(self._held) and head != self._held for head in begun):
+            return False
+        if not self._held.startswith(tuple(begun)):
+            return self._give_up()
+        name, _, rest = self._held.partition(self._syntax.before_arguments)
+        self._index += 1
+        self._deltas.append(CallDelta(self._index, f"call_{secrets.token_hex(_ID_BYTES)}", name))
+        self._arguments = self._syntax.arguments.reader(self._schemas.get(name, {}))
+        self._held = rest
+        self._state = self._read_arguments
+        return True
+
+    def _read_arguments(self) -> bool:
+        if self._arguments is None:
+            return False
+        arguments, rest = self._arguments.push(self._held)
+        self._add_arguments(arguments)
+        self._held = rest or ""
+        if rest is None:
+            return False
+        self._arguments, self._state = None, self._read_after
+        return True
+
+    def _read_after(self) -> bool:
+        syntax = self._syntax
+        another = syntax.after_arguments + syntax.separator + syntax.before_name
+        if self._held.startswith(another):
+            self._held = self._held[len(another) :]
+            self._state = self._read_name
+            return True
+        if not another.startswith(self._held):
+            self._held = ""
+            self._state = self._drop
+        return False
+
+    def _give_up(self, taken: str | None = None) -> bool:
+        """Takes what resembled a call for content, with the text that was taken already, unless calls precede it."""
+        if taken is None:
+            taken = self._syntax.opening + self._syntax.before_name
+        if self._index < 0:
+            self._held = taken + self._held
+        self._state = self._pass_on if self._index < 0 else self._drop
+        return True
+
+    def _pass_on(self) -> bool:
+        self._content += self._held
+        self._held = ""
+        return False
+
+    def _drop(self) -> bool:
+        """Drops what follows the calls: the rest of their syntax."""
+        self._held = ""
+        return False
+
+    def _finish(self) -> None:
+        if self._arguments is not None:
+            self._add_arguments(self._arguments.flush())
+        elif self._state in (self._read_first, self._read_text, self._read_opening):
+            self._content += self._held
+        elif self._state == self._read_name and self._index < 0:
+            self._content += self._syntax.opening + self._syntax.before_name + self._held
+        self._held = ""
+
+    def _add_arguments(self, arguments: str) -> None:
+        if not arguments:
+            return
+        if self._deltas and self._deltas[-1].index == self._index:
+            begun = self._deltas.pop()
+            arguments = begun.arguments + arguments
+            self._deltas.append(replace(begun, arguments=arguments))
+        else:
+            self._deltas.append(CallDelta(self._index, arguments=arguments))

@@ -1,0 +1,1 @@
+"""Syntaxes in which models write calls of tools."""

@@ -1,0 +1,18 @@
+"""Ways to write the arguments of a call."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
+
+Rules = tuple[list[str], dict[str, dict[str, Any]]]
+"""Lark rules, and the JSON schemas that they name with `@`."""
+
+
+class ArgumentSyntax(Protocol):
+    """Writes rules for arguments, and reads what follows them."""
+
+    def rules(self, rule: str, schema: Mapping[str, Any]) -> Rules:
+        """Returns rules of which `rule` matches the arguments that a schema admits."""
+
+    def reader(self, schema: Mapping[str, Any]) -> ArgumentReader: ...

@@ -1,0 +1,121 @@
+"""Syntaxes of tool calls: what stands around the names and the arguments."""
+
+from dataclasses import dataclass, field
+
+from headrace.gateway.chat.syntax.argument_syntax import ArgumentSyntax
+from headrace.gateway.chat.syntax.json_arguments import JsonArguments
+from headrace.gateway.chat.syntax.python_arguments import PythonArguments
+from headrace.gateway.chat.syntax.xml_arguments import XmlArguments
+
+
+@dataclass(frozen=True, slots=True)
+class CallSyntax:
+    """Literal texts around calls. An answer is text, then `opening`, then calls with `separator` between them, then
+    `closing`; a call is `before_name`, the name, `before_arguments`, the arguments, `after_arguments`."""
+
+    opening: str
+    """It begins with a marker that no text holds. Empty: calls can only stand for the whole answer."""
+    before_name: str
+    before_arguments: str
+    after_arguments: str
+    separator: str
+    closing: str
+    marker: str = ""
+    """Beginning of `opening` that tells calls from text."""
+    arguments: ArgumentSyntax = field(default_factory=JsonArguments)
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        return (
+            self.opening,
+            self.before_name,
+            self.before_arguments,
+            self.after_arguments,
+            self.separator,
+            self.closing,
+        )
+
+
+HERMES = "hermes"
+_DEEPSEEK, _CALL, _SEP, _CALL_END, _DEEPSEEK_END = (
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁calls▁end｜>",
+)
+SYNTAXES: dict[str, CallSyntax] = {
+    HERMES: CallSyntax(
+        marker="<tool_call>",
+        opening="<tool_call>\n",
+        before_name='{"name": "',
+        before_arguments='", "arguments": ',
+        after_arguments="}",
+        separator="\n</tool_call>\n<tool_call>\n",
+        closing="\n</tool_call>",
+    ),
+    "llama3": CallSyntax(
+        opening="",
+        before_name='{"name": "',
+        before_arguments='", "parameters": ',
+        after_arguments="}",
+        separator="; ",
+        closing="",
+    ),
+    "mistral": CallSyntax(
+        marker="[TOOL_CALLS]",
+        opening="[TOOL_CALLS][",
+        before_name='{"name": "',
+        before_arguments='", "arguments": ',
+        after_arguments="}",
+        separator=", ",
+        closing="]",
+    ),
+    "mistral-args": CallSyntax(
+        marker="[TOOL_CALLS]",
+        opening="[TOOL_CALLS]",
+        before_name="",
+        before_arguments="[ARGS]",
+        after_arguments="",
+        separator="[TOOL_CALLS]",
+        closing="",
+    ),
+    "qwen-xml": CallSyntax(
+        marker="<tool_call>",
+        opening="<tool_call>\n",
+        before_name="<function=",
+        before_arguments=">\n",
+        after_arguments="",
+        separator="\n</tool_call>\n<tool_call>\n",
+        closing="\n</tool_call>",
+        arguments=XmlArguments(),
+    ),
+    "pythonic": CallSyntax(
+        opening="[",
+        before_name="",
+        before_arguments="(",
+        after_arguments="",
+        separator=", ",
+        closing="]",
+        arguments=PythonArguments(),
+    ),
+    "deepseek-v3": CallSyntax(
+        marker=_DEEPSEEK,
+        opening=_DEEPSEEK,
+        before_name=f"{_CALL}function{_SEP}",
+        before_arguments="\n```json\n",
+        after_arguments=f"\n```{_CALL_END}",
+        separator="\n",
+        closing=_DEEPSEEK_END,
+    ),
+    "deepseek-v3.1": CallSyntax(
+        marker=_DEEPSEEK,
+        opening=_DEEPSEEK,
+        before_name=_CALL,
+        before_arguments=_SEP,
+        after_arguments=_CALL_END,
+        separator="",
+        closing=_DEEPSEEK_END,
+    ),
+}
+"""Syntaxes by the names that `AnswerFormat` of the protocol knows."""

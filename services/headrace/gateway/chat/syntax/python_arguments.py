@@ -1,0 +1,112 @@
+"""Arguments as keyword arguments of a Python call, as Llama 4 writes them."""
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace.gateway.chat.syntax.argument_reader import ArgumentReader
+from headrace.gateway.chat.syntax.argument_syntax import Rules
+
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+class PythonArguments:
+    """ArgumentSyntax that ends with a parenthesis. Parameters come in the order of the schema, required ones first."""
+
+    def rules(self, rule: str, schema: Mapping[str, Any]) -> Rules:
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        required = [name for name in properties if name in schema.get("required", [])]
+        names = [*required, *(name for name in properties if name not in required)]
+        definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+        lines: list[str] = []
+        schemas: dict[str, dict[str, Any]] = {}
+        for index, name in enumerate(names):
+            value = properties[name]
+            is_flag = isinstance(value, Mapping) and value.get("type") == "boolean"
+            written = '("True" | "False")' if is_flag else f"@{rule}_{index}_schema"
+            lines.append(f"{rule}_{index}: {json.dumps(name + '=')} {written}")
+            if not is_flag:
+                schemas[f"{rule}_{index}_schema"] = {**definitions, **value} if isinstance(value, Mapping) else {}
+        return [f'{rule}: {rule}_head_0 ")"', *_sequence(rule, names, len(required)), *lines], schemas
+
+    def reader(self, schema: Mapping[str, Any]) -> ArgumentReader:
+        return _Reader()
+
+
+def _sequence(rule: str, names: Sequence[str], required_count: int) -> list[str]:
+    """Returns rules for parameters with commas between those that are there."""
+    lines = []
+    for index in range(len(names)):
+        this, later = f"{rule}_{index}", f"{index + 1}"
+        skipped = "" if index < required_count else f" | {rule}_head_{later}"
+        lines.append(f"{rule}_head_{index}: {this} {rule}_tail_{later}{skipped}")
+        optional = f'", " {this}' if index < required_count else f'(", " {this})?'
+        lines.append(f"{rule}_tail_{index}: {optional} {rule}_tail_{later}")
+    return [*lines, f'{rule}_head_{len(names)}: ""', f'{rule}_tail_{len(names)}: ""']
+
+
+class _Reader:
+    """Waits for the parenthesis that ends the call."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def push(self, text: str) -> tuple[str, str | None]:
+        self._held += text
+        end = _end_of_call(self._held)
+        if end is None:
+            return "", None
+        written, rest = self._held[:end], self._held[end + 1 :]
+        self._held = ""
+        return _as_json(written), rest
+
+    def flush(self) -> str:
+        return ""
+
+
+def _end_of_call(text: str) -> int | None:
+    depth, quote, is_escaped = 1, "", False
+    for index, character in enumerate(text):
+        if quote:
+            if is_escaped:
+                is_escaped = False
+            elif character == "\\":
+                is_escaped = True
+            elif character == quote:
+                quote = ""
+        elif character in "\"'":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if not depth:
+                return index
+    return None
+
+
+def _as_json(arguments: str) -> str:
+    """Converts keyword arguments to a JSON object. What is no literal stays text."""
+    try:
+        call = ast.parse(f"f({arguments})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return json.dumps({"arguments": arguments}, ensure_ascii=False)
+    keywords = call.keywords if isinstance(call, ast.Call) else []
+    found = {keyword.arg or "": _value(keyword.value) for keyword in keywords}
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(value):
+            return value
+        case ast.Name(name) if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
+            return -value
+        case ast.List(elements) | ast.Tuple(elements):
+            return [_value(element) for element in elements]
+        case ast.Dict(keys, values):
+            return {str(_value(key)): _value(value) for key, value in zip(keys, values, strict=True) if key}
+    return ast.unparse(node)

@@ -1,0 +1,72 @@
+"""Translates conversations and tools of chat requests."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
+from headrace.clients.tool_call import ToolCall
+from headrace.errors import InvalidRequest
+from headrace.gateway.chat.tools.tool import Tool
+from headrace.gateway.chat.tools.tool_choice import check_tools, chosen
+from headrace.gateway.chat.tools.tool_use import ToolUse
+from headrace.gateway.openai.fields import message_fields, tool_fields
+from headrace.gateway.openai.schema import ChatBody
+
+
+def conversation_of(body: ChatBody) -> Conversation:
+    """Translates the messages, and the tools that the model is told about."""
+    is_told = body.tool_choice != "none"
+    return Conversation(
+        messages=messages_of(body.messages),
+        tools=tuple(tool.definition() for tool in tools_of(body)) if is_told else (),
+        template_arguments=_template_arguments(body),
+    )
+
+
+def messages_of(messages: Sequence[message_fields.Message]) -> tuple[Message, ...]:
+    """Translates messages."""
+    return tuple(
+        Message(
+            role=given.role,
+            content=given.text,
+            name=given.name or "",
+            tool_calls=tuple(
+                ToolCall(call.id, call.function.name, call.function.arguments) for call in given.tool_calls or ()
+            ),
+            tool_call_id=given.tool_call_id or "",
+            reasoning=given.reasoning or given.reasoning_content or "",
+        )
+        for given in messages
+    )
+
+
+def tools_of(body: ChatBody) -> list[Tool]:
+    """Translates the tools of a request."""
+    functions = [tool.function for tool in body.tools or ()]
+    return [
+        Tool(given.name, given.description or "", given.parameters or {}, bool(given.strict)) for given in functions
+    ]
+
+
+def tool_use_of(body: ChatBody) -> ToolUse | None:
+    """Returns the use that answers may make of tools, or None if they may not call any. Raises InvalidRequest."""
+    tools, choice = tools_of(body), body.tool_choice
+    check_tools(tools)
+    if choice == "none" or (not tools and choice in (None, "auto")):
+        return None
+    if not tools:
+        raise InvalidRequest("tool_choice needs tools: there are none to choose from", param="tool_choice")
+    is_required = choice == "required"
+    if isinstance(choice, tool_fields.NamedTool):
+        tools, is_required = chosen(tools, [choice.function.name], "tool_choice"), True
+    if isinstance(choice, tool_fields.AllowedToolsChoice):
+        names = [tool.function.name for tool in choice.allowed_tools.tools]
+        tools, is_required = chosen(tools, names, "tool_choice"), choice.allowed_tools.mode == "required"
+    return ToolUse(tuple(tools), is_required, allows_several=body.parallel_tool_calls is not False)
+
+
+def _template_arguments(body: ChatBody) -> dict[str, Any]:
+    effort = body.reasoning_effort
+    thinking = {} if effort is None else {"enable_thinking": effort != "none", "reasoning_effort": effort}
+    return thinking | (body.chat_template_kwargs or {})

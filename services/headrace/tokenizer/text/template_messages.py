@@ -1,0 +1,67 @@
+"""Messages in the form that chat templates read: the one of OpenAI's API, as in transformers."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
+from headrace.tokenizer.text.template_facts import TemplateFacts
+from headrace.tokenizer.text.tool_instructions import answer_with_calls, instructions, parsed, result_of_call
+
+_SHORT_ID = re.compile("[A-Za-z0-9]{9}")
+
+
+def template_messages(conversation: Conversation, facts: TemplateFacts) -> list[dict[str, Any]]:
+    """Converts the messages, so that a template with these facts leaves nothing of them out."""
+    messages = [_converted(message, facts) for message in conversation.messages]
+    if conversation.tools and not facts.shows_tools:
+        return _instructed(messages, instructions(conversation.tools), facts)
+    return messages
+
+
+def _converted(message: Message, facts: TemplateFacts) -> dict[str, Any]:
+    role = "system" if message.role == "developer" and not facts.has_developer else message.role
+    converted: dict[str, Any] = {"role": role, "content": message.content}
+    if message.name:
+        converted["name"] = message.name
+    if message.reasoning:
+        converted["reasoning_content"] = message.reasoning
+    if facts.shows_calls:
+        return converted | _calls(message, facts)
+    if message.tool_calls:
+        converted["content"] = answer_with_calls(message)
+    if message.role == "tool":
+        converted |= {"role": "user", "content": result_of_call(message)}
+    return converted
+
+
+def _calls(message: Message, facts: TemplateFacts) -> dict[str, Any]:
+    calls = [
+        {
+            "id": _call_id(call.id, facts),
+            "type": "function",
+            "function": {"name": call.name, "arguments": parsed(call.arguments)},
+        }
+        for call in message.tool_calls
+    ]
+    found: dict[str, Any] = {"tool_calls": calls} if calls else {}
+    return found | ({"tool_call_id": _call_id(message.tool_call_id, facts)} if message.tool_call_id else {})
+
+
+def _call_id(given: str, facts: TemplateFacts) -> str:
+    """Returns the id of a call as the template takes it: Mistral's refuse all but nine letters and digits."""
+    if not facts.tool_call_syntax.startswith("mistral") or _SHORT_ID.fullmatch(given):
+        return given
+    return hashlib.sha256(given.encode()).hexdigest()[:9]
+
+
+def _instructed(messages: Sequence[dict[str, Any]], text: str, facts: TemplateFacts) -> list[dict[str, Any]]:
+    """Returns the messages with instructions in the first of them, or in one of their own before all others."""
+    if facts.refuses_system and messages[0]["role"] == "user":
+        return [messages[0] | {"content": f"{text}\n\n{messages[0]['content']}"}, *messages[1:]]
+    if messages[0]["role"] in ("system", "developer"):
+        first = messages[0] | {"content": f"{messages[0]['content']}\n\n{text}"}
+        return [first, *messages[1:]]
+    return [{"role": "system", "content": text}, *messages]

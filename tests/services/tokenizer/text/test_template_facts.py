@@ -1,0 +1,105 @@
+"""Facts of chat templates, and conversations with tools in templates that know them and that do not."""
+
+import json
+
+import pytest
+
+from headrace.clients.conversation import Conversation
+from headrace.clients.message import Message
+from headrace.clients.tool_call import ToolCall
+from headrace.gateway.chat.syntax.call_syntax import SYNTAXES
+from headrace.tokenizer.text.chat_template import ChatTemplate
+
+TOOL = {"type": "function", "function": {"name": "now", "description": "Tells the time", "parameters": {}}}
+PLAIN = (
+    "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}[answer]{% endif %}"
+)
+WITH_TOOLS = (
+    "{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}SYNTAX{{ c.id }}:{{ c.function.name }}({{ c.function.arguments.city }})"
+    "{% endfor %}"
+    "{% if m.tool_call_id %}={{ m.tool_call_id }}{% endif %}{% endfor %}"
+)
+CONVERSATION = Conversation(
+    messages=(
+        Message("developer", "Be brief."),
+        Message("user", "Time?"),
+        Message("assistant", "", tool_calls=(ToolCall("call_1", "now", '{"city": "Ulm"}'),)),
+        Message("tool", "noon", tool_call_id="call_1"),
+    ),
+    tools=(TOOL,),
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "syntax"),
+    [
+        ('<tool_call>\\n{"name": <function-name>', "hermes"),
+        ('<|start_header_id|>ipython {"name": x, "parameters": y}', "llama3"),
+        ("[AVAILABLE_TOOLS] [TOOL_CALLS] [", "mistral"),
+        ("[TOOL_CALLS]name[ARGS]{", "mistral-args"),
+        ("<tool_call>\\n<function=f>\\n<parameter=p>", "qwen-xml"),
+        ("[func_name1(params_name1=params_value1)]", "pythonic"),
+        ("<｜tool▁calls▁begin｜>function<｜tool▁sep｜>f\\n```json", "deepseek-v3"),
+        ("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{", "deepseek-v3.1"),
+        ("some form that nobody knows", "hermes"),
+    ],
+)
+def test_the_syntax_of_calls_is_found(source: str, syntax: str) -> None:
+    template = ChatTemplate("{% if tools %}{{ '" + source + "' }}{% endif %}", {})
+    assert template.facts.tool_call_syntax == syntax
+    assert syntax in SYNTAXES
+
+
+def test_the_markers_of_reasoning_are_found() -> None:
+    facts = ChatTemplate("{{ messages[0].content.split('</think>')[-1] }}", {}).facts
+    assert (facts.reasoning_start, facts.reasoning_end) == ("<think>", "</think>")
+    assert ChatTemplate(PLAIN, {}).facts.reasoning_end == ""
+
+
+def test_a_template_without_tools_gets_them_as_text() -> None:
+    text = ChatTemplate(PLAIN, {}).render(CONVERSATION)
+    assert text.startswith("[system]Be brief.")
+    assert json.dumps(TOOL["function"]) in text
+    assert '<tool_call>\n{"name": "now", "arguments": {"city": "Ulm"}}\n</tool_call>' in text
+    assert "[user]<tool_response>\nnoon\n</tool_response>" in text
+    assert text.endswith("[answer]")
+
+
+def test_a_template_with_tools_gets_all_as_transformers_gives_it() -> None:
+    text = ChatTemplate(WITH_TOOLS.replace("SYNTAX", "<tool_call>"), {}).render(CONVERSATION)
+    assert text.startswith(json.dumps(TOOL))
+    assert "<tool_call>call_1:now(Ulm)" in text
+    assert text.endswith("[tool]noon=call_1")
+
+
+def test_a_template_that_refuses_system_messages_gets_tools_with_the_question() -> None:
+    refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    conversation = Conversation((Message("user", "Time?"),), tools=(TOOL,))
+    text = ChatTemplate(refusing + PLAIN, {}).render(conversation)
+    assert text.startswith("[user]You can call")
+    assert text.endswith("Time?[answer]")
+
+
+def test_ids_of_calls_are_short_where_the_template_refuses_others() -> None:
+    text = ChatTemplate(WITH_TOOLS.replace("SYNTAX", "[TOOL_CALLS]"), {}).render(CONVERSATION)
+    short = text.partition("[TOOL_CALLS]")[2].partition(":")[0]
+    assert len(short) == 9
+    assert short.isalnum()
+    assert text.endswith(f"={short}")
+
+
+def test_the_role_developer_is_kept_where_the_template_knows_it() -> None:
+    known = "{% if messages[0].role == 'developer' %}yes{% endif %}"
+    assert ChatTemplate(known, {}).render(CONVERSATION) == "yes"
+    assert ChatTemplate("{{ messages[0].role }}", {}).render(CONVERSATION) == "system"
+
+
+def test_arguments_of_the_client_reach_the_template() -> None:
+    conversation = Conversation((Message("user", "a"),), template_arguments={"enable_thinking": False})
+    assert ChatTemplate("{{ enable_thinking }}{{ bos_token }}", {"bos_token": "<s>"}).render(conversation) == "False<s>"
+
+
+def test_they_cannot_replace_the_messages() -> None:
+    conversation = Conversation((Message("user", "a"),), template_arguments={"messages": [], "bos_token": "x"})
+    assert ChatTemplate(PLAIN + "{{ bos_token }}", {"bos_token": "<s>"}).render(conversation) == "[user]a[answer]<s>"
