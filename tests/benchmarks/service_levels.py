@@ -29,6 +29,8 @@ from urllib.parse import urlsplit
 import psutil
 from rich.table import Table
 
+from headrace.access.api_key import ApiKey
+from headrace.access.key_file import KeyFile
 from headrace.cli.output import console, print_json
 from headrace.load_generator.report import percentile
 from headrace.testing.running_platform import running_platform
@@ -36,6 +38,8 @@ from headrace.testing.running_platform import running_platform
 STEP_SECONDS = 0.010
 ROUNDS = 3
 TENANTS = 10
+KEYS: list[ApiKey] = []
+"""Key of each tenant."""
 FLOOD = 50
 AT_ONCE = 2000
 QUEUE = 200
@@ -150,7 +154,8 @@ async def measure_fairness(url: str) -> dict[str, float]:
     for tenant in range(TENANTS):
         count = 20 * (FLOOD if tenant == 0 else 1)
         sent[tenant] = [
-            asyncio.create_task(send(url, chance, 32, 64, authorization=f"Bearer key-{tenant}")) for _ in range(count)
+            asyncio.create_task(send(url, chance, 32, 64, authorization=f"Bearer {KEYS[tenant].text}"))
+            for _ in range(count)
         ]
     outcomes = {tenant: await asyncio.gather(*tasks) for tenant, tasks in sent.items()}
     begin = max(min(outcome.first or outcome.end for outcome in mine) for mine in outcomes.values())
@@ -220,9 +225,9 @@ def _platform(folder: Path, more: str, tenants: bool = False) -> Any:
     folder.mkdir(parents=True)
     gateway = "[gateway]\nmax_open_requests = 4000\n"
     if tenants:
-        keys = folder / "tenants.toml"
-        keys.write_text("".join(f'[tenant-{number}]\nkeys = ["key-{number}"]\n' for number in range(TENANTS)))
-        gateway += f'tenants_file = "{keys}"\n'
+        keys = KeyFile(folder / "keys.json")
+        KEYS[:] = [keys.create(f"tenant-{number}")[0] for number in range(TENANTS)]
+        gateway += f'keys_file = "{keys.path}"\n'
     worker = f"[worker]\nsim_base_seconds = {STEP_SECONDS}\nmax_running_count = {RUNNING}\n"
     config = folder / "platform.toml"
     config.write_text(gateway + worker + more)

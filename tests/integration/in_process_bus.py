@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from headrace.bus.bus import Versioned
+from headrace.bus.bus import LEASES, Store, Versioned
 from headrace.bus.memory_bus import MemoryBus
 
 M = TypeVar("M", bound=Message)
@@ -46,11 +46,11 @@ class InProcessBus:
     async def entries(self, message_type: type[M]) -> list[M]:
         return await self._shared.entries(message_type)
 
-    async def read(self, key: str, message_type: type[M]) -> Versioned[M] | None:
-        return await self._shared.read(key, message_type)
+    async def read(self, key: str, message_type: type[M], store: Store = LEASES) -> Versioned[M] | None:
+        return await self._shared.read(key, message_type, store)
 
-    async def swap(self, key: str, message: Message, revision: int) -> int | None:
-        return await self._shared.swap(key, message, revision)
+    async def swap(self, key: str, message: Message, revision: int, store: Store = LEASES) -> int | None:
+        return await self._shared.swap(key, message, revision, store)
 
     def on_connect(self, callback: Callable[[], None]) -> None:
         self._shared.on_connect(callback)

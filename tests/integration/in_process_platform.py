@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
+from prometheus_client import REGISTRY, CollectorRegistry
 from tests.grpc_leftovers import leftovers_forgiven
 from tests.integration.in_process_bus import InProcessBus
 from tests.integration.in_process_texts import InProcessTexts
@@ -69,11 +70,16 @@ class Worker:
 class InProcessPlatform:
     """Handles to a platform that is ready."""
 
-    http: str
-    """URL of the REST bridge."""
+    https: Sequence[str]
+    """URL of the REST bridge of each gateway."""
     grpc: str
     """Address of the public gRPC API."""
     workers: Sequence[Worker]
+
+    @property
+    def http(self) -> str:
+        """URL of the first REST bridge."""
+        return self.https[0]
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,7 @@ class Shape:
     """Settings of each worker: at least `model`, and `engine` or `folder`."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further settings, by kind of service."""
+    gateway_count: int = 1
 
 
 @contextlib.asynccontextmanager
@@ -101,19 +108,12 @@ async def in_process_platform(shape: Shape, folder: Path) -> AsyncIterator[InPro
         )
         scheduler = await building.serve(open_scheduler, SchedulerSettings, "scheduler", cache_addresses=cache)
         workers = [await building.serve_worker(number) for number in range(len(shape.workers))]
-        http = socket.create_server(("127.0.0.1", 0))
-        port = http.getsockname()[1]
-        grpc = await building.serve(
-            open_gateway,
-            GatewaySettings,
-            "gateway",
-            http_socket=http.detach(),
-            cache_addresses=cache,
-            tokenizer_addresses=tokenizer,
-            scheduler_addresses=scheduler,
-        )
-        platform = InProcessPlatform(f"http://127.0.0.1:{port}", grpc, workers)
-        await _wait_until_whole(platform)
+        addresses = {"cache": cache, "tokenizer": tokenizer, "scheduler": scheduler}
+        settings = {f"{kind}_addresses": address for kind, address in addresses.items()}
+        gateways = [await building.serve_gateway(number, settings) for number in range(shape.gateway_count)]
+        platform = InProcessPlatform([url for url, _ in gateways], gateways[0][1], workers)
+        for url in platform.https:
+            await _wait_until_whole(url, len(workers))
         yield platform
 
 
@@ -138,6 +138,16 @@ class _Building:
         service = await self._stack.enter_async_context(open_app(made, open_bus=self._open_bus))
         return await self._stack.enter_async_context(serving(made, service))
 
+    async def serve_gateway(self, number: int, settings: Mapping[str, str]) -> tuple[str, str]:
+        """Returns the URL of its REST bridge, and its address of the public gRPC API."""
+        name = f"gateway-{number}" if number else "gateway"
+        http = socket.create_server(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{http.getsockname()[1]}"
+        own = {"service_id": name, "http_socket": http.detach()}
+        registry = CollectorRegistry() if number else REGISTRY
+        opened = partial(open_gateway, registry=registry)
+        return url, await self.serve(opened, GatewaySettings, "gateway", **own, **settings)
+
     async def serve_worker(self, number: int) -> Worker:
         name, link, own = f"worker-{number}", Link(), _free_address()
         proxy = TcpProxy(own, lambda _: link)
@@ -158,9 +168,9 @@ def _free_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-async def _wait_until_whole(platform: InProcessPlatform) -> None:
-    async with asyncio.timeout(START_SECONDS), httpx2.AsyncClient(base_url=platform.http) as client:
-        while not _is_whole((await client.get("/ready")).json(), len(platform.workers)):  # noqa: ASYNC110 - it can only be asked
+async def _wait_until_whole(url: str, worker_count: int) -> None:
+    async with asyncio.timeout(START_SECONDS), httpx2.AsyncClient(base_url=url) as client:
+        while not _is_whole((await client.get("/ready")).json(), worker_count):  # noqa: ASYNC110 - it can only be asked
             await asyncio.sleep(0.02)
 
 

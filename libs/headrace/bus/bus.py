@@ -36,6 +36,20 @@ class Versioned(Generic[M]):
     revision: int
 
 
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Bucket of the key-value store."""
+
+    bucket: str
+    lifetime: float
+    """Seconds after which an entry that is not written again disappears."""
+
+
+LEASES = Store("headrace_leases", 30.0)
+LIMITS = Store("headrace_limits", 2 * 86400.0)
+"""Budgets of keys. The longest bucket fills in a day, and no entry is a full one."""
+
+
 class Bus(Protocol):
     """Publishes and delivers events. Without it events are lost, never requests: only the store raises when it is
     away."""
@@ -58,11 +72,11 @@ class Bus(Protocol):
     async def entries(self, message_type: type[M]) -> list[M]:
         """Reads the registry. Empty while there is no connection."""
 
-    async def read(self, key: str, message_type: type[M]) -> "Versioned[M] | None":
-        """Reads an entry of the store, or None if there is none. Raises StoreAway while there is no connection."""
+    async def read(self, key: str, message_type: type[M], store: Store = LEASES) -> "Versioned[M] | None":
+        """Reads an entry of a store, or None if there is none. Raises StoreAway while there is no connection."""
 
-    async def swap(self, key: str, message: Message, revision: int) -> int | None:
-        """Writes an entry of the store if its revision is still `revision`; 0: if there is none. Returns the new
+    async def swap(self, key: str, message: Message, revision: int, store: Store = LEASES) -> int | None:
+        """Writes an entry of a store if its revision is still `revision`; 0: if there is none. Returns the new
         revision, or None if somebody else was faster. Raises StoreAway while there is no connection."""
 
     def on_connect(self, callback: Callable[[], None]) -> None:

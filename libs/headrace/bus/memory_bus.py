@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from headrace.bus.bus import EVENTS_DROPPED, GapCounter, M, Numbering, StoreAway, Versioned
+from headrace.bus.bus import EVENTS_DROPPED, LEASES, GapCounter, M, Numbering, Store, StoreAway, Versioned
 
 
 class MemoryBus:
@@ -18,7 +18,7 @@ class MemoryBus:
         self._gaps = GapCounter()
         self._handlers: list[tuple[str, type[Message], Callable[[Any], None]]] = []
         self._registry: dict[str, bytes] = {}
-        self._swapped: dict[str, tuple[bytes, int]] = {}
+        self._swapped: dict[tuple[Store, str], tuple[bytes, int]] = {}
         self._revision = 0
         self._connect_callbacks: list[Callable[[], None]] = []
 
@@ -58,17 +58,17 @@ class MemoryBus:
     async def entries(self, message_type: type[M]) -> list[M]:
         return [message_type.FromString(value) for value in self._registry.values()] if self._connected else []
 
-    async def read(self, key: str, message_type: type[M]) -> Versioned[M] | None:
+    async def read(self, key: str, message_type: type[M], store: Store = LEASES) -> Versioned[M] | None:
         self._require_connection()
-        value, revision = self._swapped.get(key, (b"", 0))
+        value, revision = self._swapped.get((store, key), (b"", 0))
         return Versioned(message_type.FromString(value), revision) if revision else None
 
-    async def swap(self, key: str, message: Message, revision: int) -> int | None:
+    async def swap(self, key: str, message: Message, revision: int, store: Store = LEASES) -> int | None:
         self._require_connection()
-        if self._swapped.get(key, (b"", 0))[1] != revision:
+        if self._swapped.get((store, key), (b"", 0))[1] != revision:
             return None
         self._revision += 1
-        self._swapped[key] = (message.SerializeToString(), self._revision)
+        self._swapped[store, key] = (message.SerializeToString(), self._revision)
         return self._revision
 
     def _require_connection(self) -> None:

@@ -20,13 +20,21 @@ from nats.js.errors import Error as JetStreamError
 from nats.js.kv import KeyValue
 
 from headrace import failpoints
-from headrace.bus.bus import EVENTS_DROPPED, TRACE_HEADER, GapCounter, M, Numbering, StoreAway, Versioned
+from headrace.bus.bus import (
+    EVENTS_DROPPED,
+    LEASES,
+    TRACE_HEADER,
+    GapCounter,
+    M,
+    Numbering,
+    Store,
+    StoreAway,
+    Versioned,
+)
 from headrace.telemetry.traces import current_traceparent
 
-REGISTRY_BUCKET = "headrace_registry"
-LEASE_BUCKET = "headrace_leases"
-REGISTRY_LIFETIME = 30.0
-"""Seconds after which the entry of a service that is gone disappears by itself."""
+REGISTRY = Store("headrace_registry", 30.0)
+"""Services that are there. The entry of one that is gone disappears by itself."""
 RECONNECT_WAIT: Any = 0.2  # nats-py annotates an int and takes a float
 REQUEST_TIMEOUT = 2.0
 CANCEL_INTERVAL = 0.1
@@ -101,19 +109,19 @@ class NatsBus:
                         found.append(message_type.FromString((await registry.get(key)).value or b""))
         return found
 
-    async def read(self, key: str, message_type: type[M]) -> Versioned[M] | None:
+    async def read(self, key: str, message_type: type[M], store: Store = LEASES) -> Versioned[M] | None:
         with _required():
             try:
-                entry = await (await self._bucket(LEASE_BUCKET)).get(key)
+                entry = await (await self._bucket(store)).get(key)
             except nats.js.errors.KeyNotFoundError:
                 return None
         with contextlib.suppress(DecodeError):
             return Versioned(message_type.FromString(entry.value or b""), entry.revision or 0)
         return Versioned(message_type(), entry.revision or 0)
 
-    async def swap(self, key: str, message: Message, revision: int) -> int | None:
+    async def swap(self, key: str, message: Message, revision: int, store: Store = LEASES) -> int | None:
         with _required():
-            bucket = await self._bucket(LEASE_BUCKET)
+            bucket = await self._bucket(store)
             try:
                 return int(await bucket.update(key, message.SerializeToString(), last=revision))
             except nats.js.errors.KeyWrongLastSequenceError:
@@ -165,16 +173,16 @@ class NatsBus:
         _log.debug("NATS error", extra={"error": repr(error)})
 
     async def _registry(self) -> KeyValue:
-        return await self._bucket(REGISTRY_BUCKET)
+        return await self._bucket(REGISTRY)
 
-    async def _bucket(self, name: str) -> KeyValue:
+    async def _bucket(self, store: Store) -> KeyValue:
         if not self.connected:
             raise nats.errors.ConnectionClosedError
         jetstream = self._client.jetstream(timeout=REQUEST_TIMEOUT)
         try:
-            return await jetstream.key_value(name)
+            return await jetstream.key_value(store.bucket)
         except nats.js.errors.NotFoundError:
-            return await jetstream.create_key_value(KeyValueConfig(bucket=name, ttl=REGISTRY_LIFETIME))
+            return await jetstream.create_key_value(KeyValueConfig(bucket=store.bucket, ttl=store.lifetime))
 
     @contextlib.contextmanager
     def _tolerated(self, action: str) -> Any:

@@ -20,6 +20,8 @@ COMMANDS = {
     "up": ("up:up", "Runs the whole platform on this machine."),
     "chat": ("chat:chat", "Talks to a model in the terminal."),
     "ps": ("ps:ps", "Shows the services of a running platform."),
+    "keys": ("keys:keys", "Gives out API keys, and takes them back."),
+    "usage": ("usage:usage", "Sums what requests used."),
     "bench": ("bench:bench", "Loads a running platform and prints latencies."),
     "doctor": ("doctor:doctor", "Checks whether this machine can run it."),
     "quantize": ("quantize:quantize", "Makes a model's weights smaller."),

@@ -1,11 +1,22 @@
 """The platform that a command talks to."""
 
 from pathlib import Path
+from typing import Annotated
 
 import httpx2
+from cyclopts import Parameter
 
-from headrace.errors import ModelNotFound, Unavailable
+from headrace.errors import Forbidden, ModelNotFound, Unauthenticated, Unavailable
 from headrace.supervisor.state import read_platform
+
+KEY_VARIABLE = "HEADRACE_API_KEY"
+KeyFlag = Annotated[str, Parameter(env_var=KEY_VARIABLE)]
+"""API key of a command's caller. Belongs into the environment: command lines can be read by others."""
+
+
+def key_headers(key: str) -> dict[str, str]:
+    """Returns the headers that carry a key; none without one."""
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def platform_url(url: str, state_dir: Path) -> str:
@@ -13,10 +24,13 @@ def platform_url(url: str, state_dir: Path) -> str:
     return url.rstrip("/") if url else str(read_platform(state_dir)["http"])
 
 
-def choose_model(url: str, model: str | None) -> str:
-    """Returns the given model, or the first that the platform serves. Raises ModelNotFound, or Unavailable."""
+def choose_model(url: str, model: str | None, key: str = "") -> str:
+    """Returns the given model, or the first that the platform serves. Raises ModelNotFound, Unavailable, or the refusal
+    of the key."""
     try:
-        listed = httpx2.get(f"{url}/v1/models", timeout=10).json()["data"]
+        response = httpx2.get(f"{url}/v1/models", headers=key_headers(key), timeout=10)
+        _check_key(response, key)
+        listed = response.json()["data"]
     except (httpx2.HTTPError, ValueError, KeyError):
         raise Unavailable(f"no platform answers at {url}. Start one with: headrace up") from None
     names = [entry["id"] for entry in listed]
@@ -25,3 +39,13 @@ def choose_model(url: str, model: str | None) -> str:
     if model is not None and model not in names:
         raise ModelNotFound(f"{url} does not serve {model!r}; it serves: {', '.join(names)}")
     return model or str(names[0])
+
+
+def _check_key(response: httpx2.Response, key: str) -> None:
+    """Raises Unauthenticated or Forbidden where the platform asks for another key."""
+    if response.status_code not in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
+        return
+    remedy = "give another with" if key else "give one with"
+    kind = Unauthenticated if response.status_code == httpx2.codes.UNAUTHORIZED else Forbidden
+    message = str(response.json()["error"]["message"])
+    raise kind(f"{message} ({remedy} --key or {KEY_VARIABLE})")

@@ -38,6 +38,7 @@ ROWS: tuple[ErrorRow, ...] = (
     ErrorRow(tree.Forbidden, _CODE.PERMISSION_DENIED, 403, "permission_error", "permission_denied"),
     ErrorRow(tree.ModelNotFound, _CODE.NOT_FOUND, 404, _INVALID, "model_not_found"),
     ErrorRow(tree.NotFound, _CODE.NOT_FOUND, 404, _INVALID, "not_found"),
+    ErrorRow(tree.RateLimited, _CODE.RESOURCE_EXHAUSTED, 429, "rate_limit_error", "rate_limit_exceeded"),
     ErrorRow(tree.Overloaded, _CODE.RESOURCE_EXHAUSTED, 503, _SERVER, "overloaded"),
     ErrorRow(tree.QueueTimeout, _CODE.DEADLINE_EXCEEDED, 408, "timeout_error", "queue_timeout"),
     ErrorRow(tree.UploadTimeout, _CODE.DEADLINE_EXCEEDED, 408, "timeout_error", "upload_timeout"),

@@ -12,6 +12,7 @@ HeadraceError
 ├── NotFound
 │   └── ModelNotFound
 ├── Overloaded                the platform's limit: a queue is full
+├── RateLimited               the limit of an API key
 ├── Unavailable               nobody can serve it now; trying again may help
 │   ├── StageFailed           a stage was lost in the middle of a request and could not be replaced
 │   │   └── WorkerLost        … which was the worker
@@ -99,6 +100,10 @@ class ModelNotFound(NotFound):
 
 class Overloaded(HeadraceError):
     """Too many requests are waiting; try again later."""
+
+
+class RateLimited(HeadraceError):
+    """The API key has reached one of its limits; try again later."""
 
 
 class Unavailable(HeadraceError):

@@ -26,6 +26,8 @@ class Workload:
     timeout: float = 300.0
     """Seconds that one request may take."""
     seed: int = 0
+    key: str = ""
+    """API key. Empty sends none."""
 
     def body(self, index: int) -> dict[str, object]:
         """Returns the body of a request. Prompts differ from their first token on, so no prefix is shared."""
@@ -58,7 +60,7 @@ async def run_closed_loop(workload: Workload, on_progress: Callable[[int], None]
     async def client() -> None:
         for index in indices:
             url = f"{workload.url}/v1/completions"
-            records.append(await stream_completion(url, workload.body(index), workload.timeout))
+            records.append(await stream_completion(url, workload.body(index), workload.timeout, workload.key))
             on_progress(len(records))
 
     started = time.monotonic()

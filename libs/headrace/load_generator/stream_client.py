@@ -46,25 +46,28 @@ class StreamRecord:
         return (self.token_times[-1] - self.token_times[0]) / (self.output_token_count - 1)
 
 
-async def stream_completion(url: str, body: dict[str, Any], timeout: float) -> StreamRecord:
-    """Runs one streaming completion and records when each event arrived. Records a failure instead of raising it."""
+async def stream_completion(url: str, body: dict[str, Any], timeout: float, key: str = "") -> StreamRecord:
+    """Runs one streaming completion and records when each event arrived. Records a failure instead of raising it.
+    `key`: the API key to send, if there is one."""
     record = StreamRecord(time.monotonic())
     try:
-        await asyncio.wait_for(_run(url, body, record), timeout)
+        await asyncio.wait_for(_run(url, body, record, key), timeout)
     except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, Unavailable) as error:
         record.error = str(error) or type(error).__name__
     record.end = time.monotonic()
     return record
 
 
-async def _run(url: str, body: dict[str, Any], record: StreamRecord) -> None:
+async def _run(url: str, body: dict[str, Any], record: StreamRecord, key: str) -> None:
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
     try:
         content = json.dumps(body).encode()
         head = (
             f"POST {parts.path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+            f"content-length: {len(content)}\r\nconnection: close\r\n"
+            + (f"authorization: Bearer {key}\r\n" if key else "")
+            + "\r\n"
         )
         record.start = time.monotonic()
         writer.write(head.encode() + content)

@@ -15,6 +15,8 @@ class PlatformOptions:
     models: list[ModelSource]
     http_port: int = 8000
     """Port of the REST bridge. 0 picks a free one."""
+    host: str = "127.0.0.1"
+    """Address on which the two are served."""
     grpc_port: int = 9000
     """Port of the gRPC API. 0 picks a free one."""
     replicas: int = 1
@@ -28,6 +30,8 @@ class PlatformOptions:
     nats_url: str = ""
     """URL of a running NATS. Empty starts one."""
     config_file: Path | None = None
+    keys_file: Path | None = None
+    """File of API keys. None: the gateways' settings decide, and without any no key is needed."""
     engine: str | None = None
     """Engine of the workers: model or sim. None leaves it to their settings."""
     model_options: Mapping[str, object] = field(default_factory=dict)

@@ -17,11 +17,12 @@ from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import answers, is_serving
 from headrace.settings.flags import as_flags
 from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
+from headrace.supervisor.lan_address import is_loopback_address, joined, lan_host, near_host
 from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
-from headrace.supervisor.ports import PortReservation
+from headrace.supervisor.ports import HOST, PortReservation
 from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedProcess
-from headrace.supervisor.state import StateFolder
+from headrace.supervisor.state import USAGE_FOLDER, StateFolder
 from headrace.supervisor.worker_arguments import worker_arguments
 
 PROBE_TIMEOUT = 1.0
@@ -48,8 +49,8 @@ class Platform:
         self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential)
         self._started = time.time()
         self._ports: dict[str, PortReservation] = {}
-        self._reserve("http", options.http_port, listens=True)
-        self._reserve("grpc", options.grpc_port)
+        self._reserve("http", options.http_port, options.host, listens=True)
+        self._reserve("grpc", options.grpc_port, options.host)
         self._gateways = _names("gateway", options.gateways)
         self._tokenizers = _names("tokenizer", options.tokenizers)
         self._schedulers = _names("scheduler", options.schedulers)
@@ -60,11 +61,19 @@ class Platform:
 
     @property
     def http_url(self) -> str:
-        return f"http://{self._ports['http'].address}"
+        """URL of the REST bridge, for this machine."""
+        return f"http://{joined(near_host(self._options.host), self._ports['http'].port)}"
+
+    @property
+    def lan_url(self) -> str | None:
+        """URL of the REST bridge, for other machines; None if they do not reach it."""
+        host = self._options.host
+        return None if is_loopback_address(host) else f"http://{joined(lan_host(host), self._ports['http'].port)}"
 
     @property
     def grpc_address(self) -> str:
-        return self._ports["grpc"].address
+        """Address of the gRPC API, for this machine."""
+        return joined(near_host(self._options.host), self._ports["grpc"].port)
 
     @property
     def nats_url(self) -> str:
@@ -79,6 +88,7 @@ class Platform:
         """Describes the running platform, for `ps`, for the ready line and for scripts."""
         return {
             "http": self.http_url,
+            **({"lan": self.lan_url} if self.lan_url else {}),
             "grpc": self.grpc_address,
             "nats": f"nats://{self.nats_url.rpartition('://')[2].rpartition('@')[2]}",
             "models": [model.name for model in self._options.models]
@@ -140,9 +150,9 @@ class Platform:
                 return response.status_code == httpx2.codes.OK
         return False
 
-    def _reserve(self, name: str, port: int, listens: bool = False) -> None:
+    def _reserve(self, name: str, port: int, host: str = HOST, *, listens: bool = False) -> None:
         try:
-            self._ports[name] = PortReservation(port, name, listens)
+            self._ports[name] = PortReservation(port, name, listens, host)
         except ConfigError:
             for reservation in self._ports.values():
                 reservation.close()
@@ -193,6 +203,8 @@ class Platform:
         gateway += ["--tokenizer-addresses", ",".join(address[name] for name in self._tokenizers)]
         gateway += ["--scheduler-addresses", ",".join(address[name] for name in self._schedulers)]
         gateway += ["--cache-addresses", self._cache_addresses()]
+        gateway += as_flags({} if self._options.keys_file is None else {"keys_file": self._options.keys_file})
+        gateway += ["--default", f"usage_folder={self._state.path / USAGE_FOLDER}"]
         for name in self._gateways:
             arguments = [*gateway, "--probe-address", address[name], *self._workers_file(name)]
             spec = self._service("gateway", name, address["grpc"], arguments, probe_address=address[name])

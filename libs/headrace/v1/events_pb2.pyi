@@ -143,6 +143,96 @@ class LeaseHeld(_message.Message):
 Global___LeaseHeld: _TypeAlias = LeaseHeld  # noqa: Y015
 
 @_typing.final
+class BudgetChanged(_message.Message):
+    """What a key has left of its limits. The value in the bucket of limits, by the key's id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEVELS_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def levels(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetLevel]:
+        """Its token buckets."""
+
+    @_builtins.property
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetPlaces]:
+        """Places taken, for each gateway that runs requests of the key."""
+
+    def __init__(
+        self,
+        *,
+        levels: _abc.Iterable[Global___BudgetLevel] | None = ...,
+        places: _abc.Iterable[Global___BudgetPlaces] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "places", b"places"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetChanged: _TypeAlias = BudgetChanged  # noqa: Y015
+
+@_typing.final
+class BudgetLevel(_message.Message):
+    """Content of one token bucket at a time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LIMIT_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    UNIX_SECONDS_FIELD_NUMBER: _builtins.int
+    limit: _builtins.str
+    """Name of the limit, such as `tokens_per_minute`."""
+    value: _builtins.float
+    """Requests or tokens in the bucket."""
+    unix_seconds: _builtins.float
+    """The time, in seconds since 1970."""
+    def __init__(
+        self,
+        *,
+        limit: _builtins.str = ...,
+        value: _builtins.float = ...,
+        unix_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "unix_seconds", b"unix_seconds", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetLevel: _TypeAlias = BudgetLevel  # noqa: Y015
+
+@_typing.final
+class BudgetPlaces(_message.Message):
+    """Requests of one key that one gateway runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_FIELD_NUMBER: _builtins.int
+    PLACE_COUNT_FIELD_NUMBER: _builtins.int
+    EXPIRY_UNIX_SECONDS_FIELD_NUMBER: _builtins.int
+    gateway: _builtins.str
+    """Incarnation of the gateway."""
+    place_count: _builtins.int
+    """Number of requests."""
+    expiry_unix_seconds: _builtins.float
+    """Time from which they no longer count, in seconds since 1970: the gateway is gone."""
+    def __init__(
+        self,
+        *,
+        gateway: _builtins.str = ...,
+        place_count: _builtins.int = ...,
+        expiry_unix_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expiry_unix_seconds", b"expiry_unix_seconds", "gateway", b"gateway", "place_count", b"place_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BudgetPlaces: _TypeAlias = BudgetPlaces  # noqa: Y015
+
+@_typing.final
 class BlocksChanged(_message.Message):
     """KV blocks entered or left a worker. Subject `headrace.v1.worker.<id>.blocks_changed`.
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.hedged_tokenizer import HedgedTokenizer
@@ -17,6 +17,9 @@ from headrace.clients.scheduler import SchedulerStream
 from headrace.clients.several_caches import SeveralCaches
 from headrace.clients.tokenizer import GrpcTokenizerClient
 from headrace.clients.worker import GrpcWorkerClient
+from headrace.gateway.access.gate import open_gate
+from headrace.gateway.access.limits.limiter import Limiter
+from headrace.gateway.access.limits.shared_budgets import SharedBudgets
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
@@ -28,6 +31,7 @@ from headrace.gateway.endpoints.models import ModelRoutes
 from headrace.gateway.endpoints.monitoring import MonitoringRoutes
 from headrace.gateway.endpoints.responses import ResponseRoutes
 from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.endpoints.usage import UsageRoutes
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
@@ -38,7 +42,6 @@ from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import Channel, open_channel
@@ -65,8 +68,11 @@ class _Others:
 
 
 @contextlib.asynccontextmanager
-async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> AsyncIterator[Service]:
-    """Connects to the other services, serves HTTP, and yields the service with the public gRPC API."""
+async def open_app(
+    settings: GatewaySettings, open_bus: OpenBus = open_nats, registry: CollectorRegistry = REGISTRY
+) -> AsyncIterator[Service]:
+    """Connects to the other services, serves HTTP, and yields the service with the public gRPC API. `registry`: takes
+    the metrics of the platform; gateways of one process need one each."""
     bus = open_bus(settings)
     subscriber = GatewaySubscriber(bus)
     open_worker = partial(_open_worker, settings.credential)
@@ -78,29 +84,28 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         schedulers = Schedulers(others.schedulers, SelfPlacement(fleet))
         pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet)
         health = PlatformHealth(others.questions, fleet, subscriber)
-        tenants = read_tenants(settings.tenants_file)
         background = Background()
-        groups: list[EndpointGroup] = [
-            GenerationRoutes(settings, pipeline, ledger),
-            ResponseRoutes(settings, pipeline, ledger, ResponseArchive(others.cache), background),
-            MessageRoutes(settings, pipeline, ledger),
-            EmbeddingRoutes(settings, pipeline, ledger),
-            ModelRoutes(pipeline),
-            TextRoutes(settings, pipeline, ledger),
-            MonitoringRoutes(health, REGISTRY),
+        epoch = time.time_ns()
+        gate = open_gate(settings, Limiter(SharedBudgets(bus), f"{settings.service_id}@{epoch:x}"))
+        archive = ResponseArchive(others.cache)
+        groups = [
+            *_api_groups(settings, pipeline, ledger, archive, background),
+            MonitoringRoutes(health, gate, registry),
         ]
-        routes = Routes(settings, groups, tenants)
+        routes = Routes(settings, groups, gate)
         http = HttpServer(routes, settings)
-        servicer = InferenceServicer(settings, pipeline, ledger, tenants)
-        REGISTRY.register(metrics)
-        stack.callback(REGISTRY.unregister, metrics)
+        servicer = InferenceServicer(settings, pipeline, ledger, gate)
+        registry.register(metrics)
+        stack.callback(registry.unregister, metrics)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
         background.watch(bus.start())
         stack.push_async_callback(bus.close)
+        stack.push_async_callback(gate.close)
         stack.push_async_callback(fleet.close)
         stack.push_async_callback(background.close)
         background.start(health.watch(), "health")
+        background.start(gate.watch(), "gate")
         workers.start(background)
         for number, stream in enumerate(others.schedulers):
             background.start(stream.run(), f"scheduler-stream-{number}")
@@ -119,11 +124,25 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
             bus=bus,
             bind=lambda server: inference_pb2_grpc.add_InferenceServiceServicer_to_server(servicer, server),
             service_names=["headrace.v1.InferenceService"],
-            epoch=time.time_ns(),
+            epoch=epoch,
             on_listening=lambda address: _print_addresses(http.address, address),
             drain=drain,
             background=background,
         )
+
+
+def _api_groups(
+    settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, archive: ResponseArchive, background: Background
+) -> list[EndpointGroup]:
+    return [
+        GenerationRoutes(settings, pipeline, ledger),
+        ResponseRoutes(settings, pipeline, ledger, archive, background),
+        MessageRoutes(settings, pipeline, ledger),
+        EmbeddingRoutes(settings, pipeline, ledger),
+        ModelRoutes(pipeline),
+        TextRoutes(settings, pipeline, ledger),
+        UsageRoutes(settings.usage_folder),
+    ]
 
 
 def _open_worker(credential: str, address: str) -> GrpcWorkerClient:

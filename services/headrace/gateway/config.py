@@ -34,8 +34,10 @@ class GatewaySettings(ServiceSettings):
     """Addresses of the schedulers. While none answers, the gateway places requests itself."""
     cache_addresses: Addresses = ("127.0.0.1:9103",)
     """Addresses of the caches. While none is available, every request is computed."""
-    tenants_file: Path | None = None
-    """TOML file with a table per tenant: keys, and optionally weight and highest_class. Unset: no key is needed."""
+    keys_file: Path | None = None
+    """File of API keys, made by `headrace keys`. Unset: no key is needed."""
+    usage_folder: Path | None = None
+    """Folder for records of what each request used. Unset: none are kept."""
     workers_file: Path | None = None
     """File that stores worker addresses, so that a gateway that starts while NATS is away finds its workers."""
     strict: bool = False

@@ -15,6 +15,8 @@ import grpc
 
 from headrace.clients.conversation import Conversation
 from headrace.errors import DeadlineExceeded, InvalidRequest
+from headrace.gateway.access.caller import Caller
+from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.chat.translation import ChatRequest, to_call_delta, to_conversation, to_tool_use
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.joined import joined
@@ -31,7 +33,6 @@ from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.tenants import EVERYONE, Tenant, Tenants
 from headrace.gateway.request.translation import to_model_info, to_sampling
 from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
@@ -50,11 +51,9 @@ DEFAULT_TOKEN_COUNT = 16
 class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     """Serves the pipeline over gRPC."""
 
-    def __init__(
-        self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, tenants: Tenants = EVERYONE
-    ) -> None:
+    def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, gate: Gate = OPEN_GATE) -> None:
         self._settings = settings
-        self._tenants = tenants
+        self._gate = gate
         self._pipeline = pipeline
         self._ledger = ledger
 
@@ -93,10 +92,11 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
             priority_class=request.priority_class,
         )
-        async with self._admitted(request.model, context, caches=True) as envelope:
+        async with self._admitted(request.model, context, "embed", caches=True) as envelope:
             job = await self._pipeline.prepare_embeddings(request.model, inputs, options, envelope)
             calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
             found = await joined(calls, SEQUENCES_AT_ONCE)
+            envelope.account.finish()
             return pb.EmbedResponse(
                 embeddings=[
                     Embedding(values=kept(embedding.values, job.options.dimension_count)) for embedding in found
@@ -105,9 +105,10 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             )
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
-        self._tenant(context)
+        caller = self._caller(context)
         models = self._pipeline.fleet.models()
-        return pb.ListModelsResponse(models=[to_model_info(models[name]) for name in sorted(models)])
+        seen = [to_model_info(models[name]) for name in sorted(models) if caller.may_use(name)]
+        return pb.ListModelsResponse(models=seen)
 
     async def _write(self, job: Job, response: Response, context: Context, deadline: Deadline) -> None:
         """Writes a stream. Raises DeadlineExceeded when the client does not read it."""
@@ -153,27 +154,36 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
 
     @contextlib.asynccontextmanager
-    async def _admitted(self, model: str, context: Context, *, caches: bool = False) -> AsyncIterator[Envelope]:
+    async def _admitted(
+        self, model: str, context: Context, scope: str = "generate", *, caches: bool = False
+    ) -> AsyncIterator[Envelope]:
         """Opens the block of a request. Raises HeadraceError."""
+        caller = self._caller(context)
+        caller.check_scope({scope})
+        caller.check_model(model)
         await self._pipeline.fleet.find(model)
-        request_id = uuid.uuid4().hex
-        with bound_request_id(request_id), self._ledger.open_request(request_id, model):
-            yield self._envelope(request_id, context, caches=caches)
+        client_id = uuid.uuid4().hex
+        with bound_request_id(client_id), self._ledger.open_request(client_id, model):
+            envelope = self._envelope(caller, model, client_id, context, caches=caches)
+            with envelope.account.settled():
+                yield envelope
 
-    def _envelope(self, request_id: str, context: Context, *, caches: bool) -> Envelope:
+    def _envelope(self, caller: Caller, model: str, client_id: str, context: Context, *, caches: bool) -> Envelope:
+        request_id = new_request_id(client_id)
         return Envelope(
-            request_id=new_request_id(request_id),
+            request_id=request_id,
             accepted=time.monotonic(),
-            deadline=Deadline.after(self._seconds(context)),
-            tenant=self._tenant(context),
+            deadline=Deadline.after(caller.allowed_seconds(self._seconds(context))),
+            tenant=caller.tenant,
             traceparent=current_traceparent(),
             use_cache=caches,
+            account=caller.open_account(request_id, model, lambda _: None),
         )
 
-    def _tenant(self, context: Context) -> Tenant:
-        """Returns the caller's tenant. Raises Unauthenticated."""
+    def _caller(self, context: Context) -> Caller:
+        """Returns whoever calls. Raises Unauthenticated."""
         metadata = dict(context.invocation_metadata() or ())
-        return self._tenants.of(str(metadata.get("authorization", "")))
+        return self._gate.caller(*(str(metadata.get(name, "")) for name in ("authorization", "x-api-key")))
 
     def _seconds(self, context: Context) -> float:
         """Returns the seconds that the call has left: its own, but at most those of a request without a deadline."""

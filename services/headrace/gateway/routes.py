@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
 from headrace.errors.table import row_of
+from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.browser_guard import BrowserGuard
 from headrace.gateway.http.endpoint_group import EndpointGroup
@@ -18,11 +19,8 @@ from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.ledger import note_refusal
-from headrace.gateway.request.tenants import EVERYONE, Tenants
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
-_OPEN = frozenset({"/", "/health", "/ready", "/metrics"})
-"""Paths that need no key."""
 _log = logging.getLogger(__name__)
 
 
@@ -30,11 +28,12 @@ class Routes:
     """An ASGI application."""
 
     describe_error = staticmethod(error_body)
+    scopes = None
 
-    def __init__(self, settings: GatewaySettings, groups: Sequence[EndpointGroup], tenants: Tenants = EVERYONE) -> None:
+    def __init__(self, settings: GatewaySettings, groups: Sequence[EndpointGroup], gate: Gate = OPEN_GATE) -> None:
         self._settings = settings
         self._endpoints = Endpoints([*groups, self])
-        self._tenants = tenants
+        self._gate = gate
         self._uploads = UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
 
@@ -60,6 +59,8 @@ class Routes:
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
         endpoint = self._endpoints.find(path)
+        if endpoint is None or endpoint.scopes is not None:
+            exchange.caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))
         if endpoint is None:
             raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
         exchange.describe_error = endpoint.describe_error
@@ -69,8 +70,7 @@ class Routes:
             error = InvalidRequest(f"{path} takes {' or '.join(endpoint.methods)}, not {method}")
             await exchange.refuse(405, exchange.describe_error(error))
             return
-        if path not in _OPEN:
-            exchange.tenant = self._tenants.of(exchange.header("authorization"))
+        exchange.caller.check_scope(endpoint.scopes or frozenset())
         await handler(exchange)
 
     async def _refuse(self, exchange: HttpExchange, error: Exception) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from headrace.errors import ModelNotFound
+from headrace.gateway.access.gate import OPEN_GATE
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
@@ -132,7 +133,7 @@ async def serving(
     embedding = EmbeddingRoutes(made, pipeline, ledger)
     health: Any = SimpleNamespace(ready=True)
     text = TextRoutes(made, pipeline, ledger)
-    platform = MonitoringRoutes(health, CollectorRegistry())
+    platform = MonitoringRoutes(health, OPEN_GATE, CollectorRegistry())
     http = HttpServer(Routes(made, [generation, embedding, text, platform]), made)
     await http.start()
     try:

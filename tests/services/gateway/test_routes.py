@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from headrace.errors import ModelNotFound
+from headrace.gateway.access.gate import OPEN_GATE
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.models import ModelRoutes
@@ -30,7 +31,9 @@ async def send(method: str, path: str, **options: Any) -> httpx2.Response:
     pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(find=find_model))
     generation = GenerationRoutes(settings, pipeline, Ledger(8))
     health: Any = SimpleNamespace(ready=True)
-    app = Routes(settings, [generation, ModelRoutes(pipeline), MonitoringRoutes(health, CollectorRegistry())])
+    app = Routes(
+        settings, [generation, ModelRoutes(pipeline), MonitoringRoutes(health, OPEN_GATE, CollectorRegistry())]
+    )
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
         return await client.request(method, path, **options)
 

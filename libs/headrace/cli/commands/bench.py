@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headrace.cli.output import console, error_console, fail, print_json
-from headrace.cli.target import choose_model, platform_url
+from headrace.cli.target import KeyFlag, choose_model, platform_url
 from headrace.load_generator.closed_loop import LoadResult, Workload, run_closed_loop
 from headrace.load_generator.report import report_table, summarize
 from headrace.supervisor.state import DEFAULT_FOLDER
@@ -24,6 +24,7 @@ def bench(
     slo_ttft_ms: float | None = None,
     slo_tpot_ms: float | None = None,
     url: str = "",
+    key: KeyFlag = "",
     state_dir: Path = DEFAULT_FOLDER,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -47,6 +48,8 @@ def bench(
         Goodput counts requests whose time per token stayed within this many milliseconds.
     url
         Address of a platform, such as http://127.0.0.1:8000; default: the one that runs on the state folder.
+    key
+        API key, where the platform asks for one. Better given as HEADRACE_API_KEY.
     state_dir
         The state folder that the platform was started with.
     json
@@ -55,7 +58,8 @@ def bench(
     if min(requests, concurrency, input_tokens, output_tokens) < 1:
         fail("--requests, --concurrency, --input-tokens and --output-tokens must be at least 1", json)
     address = platform_url(url, state_dir)
-    workload = Workload(address, choose_model(address, model), requests, concurrency, input_tokens, output_tokens)
+    name = choose_model(address, model, key)
+    workload = Workload(address, name, requests, concurrency, input_tokens, output_tokens, key=key)
     result = asyncio.run(_run(workload))
     summary = summarize(result, _seconds(slo_ttft_ms), _seconds(slo_tpot_ms))
     if json:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from headrace.cli.output import console, error_console, print_json
-from headrace.cli.target import choose_model, platform_url
+from headrace.cli.target import KeyFlag, choose_model, key_headers, platform_url
 from headrace.errors import HeadraceError, Unavailable
 from headrace.supervisor.state import DEFAULT_FOLDER
 
@@ -27,6 +27,7 @@ def chat(
     temperature: float = 0.0,
     max_tokens: int | None = None,
     url: str = "",
+    key: KeyFlag = "",
     state_dir: Path = DEFAULT_FOLDER,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -46,16 +47,18 @@ def chat(
         Most tokens per answer.
     url
         Address of a platform, such as http://127.0.0.1:8000; default: the one that runs on the state folder.
+    key
+        API key, where the platform asks for one. Better given as HEADRACE_API_KEY.
     state_dir
         The state folder that the platform was started with.
     json
         With --prompt or piped input: print one JSON object per answer.
     """
     address = platform_url(url, state_dir)
-    name = choose_model(address, model)
+    name = choose_model(address, model, key)
     settings = {"model": name, "temperature": temperature, "stream": True}
     settings |= {"max_tokens": max_tokens} if max_tokens is not None else {}
-    conversation = _Conversation(f"{address}/v1/chat/completions", settings, system)
+    conversation = _Conversation(f"{address}/v1/chat/completions", settings, system, key)
     if prompt is not None:
         conversation.answer(prompt, json)
         return
@@ -92,8 +95,9 @@ def _talk(conversation: "_Conversation") -> None:
 class _Conversation:
     """The conversation so far."""
 
-    def __init__(self, url: str, settings: dict[str, Any], system: str | None) -> None:
+    def __init__(self, url: str, settings: dict[str, Any], system: str | None, key: str = "") -> None:
         self._url = url
+        self._headers = key_headers(key)
         self._settings = settings
         self._opening = [{"role": "system", "content": system}] if system else []
         self._messages: list[dict[str, str]] = list(self._opening)
@@ -124,7 +128,7 @@ class _Conversation:
     def _stream(self) -> Iterator[str]:
         body = {**self._settings, "messages": self._messages}
         try:
-            with httpx2.stream("POST", self._url, json=body, timeout=READ_TIMEOUT) as response:
+            with httpx2.stream("POST", self._url, json=body, headers=self._headers, timeout=READ_TIMEOUT) as response:
                 if response.status_code != httpx2.codes.OK:
                     response.read()
                     raise Unavailable(_message_of(response.text))

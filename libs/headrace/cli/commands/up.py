@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
 from headrace.cli.output import console, print_json
 from headrace.errors import ConfigError
@@ -56,12 +57,14 @@ class ServiceCounts:
 
 _MODEL_PARTS = ModelParts()
 _SERVICE_COUNTS = ServiceCounts()
+_REACH = Reach()
 
 
 def up(
     *models: str,
     http_port: int = 8000,
     grpc_port: int = 9000,
+    reach: Reach = _REACH,
     replicas: int = 1,
     several: ServiceCounts = _SERVICE_COUNTS,
     state_dir: Path = DEFAULT_FOLDER,
@@ -82,6 +85,7 @@ def up(
             names one. Default: the bundled model, served as headrace-demo.
         http_port: Port of the OpenAI-compatible API; 0 picks a free one.
         grpc_port: Port of the gRPC API; 0 picks a free one.
+        reach: Who reaches the platform.
         replicas: Workers per model.
         several: Numbers of the other services.
         state_dir: Folder for logs and state. Platforms with different folders can run side by side.
@@ -98,11 +102,14 @@ def up(
     _check_counts({"replicas": replicas} | asdict(several))
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
+    keys = choose_keys(reach, state_dir, config)
     common = {"log_level": log_level, "otlp_endpoint": otlp_endpoint}
     options = PlatformOptions(
         models=resolve(models, parts.draft, parts.lora),
         http_port=http_port,
         grpc_port=grpc_port,
+        host=reach.host,
+        keys_file=keys.path,
         replicas=replicas,
         **asdict(several),
         nats_url=nats,
@@ -113,7 +120,7 @@ def up(
         strict=strict,
     )
     with StateFolder(state_dir) as state:
-        asyncio.run(_run(options, state, state_dir, json))
+        asyncio.run(_run(options, state, _JsonView(keys) if json else _TerminalView(state_dir, keys)))
 
 
 def _check_counts(counts: dict[str, int]) -> None:
@@ -123,9 +130,8 @@ def _check_counts(counts: dict[str, int]) -> None:
             raise ConfigError(f"--{name} is {count}; it must be at least 1", param=name)
 
 
-async def _run(options: PlatformOptions, state: StateFolder, state_dir: Path, as_json: bool) -> None:
+async def _run(options: PlatformOptions, state: StateFolder, view: "_JsonView | _TerminalView") -> None:
     stopping = asyncio.Event()
-    view = _JsonView() if as_json else _TerminalView(state_dir)
     platform = Platform(options, state, view.on_change)
     _stop_on_signal(stopping, platform)
     try:
@@ -159,7 +165,8 @@ def _stop_on_signal(stopping: asyncio.Event, platform: Platform) -> None:
 class _JsonView:
     """Prints one JSON object per line. A reader that leaves does not end the platform."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: KeyChoice) -> None:
+        self._keys = keys
         self._states: dict[str, str] = {}
 
     def __enter__(self) -> None: ...
@@ -174,7 +181,8 @@ class _JsonView:
                 self._tell({"event": "service", "name": name, "state": state, "pid": process.pid})
 
     def on_ready(self, platform: Platform) -> None:
-        self._tell({"event": "ready"} | platform.describe())
+        keys = {} if self._keys.path is None else {"keys": self._keys.count}
+        self._tell({"event": "ready"} | platform.describe() | keys)
 
     def on_stopping(self) -> None:
         self._tell({"event": "stopping"})
@@ -191,7 +199,8 @@ class _JsonView:
 class _TerminalView:
     """Shows a live table during the start, then what to try."""
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, keys: KeyChoice) -> None:
+        self._keys = keys
         self._state_flag = "" if state_dir == DEFAULT_FOLDER else f" --state-dir {state_dir}"
         self._live = Live(console=console, refresh_per_second=10, transient=False)
         self._started = time.monotonic()
@@ -211,7 +220,12 @@ class _TerminalView:
         message = '{"role": "user", "content": "What is continuous batching?"}'
         body = f'{{"model": "{model}", "messages": [{message}]}}'
         console.print(f"\n[bold green]Ready[/] in {time.monotonic() - self._started:.1f} s.")
-        console.print(f"  REST  {platform.http_url}/v1\n  gRPC  {platform.grpc_address}\n")
+        console.print(f"  REST  {platform.http_url}/v1\n  gRPC  {platform.grpc_address}")
+        if platform.lan_url:
+            console.print(f"  LAN   {platform.lan_url}/v1   [dim]for other machines[/]")
+        if self._keys.path is not None:
+            console.print(f"  keys are needed: {self._keys.count} known   [dim]HEADRACE_API_KEY=sk-…[/]")
+        console.print()
         console.print("[dim]Try, in another terminal:[/]")
         console.print(f"  {_own_command()} chat{self._state_flag}")
         console.print(f"  curl {platform.http_url}/v1/chat/completions -d '{body}'", soft_wrap=True, markup=False)

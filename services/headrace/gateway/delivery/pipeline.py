@@ -13,6 +13,7 @@ from headrace.clients.tokenizer import TokenizerClient
 from headrace.errors import DeadlineExceeded, InternalError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.joined import joined
 from headrace.gateway.delivery.merged import merged
 from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
@@ -98,7 +99,8 @@ class Pipeline:
     async def prepare_embeddings(
         self, model: str, inputs: Sequence[Prompt], options: EmbeddingOptions, envelope: Envelope
     ) -> EmbeddingJob:
-        """Encodes text inputs, truncates where allowed, and checks the request. Raises HeadraceError."""
+        """Encodes text inputs, truncates where allowed, checks the request, and reserves its tokens. Raises
+        HeadraceError."""
         model_info = self.fleet.embedding_model(model)
         options.check(model_info)
         limit, special = options.limit(model_info), options.add_special_tokens
@@ -118,6 +120,7 @@ class Pipeline:
         encoded = await joined([partial(encode, given) for given in inputs], SEQUENCES_AT_ONCE)
         job = EmbeddingJob(envelope, model_info, encoded, options)
         job.check()
+        await envelope.account.reserve(job.token_count, 0)
         return job
 
     async def _vocabulary(self, model: str, deadline: Deadline) -> Vocabulary:
@@ -165,8 +168,11 @@ class Pipeline:
         )
 
     def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
-        """Yields the text of all sequences as it arrives. Raises HeadraceError. Closing the generator cancels them."""
-        return merged([self._pieces(job, index, sequence) for index, sequence in enumerate(job.sequences())])
+        """Yields the text of all sequences as it arrives, counted on the account of the request. Raises HeadraceError,
+        at first RateLimited. Closing the generator cancels them."""
+        sequences = job.sequences()
+        pieces = merged([self._pieces(job, index, sequence) for index, sequence in enumerate(sequences)])
+        return accounted(job, sequences, pieces)
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
         """Returns the embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
@@ -37,6 +38,7 @@ class Admission:
         the block with one at the deadline, and when the client leaves."""
         if unknown := ignored_fields(body, self._settings.strict):
             exchange.headers["x-headrace-ignored-fields"] = named(unknown)
+        exchange.caller.check_model(body.model)
         await self._pipeline.fleet.find(body.model)
         request_id = exchange.headers["x-request-id"]
         traceparent = exchange.header("traceparent") or ""
@@ -47,25 +49,30 @@ class Admission:
             span(f"{verb} {body.model}", {"gen_ai.request.model": body.model, "headrace.request_id": request_id}),
             self._ledger.open_request(request_id, body.model),
         ):
-            envelope = self._envelope(exchange, request_id, caches)
-            async with (
-                asyncio.timeout(envelope.deadline.remaining)
-                if is_detached
-                else exchange.unless_client_leaves(envelope.deadline)
-            ):
-                yield envelope
+            envelope = self._envelope(exchange, body.model, request_id, caches)
+            with envelope.account.settled():
+                async with _limited(exchange, envelope, is_detached):
+                    yield envelope
 
-    def _envelope(self, exchange: HttpExchange, request_id: str, caches: bool) -> Envelope:
+    def _envelope(self, exchange: HttpExchange, model: str, client_id: str, caches: bool) -> Envelope:
+        caller = exchange.caller
+        seconds = client_timeout(exchange.header(TIMEOUT_HEADER)) or self._settings.default_timeout_seconds
+        # A client may use one id for several requests; ids inside the platform must be unique.
+        request_id = new_request_id(client_id)
         return Envelope(
-            # A client may use one id for several requests; ids inside the platform must be unique.
-            request_id=new_request_id(request_id),
+            request_id=request_id,
             accepted=time.monotonic(),
-            deadline=Deadline.after(
-                client_timeout(exchange.header(TIMEOUT_HEADER)) or self._settings.default_timeout_seconds
-            ),
-            tenant=exchange.tenant,
+            deadline=Deadline.after(caller.allowed_seconds(seconds)),
+            tenant=caller.tenant,
+            account=caller.open_account(request_id, model, exchange.headers.update),
             traceparent=current_traceparent() or (exchange.header("traceparent") or ""),
             priority_class=class_of(exchange.header(CLASS_HEADER)),
             first_token_seconds=first_token_seconds(exchange.header(TTFT_HEADER)),
             use_cache=(exchange.header("x-headrace-cache") or ("on" if caches else "off")) == "on",
         )
+
+
+def _limited(exchange: HttpExchange, envelope: Envelope, is_detached: bool) -> AbstractAsyncContextManager[object]:
+    """Returns a block that ends at the deadline, and when the client leaves that waits for it."""
+    deadline = envelope.deadline
+    return asyncio.timeout(deadline.remaining) if is_detached else exchange.unless_client_leaves(deadline)

@@ -25,6 +25,7 @@ class EmbeddingRoutes:
     """Turns an exchange into a job, runs it, and writes the result."""
 
     describe_error = staticmethod(error_body)
+    scopes = frozenset({"embed"})
 
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings
@@ -49,7 +50,9 @@ class EmbeddingRoutes:
         async with self._admission.open(exchange, body, "embed", caches=True) as envelope:
             job = await self._pipeline.prepare_embeddings(body.model, inputs, options, envelope)
             calls = [partial(self._embed, sequence, body) for sequence in job.sequences()]
-            await exchange.send_json(200, embedding_list(job, await joined(calls, SEQUENCES_AT_ONCE)))
+            found = await joined(calls, SEQUENCES_AT_ONCE)
+            envelope.account.finish()
+            await exchange.send_json(200, embedding_list(job, found))
 
     async def _embed(self, sequence: SequenceRequest, body: EmbeddingBody) -> msgspec.Raw:
         embedding = await self._pipeline.embedding(sequence)

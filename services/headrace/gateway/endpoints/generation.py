@@ -31,6 +31,7 @@ class GenerationRoutes:
     """Turns an exchange into a job, runs it, and writes the result."""
 
     describe_error = staticmethod(error_body)
+    scopes = frozenset({"generate"})
 
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings
@@ -83,10 +84,10 @@ class GenerationRoutes:
                 await self._write(exchange, body, style, pieces)
 
     def _overflowed(self, exchange: HttpExchange, body: B, error: Overloaded) -> B:
-        """Returns the request, addressed to the overflow model. Raises `error` if there is none, or if the client has
-        already been sent something."""
+        """Returns the request, addressed to the overflow model. Raises `error` if there is none that the client
+        may use, or if it has already been sent something."""
         smaller = self._settings.overflow.get(body.model)
-        if smaller is None or exchange.started:
+        if smaller is None or exchange.started or not exchange.caller.may_use(smaller):
             raise error
         exchange.headers[OVERFLOW_HEADER] = body.model
         return body.model_copy(update={"model": smaller})

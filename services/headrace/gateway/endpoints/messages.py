@@ -24,6 +24,7 @@ class MessageRoutes:
     """Turns an exchange into a job, runs it, and writes the result."""
 
     describe_error = staticmethod(message_error)
+    scopes = frozenset({"generate"})
 
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 
+from headrace.errors import ModelNotFound
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
@@ -15,6 +16,7 @@ class ModelRoutes:
     """Lists the models, and describes each."""
 
     describe_error = staticmethod(error_body)
+    scopes = frozenset[str]()
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -38,10 +40,13 @@ class ModelRoutes:
         return described | ({"embedding_size": model.embedding_size} if model.embedding_size else {})
 
     async def _list_models(self, exchange: HttpExchange) -> None:
-        models = self._pipeline.fleet.models()
+        known = self._pipeline.fleet.models()
+        models = {name: model for name, model in known.items() if exchange.caller.may_use(name)}
         data = [self._describe(models[name]) for name in sorted(models, key=lambda name: (models[name].parent, name))]
         await exchange.send_json(200, {"object": "list", "data": data})
 
     async def _show_model(self, exchange: HttpExchange) -> None:
         name = exchange.path.removeprefix(f"{_PATH}/")
+        if not exchange.caller.may_use(name):
+            raise ModelNotFound(f"model {name!r} is not among those of this API key", param="model")
         await exchange.send_json(200, self._describe(await self._pipeline.fleet.find(name)))

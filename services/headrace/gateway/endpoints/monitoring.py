@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from headrace.gateway.access.gate import Gate
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
@@ -13,8 +14,10 @@ class MonitoringRoutes:
     """Tells whether the platform lives, is ready, and its metrics."""
 
     describe_error = staticmethod(error_body)
+    scopes = None
 
-    def __init__(self, health: PlatformHealth, registry: CollectorRegistry) -> None:
+    def __init__(self, health: PlatformHealth, gate: Gate, registry: CollectorRegistry) -> None:
+        self._gate = gate
         self._health = health
         self._registry = registry
 
@@ -29,7 +32,7 @@ class MonitoringRoutes:
         await exchange.send_json(200, {"status": "alive"})
 
     async def _ready(self, exchange: HttpExchange) -> None:
-        await exchange.send_json(200 if self._health.ready else 503, self._health.report())
+        await exchange.send_json(200 if self._health.ready else 503, self._health.report() | self._gate.report())
 
     async def _metrics(self, exchange: HttpExchange) -> None:
         await exchange.send_bytes(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)

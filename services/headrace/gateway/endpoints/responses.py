@@ -46,6 +46,7 @@ class ResponseRoutes:
     """Creates responses, in the foreground, as events or in the background, and shows those that were stored."""
 
     describe_error = staticmethod(error_body)
+    scopes = frozenset({"generate"})
 
     def __init__(
         self,
@@ -86,11 +87,11 @@ class ResponseRoutes:
                 await exchange.send_json(200, created.events.response)
 
     async def show(self, exchange: HttpExchange) -> None:
-        stored = await self._archive.get(exchange.tenant, _id_in(exchange))
+        stored = await self._archive.get(exchange.caller.tenant, _id_in(exchange))
         await exchange.send_json(200, stored.response)
 
     async def show_input(self, exchange: HttpExchange) -> None:
-        stored = await self._archive.get(exchange.tenant, _id_in(exchange))
+        stored = await self._archive.get(exchange.caller.tenant, _id_in(exchange))
         ids = [item.get("id") for item in stored.input]
         first, last = (ids[0], ids[-1]) if ids else (None, None)
         listed: Json = {"object": "list", "data": stored.input, "has_more": False}
@@ -98,17 +99,17 @@ class ResponseRoutes:
 
     async def delete(self, exchange: HttpExchange) -> None:
         response_id = _id_in(exchange)
-        await self._archive.delete(exchange.tenant, response_id)
+        await self._archive.delete(exchange.caller.tenant, response_id)
         await exchange.send_json(200, {"id": response_id, "object": "response", "deleted": True})
 
     async def cancel(self, exchange: HttpExchange) -> None:
         await exchange.read_body()
-        stored = await self._archive.get(exchange.tenant, _id_in(exchange))
+        stored = await self._archive.get(exchange.caller.tenant, _id_in(exchange))
         if not stored.response["background"]:
             raise InvalidRequest("only a response in the background can be cancelled: close the connection instead")
         if stored.response["status"] in (QUEUED, IN_PROGRESS):
             stored.response["status"] = CANCELLED
-            await self._archive.put(exchange.tenant, stored)
+            await self._archive.put(exchange.caller.tenant, stored)
         await exchange.send_json(200, stored.response)
 
     async def count_input_tokens(self, exchange: HttpExchange) -> None:
@@ -124,7 +125,9 @@ class ResponseRoutes:
         """Returns the conversation that the response continues."""
         if body.previous_response_id is None:
             return []
-        return (await self._archive.get(exchange.tenant, body.previous_response_id, "previous_response_id")).messages
+        return (
+            await self._archive.get(exchange.caller.tenant, body.previous_response_id, "previous_response_id")
+        ).messages
 
     @asynccontextmanager
     async def _running(self, created: "_Created") -> AsyncIterator[Envelope]:
@@ -166,7 +169,7 @@ class ResponseRoutes:
         if body.stream or body.store is False:
             raise Unsupported("a response in the background is stored, and cannot be streamed", param="background")
         await self._pipeline.fleet.find(body.model)
-        if not await self._archive.put(exchange.tenant, created.stored):
+        if not await self._archive.put(exchange.caller.tenant, created.stored):
             raise Unavailable("the response could not be stored, so that nobody would find it: send it again later")
         await exchange.send_json(200, created.events.response)
         self._background.start(self._run_until_cancelled(created), f"response-{created.events.response['id']}")
@@ -192,13 +195,13 @@ class ResponseRoutes:
             if not isinstance(error, HeadraceError):
                 _log.exception("unexpected failure in a background response")
             for _event in created.events.fail(error_body(error)):
-                await self._archive.put(created.exchange.tenant, created.stored)
+                await self._archive.put(created.exchange.caller.tenant, created.stored)
 
     async def _wait_for_cancel(self, created: "_Created") -> None:
         while True:
             await asyncio.sleep(CANCEL_POLL_SECONDS)
             try:
-                stored = await self._archive.get(created.exchange.tenant, str(created.events.response["id"]))
+                stored = await self._archive.get(created.exchange.caller.tenant, str(created.events.response["id"]))
             except HeadraceError:
                 continue
             if stored.response["status"] == CANCELLED:

@@ -20,6 +20,7 @@ class TextRoutes:
     """Turns text into token ids and back, without a worker. Such a request counts and ends like any other."""
 
     describe_error = staticmethod(error_body)
+    scopes = frozenset({"generate", "embed"})
 
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._pipeline = pipeline

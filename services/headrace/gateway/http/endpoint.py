@@ -1,7 +1,7 @@
 """Endpoint that a path leads to."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ class Endpoint:
     path: str
     """The path, with placeholders where it has any."""
     methods: Mapping[str, Handler]
+    scopes: Set[str] | None
+    """Scopes of which a key must have one. Empty: any key will do; None: no key is needed."""
     describe_error: Callable[[BaseException], dict[str, Any]]
 
     @property

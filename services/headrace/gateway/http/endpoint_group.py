@@ -1,6 +1,6 @@
 """Endpoints that belong together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Protocol
 
 from headrace.gateway.http.exchange import Handler
@@ -8,6 +8,10 @@ from headrace.gateway.http.exchange import Handler
 
 class EndpointGroup(Protocol):
     """Endpoints of one API."""
+
+    @property
+    def scopes(self) -> Set[str] | None:
+        """Scopes of which a key must have one. Empty: any key will do; None: no key is needed."""
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
         """Returns handlers by path and method. `{id}` in a path stands for one segment, `{name}` for one or more."""

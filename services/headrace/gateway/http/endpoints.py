@@ -11,7 +11,7 @@ class Endpoints:
 
     def __init__(self, groups: Iterable[EndpointGroup]) -> None:
         self._all = [
-            Endpoint(path, methods, group.describe_error)
+            Endpoint(path, methods, group.scopes, group.describe_error)
             for group in groups
             for path, methods in group.handlers().items()
         ]

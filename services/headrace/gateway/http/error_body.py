@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from headrace.errors import HeadraceError, InternalError, Unauthenticated
+from headrace.errors import HeadraceError, InternalError, RateLimited, Unauthenticated
 from headrace.errors.table import row_of
 
 
@@ -21,7 +21,8 @@ def error_headers(error: BaseException) -> dict[str, str]:
         return {"www-authenticate": "Bearer"}
     retry_after = error.retry_after if isinstance(error, HeadraceError) else None
     if retry_after is None:
-        return {}
+        # Clients retry after 429 unless they are told not to.
+        return {"x-should-retry": "false"} if isinstance(error, RateLimited) else {}
     return {
         "retry-after": str(max(1, math.ceil(retry_after))),
         "retry-after-ms": str(round(retry_after * 1000)),

@@ -11,13 +11,13 @@ import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
 from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled, UploadTimeout
+from headrace.gateway.access.caller import ANYONE
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.body_meter import SLICE_BYTES, BodyMeter
 from headrace.gateway.http.connection import ABORT
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
-from headrace.gateway.request.tenants import PUBLIC
 from headrace.rpc.deadline import Deadline
 
 _encode = msgspec.json.Encoder().encode
@@ -57,6 +57,7 @@ class HttpExchange:
         self, scope: Scope, receive: Receive, send: Send, settings: GatewaySettings, uploads: UploadBudget
     ) -> None:
         self.path: str = scope["path"]
+        self.query: bytes = scope.get("query_string", b"")
         self._receive = receive
         self._send = send
         self._settings = settings
@@ -65,7 +66,7 @@ class HttpExchange:
         self._request_headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         self.headers: dict[str, str] = {}
         """Headers of the response. May be extended until the response starts."""
-        self.tenant = PUBLIC
+        self.caller = ANYONE
         self.describe_error: Callable[[BaseException], dict[str, Any]] = error_body
         """Returns the body that answers with an error, in the words of the API that was called."""
         self.started = False

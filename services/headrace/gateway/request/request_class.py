@@ -3,18 +3,13 @@
 import re
 
 from headrace.errors import InvalidRequest
+from headrace.gateway.access.tenant import CLASSES
 from headrace.v1.generation_pb2 import PriorityClass
 
 CLASS_HEADER = "x-headrace-class"
 TTFT_HEADER = "x-slo-ttft-ms"
 MAX_FIRST_TOKEN_MS = 3600 * 1000
 
-CLASSES: dict[str, "PriorityClass.ValueType"] = {
-    "realtime": PriorityClass.PRIORITY_CLASS_REALTIME,
-    "interactive": PriorityClass.PRIORITY_CLASS_INTERACTIVE,
-    "default": PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
-    "batch": PriorityClass.PRIORITY_CLASS_BATCH,
-}
 SERVICE_TIERS: dict[str | None, "PriorityClass.ValueType"] = {
     None: PriorityClass.PRIORITY_CLASS_UNSPECIFIED,
     "auto": PriorityClass.PRIORITY_CLASS_UNSPECIFIED,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
+from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.response_memory import ResponseMemory, cache_key
@@ -15,7 +16,6 @@ from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.tenants import Tenant
 from headrace.identity.ids import RequestId, SequenceId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH

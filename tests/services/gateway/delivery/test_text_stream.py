@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.tenants import PUBLIC
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.identity.ids import RequestId, SequenceId
 from headrace.rpc.deadline import Deadline

@@ -19,6 +19,7 @@ from headrace.errors import (
 )
 from headrace.errors.status import to_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
+from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.fleet.inboxes import Inboxes
 from headrace.gateway.fleet.quarantine import Quarantine
@@ -26,7 +27,6 @@ from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.tenants import PUBLIC
 from headrace.identity.ids import RequestId, SequenceId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import (

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.endpoints.generation import GenerationRoutes
@@ -15,7 +16,6 @@ from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.tenants import PUBLIC
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline

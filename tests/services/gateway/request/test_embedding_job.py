@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from headrace.errors import InternalError, InvalidRequest
+from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.tenants import Tenant
 from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_STOP

@@ -6,8 +6,8 @@ import msgspec
 
 from headrace.clients.cache import CacheClient
 from headrace.errors import HeadraceError, NotFound
+from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.openai.responses.stored_response import StoredResponse
-from headrace.gateway.request.tenants import Tenant
 
 LIFETIME_SECONDS = 24 * 3600.0
 """Time for which a response is kept, unless newer ones need the room before."""

@@ -1,0 +1,187 @@
+"""`headrace keys`: gives out API keys, and takes them back."""
+
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from rich.table import Table
+
+from headrace.access.api_key import ApiKey
+from headrace.access.key_file import FILE_NAME, KeyFile
+from headrace.access.key_record import DEFAULT_SCOPES, KeyRecord
+from headrace.cli.duration import parse_duration
+from headrace.cli.output import console, error_console, print_json
+from headrace.supervisor.state import DEFAULT_FOLDER
+
+keys = App(name="keys", help="Gives out API keys, and takes them back.")
+_Json = Annotated[bool, Parameter(negative="")]
+_File = Annotated[Path | None, Parameter(name="--file")]
+_List = Parameter(negative="")
+_SECRETS = ("digest", "former_digest", "former_expires")
+"""Fields of a record that are shown to nobody."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class LimitFlags:
+    """Most that a key may use."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    """Tokens of prompts and outputs together."""
+    requests_per_day: int | None = None
+    tokens_per_day: int | None = None
+    concurrency: int | None = None
+    """Requests that run at once."""
+
+
+_NO_LIMITS = LimitFlags()
+
+
+@keys.command
+def create(
+    name: str,
+    *,
+    tenant: str = "",
+    scope: Annotated[tuple[Literal["generate", "embed", "admin"], ...], _List] = (),
+    expires: str = "",
+    model: Annotated[tuple[str, ...], _List] = (),
+    limits: LimitFlags = _NO_LIMITS,
+    weight: float = 1.0,
+    highest_class: Literal["realtime", "interactive", "default", "batch"] = "realtime",
+    longest_deadline: str = "",
+    state_dir: Path = DEFAULT_FOLDER,
+    file: _File = None,
+    json: _Json = False,
+) -> None:
+    """Makes a key and prints it. It is not stored, and cannot be shown again.
+
+    Args:
+        name: A name for the key, such as that of its holder.
+        tenant: Whoever pays: keys of a tenant share its cached prefixes and its usage. Default: the name.
+        scope: What the key is good for: generate, embed, admin; may be repeated. Default: generate and embed.
+        expires: Time after which the key no longer works, such as 12h or 30d. Default: never.
+        model: A model that the key may use; may be repeated. Default: all.
+        limits: Most that the key may use.
+        weight: Share of the key's requests against others while requests wait.
+        highest_class: More urgent requests are treated as this class.
+        longest_deadline: Most time that a request may take, such as 90s.
+        state_dir: The state folder of the platform.
+        file: The file of keys, if it is not in the state folder.
+        json: Print one JSON object.
+    """
+    key_file = _key_file(state_dir, file)
+    is_first = not key_file.path.exists()
+    key, record = key_file.create(
+        name,
+        tenant,
+        scopes=scope or DEFAULT_SCOPES,
+        expires=time.time() + parse_duration(expires, "expires") if expires else None,
+        models=model,
+        limits=asdict(limits),
+        weight=weight,
+        highest_class=highest_class,
+        longest_deadline=parse_duration(longest_deadline, "longest-deadline") if longest_deadline else None,
+    )
+    _show_secret(key, record, json)
+    if is_first:
+        error_console.print(
+            f"[dim]This is the first key of {key_file.path}. A platform that runs already asks for keys "
+            "once it is started again.[/]",
+            soft_wrap=True,
+        )
+
+
+@keys.command(name="list")
+def list_keys(*, state_dir: Path = DEFAULT_FOLDER, file: _File = None, json: _Json = False) -> None:
+    """Lists the keys, without their secrets.
+
+    Args:
+        state_dir: The state folder of the platform.
+        file: The file of keys, if it is not in the state folder.
+        json: Print one JSON object.
+    """
+    records = list(_key_file(state_dir, file).read().values())
+    if json:
+        print_json({"keys": [_described(record) for record in records]})
+    else:
+        console.print(_table(records))
+
+
+@keys.command
+def rotate(
+    key_id: str, *, overlap: str = "", state_dir: Path = DEFAULT_FOLDER, file: _File = None, json: _Json = False
+) -> None:
+    """Gives a key a new secret. Id, limits and usage stay.
+
+    Args:
+        key_id: The id of the key: what stands between the dashes.
+        overlap: Time for which the former key works too, such as 1h. Default: it ends at once.
+        state_dir: The state folder of the platform.
+        file: The file of keys, if it is not in the state folder.
+        json: Print one JSON object.
+    """
+    seconds = parse_duration(overlap, "overlap") if overlap else 0.0
+    _show_secret(*_key_file(state_dir, file).rotate(key_id, seconds), as_json=json)
+
+
+@keys.command
+def revoke(key_id: str, *, state_dir: Path = DEFAULT_FOLDER, file: _File = None, json: _Json = False) -> None:
+    """Ends a key for good. Gateways know within a second; requests that run may end.
+
+    Args:
+        key_id: The id of the key: what stands between the dashes.
+        state_dir: The state folder of the platform.
+        file: The file of keys, if it is not in the state folder.
+        json: Print one JSON object.
+    """
+    record = _key_file(state_dir, file).revoke(key_id)
+    if json:
+        print_json(_described(record))
+    else:
+        console.print(f"revoked {record.id} ({record.name})")
+
+
+def _key_file(state_dir: Path, file: Path | None) -> KeyFile:
+    return KeyFile(file or state_dir / FILE_NAME)
+
+
+def _show_secret(key: ApiKey, record: KeyRecord, as_json: bool) -> None:
+    """Prints the key alone on stdout, so that a script can take it, and the advice on stderr."""
+    if as_json:
+        print_json({"key": key.text} | _described(record))
+        return
+    console.print(key.text, soft_wrap=True, markup=False)
+    error_console.print("[dim]Shown this once. Clients send it as their API key, as in HEADRACE_API_KEY.[/]")
+
+
+def _described(record: KeyRecord) -> dict[str, Any]:
+    return record.model_dump(mode="json", exclude=set(_SECRETS)) | {"state": _state(record)}
+
+
+def _state(record: KeyRecord) -> str:
+    if record.revoked is not None:
+        return "revoked"
+    return "valid" if record.is_valid() else "expired"
+
+
+def _table(records: list[KeyRecord]) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in ("id", "name", "tenant", "state", "scopes", "expires", "models", "limits"):
+        table.add_column(title)
+    for record in records:
+        given = record.limits.model_dump(exclude_none=True)
+        table.add_row(
+            record.id,
+            record.name,
+            record.tenant,
+            _state(record),
+            " ".join(record.scopes),
+            "" if record.expires is None else datetime.fromtimestamp(record.expires, tz=UTC).strftime("%Y-%m-%d %H:%M"),
+            " ".join(record.models) or "all",
+            "\n".join(f"{value} {name.replace('_', ' ')}" for name, value in given.items()),
+        )
+    return table

@@ -1,0 +1,71 @@
+"""Keys that a platform is started with, and whether it may be reached from other machines without any."""
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.access.key_file import FILE_NAME, KeyFile
+from headrace.errors import ConfigError
+from headrace.supervisor.lan_address import is_loopback_address
+
+KEYS_VARIABLE = "HEADRACE_GATEWAY_KEYS_FILE"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Address of a platform, and whether anyone may come in."""
+
+    host: str = "127.0.0.1"
+    """Address on which HTTP and gRPC are served: 0.0.0.0 for every one of this machine. On others than loopback API
+    keys are needed."""
+    without_keys: Annotated[bool, Parameter(negative="")] = False
+    """Let everyone in who reaches the address, without a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChoice:
+    """The file of keys, and how many of them work."""
+
+    path: Path | None = None
+    """None: no key is needed."""
+    count: int = 0
+
+
+def choose_keys(reach: Reach, state_dir: Path, config: Path | None) -> KeyChoice:
+    """Returns the keys that the settings name, or else those of the state folder. Raises ConfigError where other
+    machines could come in without a key and nobody said that they may."""
+    named = _named_file(config)
+    if reach.without_keys and named is not None:
+        raise ConfigError(
+            f"--without-keys, and gateway.keys_file names {named}: take one of them away", param="without-keys"
+        )
+    usual = (state_dir / FILE_NAME).expanduser().absolute()
+    path = named or (usual if usual.exists() and not reach.without_keys else None)
+    choice = KeyChoice() if path is None else KeyChoice(path, _count(path))
+    if not choice.count and not reach.without_keys and not is_loopback_address(reach.host):
+        raise ConfigError(
+            f"other machines reach {reach.host}, and there is no key to tell who may come in: make one with "
+            "headrace keys create NAME, or let everyone in with --without-keys",
+            param="host",
+        )
+    return choice
+
+
+def _named_file(config: Path | None) -> Path | None:
+    """Returns the file of keys that the environment or the configuration names."""
+    named = os.environ.get(KEYS_VARIABLE)
+    if not named and config is not None:
+        try:
+            named = tomllib.loads(config.read_text()).get("gateway", {}).get("keys_file")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read {config}: {error}", param="config") from None
+    return Path(named).expanduser().absolute() if named else None
+
+
+def _count(path: Path) -> int:
+    return sum(record.is_valid() for record in KeyFile(path).read().values())

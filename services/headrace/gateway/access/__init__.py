@@ -1,0 +1,1 @@
+"""Keys of callers, their limits, and the account of what each request used."""

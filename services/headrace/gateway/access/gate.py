@@ -1,0 +1,52 @@
+"""The way into a gateway: finds who sends a request, from the keys of a file, or lets anyone in."""
+
+import asyncio
+
+from headrace.gateway.access.bookkeeper import Bookkeeper
+from headrace.gateway.access.caller import Caller, tenant_of
+from headrace.gateway.access.key_ring import KeyRing
+from headrace.gateway.access.limits.limiter import Limiter
+from headrace.gateway.access.usage_book import UsageBook
+from headrace.gateway.config import GatewaySettings
+
+
+class Gate:
+    """Makes callers of headers."""
+
+    def __init__(self, keys: KeyRing | None = None, bookkeeper: Bookkeeper | None = None) -> None:
+        """`keys`: None where no key is needed."""
+        self._keys = keys
+        self._bookkeeper = bookkeeper or Bookkeeper()
+        self._anyone = Caller(bookkeeper=self._bookkeeper)
+
+    def caller(self, authorization: str | None, api_key: str | None) -> Caller:
+        """Returns who sends a request with these headers. Raises Unauthenticated."""
+        if self._keys is None:
+            return self._anyone
+        key = self._keys.find(authorization, api_key)
+        return Caller(tenant_of(key), key, self._bookkeeper)
+
+    async def watch(self) -> None:
+        """Follows the file of keys, and renews what limits hold, until cancelled."""
+        following = [] if self._keys is None else [self._keys.watch()]
+        await asyncio.gather(self._bookkeeper.watch(), *following)
+
+    async def close(self) -> None:
+        """Writes what is left to write."""
+        await self._bookkeeper.close()
+
+    def report(self) -> dict[str, object]:
+        """Reports, for people, on the keys and on who counts their limits."""
+        if self._keys is None:
+            return {"keys": "none needed"}
+        return {"keys": self._keys.report(), "limits": self._bookkeeper.report()}
+
+
+OPEN_GATE = Gate()
+
+
+def open_gate(settings: GatewaySettings, limiter: Limiter) -> Gate:
+    """Makes the gate that the settings describe. Raises ConfigError for files that cannot be used."""
+    keys = None if settings.keys_file is None else KeyRing(settings.keys_file)
+    book = None if settings.usage_folder is None else UsageBook(settings.usage_folder, settings.service_id)
+    return Gate(keys, Bookkeeper(limiter, book))

@@ -1,0 +1,1 @@
+"""Limits of keys: budgets that all gateways share."""
