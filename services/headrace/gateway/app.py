@@ -34,6 +34,8 @@ from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes
+from headrace.gateway.timing.latency_budgets import LatencyBudgets
+from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import Channel, open_channel
 from headrace.rpc.deadline import Deadline
@@ -65,7 +67,8 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
     subscriber = GatewaySubscriber(bus)
     open_worker = partial(_open_worker, settings.credential)
     fleet = Fleet(settings, open_worker, subscriber)
-    ledger = Ledger(settings.max_open_requests)
+    budgets = LatencyBudgets(settings.ttft_targets, settings.tpot_targets)
+    ledger = Ledger(settings.max_open_requests, budgets, RecentRequests(settings.recent_requests))
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
         others = await _connect(settings, stack)
@@ -76,7 +79,7 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         generation = GenerationRoutes(settings, pipeline, ledger)
         embedding = EmbeddingRoutes(settings, pipeline, ledger)
         text = TextRoutes(settings, pipeline, ledger)
-        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY, tenants)
+        routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY, tenants, ledger.recent)
         http = HttpServer(routes, settings)
         servicer = InferenceServicer(settings, pipeline, ledger, tenants)
         REGISTRY.register(metrics)

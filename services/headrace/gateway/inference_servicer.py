@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
+import re
 import secrets
-import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
@@ -13,7 +13,8 @@ from typing import Any
 
 import grpc
 
-from headrace.errors import DeadlineExceeded, InvalidRequest
+from headrace.errors import DeadlineExceeded, HeadraceError, InvalidRequest
+from headrace.errors.table import row_of
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.joined import joined
 from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
@@ -30,8 +31,13 @@ from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.tenants import EVERYONE, Tenant, Tenants
 from headrace.gateway.request.translation import to_model_info, to_sampling
+from headrace.gateway.timing.request_metrics import REQUESTS
+from headrace.gateway.timing.request_record import RequestRecord
+from headrace.gateway.timing.request_span import request_span
+from headrace.gateway.timing.stopwatch import ADMISSION, SERIALIZE
 from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
+from headrace.telemetry.call_metadata import REQUEST_KEY
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import current_traceparent
 from headrace.v1 import inference_pb2 as pb
@@ -43,6 +49,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Event = pb.GenerationChunk | pb.GenerationSummary
 Response = type[pb.StreamGenerateResponse] | type[pb.StreamChatResponse]
 DEFAULT_TOKEN_COUNT = 16
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 
 class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
@@ -58,13 +65,13 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:  # noqa: N802
         prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
-        async with self._admitted(request.model, context) as envelope:
+        async with self._admitted(request.model, context, "text_completion") as envelope:
             job = await self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
             return pb.GenerateResponse(result=await self._whole(job))
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
         messages, options = _messages(request), _options(request.options, None)
-        async with self._admitted(request.model, context) as envelope:
+        async with self._admitted(request.model, context, "chat") as envelope:
             job = await self._pipeline.prepare_chat(request.model, messages, options, envelope)
             return pb.ChatResponse(result=await self._whole(job))
 
@@ -72,7 +79,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self, request: pb.StreamGenerateRequest, context: Context
     ) -> None:
         prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
-        async with self._admitted(request.model, context) as envelope:
+        async with self._admitted(request.model, context, "text_completion") as envelope:
             job = await self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
             await self._write(job, pb.StreamGenerateResponse, context, envelope.deadline)
 
@@ -80,7 +87,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self, request: pb.StreamChatRequest, context: Context
     ) -> None:
         messages, options = _messages(request), _options(request.options, None)
-        async with self._admitted(request.model, context) as envelope:
+        async with self._admitted(request.model, context, "chat") as envelope:
             job = await self._pipeline.prepare_chat(request.model, messages, options, envelope)
             await self._write(job, pb.StreamChatResponse, context, envelope.deadline)
 
@@ -91,7 +98,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
             priority_class=request.priority_class,
         )
-        async with self._admitted(request.model, context, caches=True) as envelope:
+        async with self._admitted(request.model, context, "embeddings", caches=True) as envelope:
             job = await self._pipeline.prepare_embeddings(request.model, inputs, options, envelope)
             calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
             found = await joined(calls, SEQUENCES_AT_ONCE)
@@ -110,12 +117,16 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     async def _write(self, job: Job, response: Response, context: Context, deadline: Deadline) -> None:
         """Writes a stream. Raises DeadlineExceeded when the client does not read it."""
         end = Deadline.after(deadline.remaining + PARTING_SECONDS)
+        record = job.envelope.record
+        record.is_stream = True
         async with aclosing(self._events(job)) as events:
             async for event in events:
                 message = response(chunk=event) if isinstance(event, pb.GenerationChunk) else response(summary=event)
+                record.stopwatch.lap(SERIALIZE)
                 try:
                     async with asyncio.timeout(end.remaining):
                         await context.write(message)
+                    record.note_flush()
                 except TimeoutError:
                     raise DeadlineExceeded(
                         "the deadline passed while the response was written", stage="deliver"
@@ -153,21 +164,49 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
 
     @contextlib.asynccontextmanager
-    async def _admitted(self, model: str, context: Context, *, caches: bool = False) -> AsyncIterator[Envelope]:
-        """Opens the block of a request. Raises HeadraceError."""
-        await self._pipeline.fleet.find(model)
-        request_id = uuid.uuid4().hex
-        with bound_request_id(request_id), self._ledger.open_request(request_id, model):
-            yield self._envelope(request_id, context, caches=caches)
+    async def _admitted(
+        self, model: str, context: Context, operation: str, *, caches: bool = False
+    ) -> AsyncIterator[Envelope]:
+        """Opens the block of a request, and tells the client its id. Raises HeadraceError."""
+        given = str(dict(context.invocation_metadata() or ()).get(REQUEST_KEY, ""))
+        client_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        record = RequestRecord(client_id=client_id, api="grpc", operation=operation, model=model)
+        try:
+            tenant = self._tenant(context)
+            record.tenant = tenant.name
+            await context.send_initial_metadata(((REQUEST_KEY, client_id),))
+            await self._found(model, record)
+            with (
+                bound_request_id(client_id),
+                request_span(record),
+                self._ledger.open_request(client_id, model, record),
+            ):
+                envelope = self._envelope(record, context, tenant, caches=caches)
+                record.stopwatch.lap(ADMISSION)
+                yield envelope
+        finally:
+            self._ledger.recent.add(record)
 
-    def _envelope(self, request_id: str, context: Context, *, caches: bool) -> Envelope:
+    async def _found(self, model: str, record: RequestRecord) -> None:
+        """Raises HeadraceError, which is counted, for a model that does not exist."""
+        try:
+            await self._pipeline.fleet.find(model)
+        except HeadraceError as error:
+            record.model, record.outcome = "", row_of(error).code
+            REQUESTS.labels(model="", outcome=record.outcome).inc()
+            raise
+
+    def _envelope(self, record: RequestRecord, context: Context, tenant: Tenant, *, caches: bool) -> Envelope:
+        request_id = new_request_id(record.client_id)
+        record.request_id = request_id
         return Envelope(
-            request_id=new_request_id(request_id),
-            accepted=time.monotonic(),
+            request_id=request_id,
+            accepted=record.stopwatch.started,
             deadline=Deadline.after(self._seconds(context)),
-            tenant=self._tenant(context),
+            tenant=tenant,
             traceparent=current_traceparent(),
             use_cache=caches,
+            record=record,
         )
 
     def _tenant(self, context: Context) -> Tenant:

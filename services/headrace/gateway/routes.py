@@ -6,7 +6,8 @@ import re
 import time
 import uuid
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 from starlette.types import Receive, Scope, Send
 
 from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
@@ -15,6 +16,8 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
+from headrace.gateway.endpoints.requests import PATH as REQUESTS_PATH
+from headrace.gateway.endpoints.requests import RequestRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.browser_guard import BrowserGuard
@@ -24,11 +27,16 @@ from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.ledger import note_refusal
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.tenants import EVERYONE, Tenants
+from headrace.gateway.timing.recent_requests import RecentRequests
+from headrace.gateway.timing.request_metrics import count_http
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 _MODEL_PREFIX = "/v1/models/"
 _OPEN = frozenset({"/", "/health", "/ready", "/metrics"})
 """Paths that need no key."""
+CLIENT_GONE = 499
+"""Status, as nginx has it, that stands in metrics for a client that left before there was one."""
+BAD_REQUEST = 400
 _log = logging.getLogger(__name__)
 
 
@@ -45,6 +53,7 @@ class Routes:
         health: PlatformHealth,
         registry: CollectorRegistry,
         tenants: Tenants = EVERYONE,
+        recent: RecentRequests | None = None,
     ) -> None:
         self._settings = settings
         self._pipeline = pipeline
@@ -54,6 +63,13 @@ class Routes:
         self._uploads = UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
         self._started = int(time.time())
+        self._recent = recent or RecentRequests()
+        requests = RequestRoutes(self._recent)
+        self._prefixes: dict[str, Handler] = {
+            _MODEL_PREFIX: self._show_model,
+            f"{REQUESTS_PATH}/": requests.show_request,
+        }
+        """Handlers of GET by the beginning of their paths."""
         self._handlers: dict[str, dict[str, Handler]] = {
             "/v1/chat/completions": {"POST": generation.chat_completions},
             "/v1/completions": {"POST": generation.completions},
@@ -61,6 +77,7 @@ class Routes:
             "/v1/models": {"GET": self._list_models},
             "/tokenize": {"POST": text.tokenize},
             "/detokenize": {"POST": text.detokenize},
+            REQUESTS_PATH: {"GET": requests.list_requests},
             "/health": {"GET": self._alive},
             "/ready": {"GET": self._ready},
             "/metrics": {"GET": self._metrics},
@@ -73,6 +90,7 @@ class Routes:
         exchange = HttpExchange(scope, receive, send, self._settings, self._uploads)
         given = exchange.header("x-request-id") or ""
         exchange.headers["x-request-id"] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        exchange.record.client_id = exchange.headers["x-request-id"]
         try:
             if self._guard.admit(scope["method"], exchange):
                 await self._handle(scope["method"], scope["path"], exchange)
@@ -81,11 +99,23 @@ class Routes:
         except Exception as error:  # noqa: BLE001 - this is the boundary
             if not exchange.in_ledger:
                 note_refusal(error)
+                exchange.record.note_failure(row_of(error).code)
             if not isinstance(error, RequestCancelled):
                 await self._refuse(exchange, error)
+        finally:
+            self._note_end(scope["method"], exchange)
+
+    def _note_end(self, method: str, exchange: HttpExchange) -> None:
+        """Counts an exchange. Those that ask for work, and all that were refused, are remembered."""
+        record = exchange.record
+        count_http(record.route, method, record.status or CLIENT_GONE)
+        if record.operation or (record.status >= BAD_REQUEST and record.route not in _OPEN):
+            self._recent.add(record)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
-        methods = {"GET": self._show_model} if path.startswith(_MODEL_PREFIX) else self._handlers.get(path)
+        prefix = next((each for each in self._prefixes if path.startswith(each)), "")
+        methods = {"GET": self._prefixes[prefix]} if prefix else self._handlers.get(path)
+        exchange.record.route = f"{prefix}{{id}}" if prefix else (path if methods else "")
         if methods is None:
             raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
         handler = methods.get("GET" if method == "HEAD" else method)
@@ -96,6 +126,7 @@ class Routes:
             return
         if path not in _OPEN:
             exchange.tenant = self._tenants.of(exchange.header("authorization"))
+        exchange.record.tenant = exchange.tenant.name
         await handler(exchange)
 
     async def _refuse(self, exchange: HttpExchange, error: Exception) -> None:
@@ -136,8 +167,11 @@ class Routes:
         await exchange.send_json(200 if self._health.ready else 503, self._health.report())
 
     async def _metrics(self, exchange: HttpExchange) -> None:
-        await exchange.send_bytes(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+        encode, content_type = choose_encoder(exchange.header("accept") or "")
+        await exchange.send_bytes(200, encode(self._registry), content_type)
 
     async def _welcome(self, exchange: HttpExchange) -> None:
         endpoints = [f"{method} {path}" for path, methods in self._handlers.items() for method in methods]
-        await exchange.send_json(200, {"name": "headrace", "endpoints": [*endpoints, f"GET {_MODEL_PREFIX}{{id}}"]})
+        await exchange.send_json(
+            200, {"name": "headrace", "endpoints": [*endpoints, *(f"GET {prefix}{{id}}" for prefix in self._prefixes)]}
+        )

@@ -34,12 +34,14 @@ PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for mo
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Waiting:
     order: Order
     waiter: Waiter
     since: float = field(default_factory=time.time)
     """Time at which the wait began. Unix seconds."""
+    sent_at: float = 0.0
+    """Time of the last dispatch, in seconds of the scheduler's clock."""
 
     def record(self, ticket: Ticket) -> None:
         """Records the wait of a ticket as a span of the request's trace."""
@@ -199,6 +201,8 @@ class Scheduler:
     async def _call(self, batch: decisions.Dispatch, tickets: list[Ticket]) -> DispatchAnswer:
         now = self.clock()
         members = [to_member(self._waiting[ticket.key].order, ticket.deadline - now) for ticket in tickets]
+        for ticket in tickets:
+            self._waiting[ticket.key].sent_at = now
         client, fence = self._client_of(batch.address), self.fence_of(tickets[0].model)
         answer = to_answer(await client.dispatch(members, self._dispatch_seconds, fence))
         BATCH_SIZE.labels(model=tickets[0].model).observe(len(members))
@@ -212,9 +216,10 @@ class Scheduler:
             QUEUE_TIME.labels(model=ticket.model).observe(self.clock() - ticket.arrival)
             self.feed(events.Accepted(ticket, batch.worker_id))
             if (waiting := self._waiting.pop(ticket.key, None)) is not None:
-                place = Place(worker_id=batch.worker_id, worker_address=batch.address, worker_epoch=batch.epoch)
                 _log.debug("placed", extra={"sequence": ticket.request_id, "worker": batch.worker_id})
                 waiting.record(ticket)
+                queued = waiting.sent_at - ticket.arrival
+                place = Place(batch.worker_id, batch.address, batch.epoch, queued)
                 waiting.waiter.placed(ticket, place)
         elif isinstance(refusal, Overloaded) and ticket.key in self._waiting:
             self.feed(events.Refused(ticket, batch.worker_id))

@@ -7,6 +7,7 @@ from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.exchange import HttpExchange
 from headrace.gateway.openai.schema import DetokenizeBody, TokenizeBody, parse
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE
 from headrace.rpc.deadline import Deadline
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
@@ -25,6 +26,7 @@ class TextRoutes:
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = (await self._pipeline.fleet.find(body.model)).max_model_length
             tokens = await self._encode(body, envelope.deadline, limit)
+            envelope.record.stopwatch.lap(TOKENIZE)
             await exchange.send_json(200, {"tokens": tokens, "count": len(tokens), "max_model_length": limit})
 
     async def detokenize(self, exchange: HttpExchange) -> None:
@@ -37,6 +39,7 @@ class TextRoutes:
                     param="tokens",
                 )
             text = await self._pipeline.decode(body.model, body.tokens, envelope.deadline)
+            envelope.record.stopwatch.lap(DETOKENIZE)
             await exchange.send_json(200, {"prompt": text})
 
     async def _encode(self, body: TokenizeBody, deadline: Deadline, limit: int) -> list[int]:

@@ -26,6 +26,10 @@ class WorkerFacts:
     resident_byte_count: int = 0
     draft_token_count: int = 0
     accepted_token_count: int = 0
+    preemption_count: int = 0
+    computed_token_count: int = 0
+    cached_token_count: int = 0
+    replaced_block_count: int = 0
 
     def models(self) -> dict[str, ModelFacts]:
         """Models that the worker serves, by name. A model takes precedence over an adapter of the same name."""

@@ -66,6 +66,7 @@ class Body(ModelBody):
     guided_regex: str | None = None
     guided_choice: Choices | None = None
     guided_grammar: str | None = None
+    timings: bool | None = None
 
     @property
     def stop_texts(self) -> tuple[str, ...]:
@@ -96,6 +97,7 @@ class EmbeddingBody(ModelBody):
     dimensions: int | None = Field(default=None, ge=1)
     truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
     add_special_tokens: bool | None = None
+    timings: bool | None = None
 
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]

@@ -1,8 +1,9 @@
 """Envelope of a request: who sent it, when, and its deadline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.gateway.request.tenants import Tenant
+from headrace.gateway.timing.request_record import RequestRecord
 from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PriorityClass
@@ -23,6 +24,8 @@ class Envelope:
     """Class named outside the content, which overrides the one inside. None: none was named."""
     first_token_seconds: float | None = None
     """Seconds within which the first token is wanted. None: the class decides."""
+    record: RequestRecord = field(default_factory=RequestRecord)
+    """Place to note where the time goes."""
 
     def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
         """Returns the effective class when the content itself names `inner`: never one that the tenant may not have."""

@@ -45,6 +45,8 @@ class Runtime:
         self.pace = StepPace()
         self.fence = 0
         """Largest fencing number under which a batch came."""
+        self.replaced_block_count = 0
+        """Cached KV blocks that gave way to others since the start."""
         self._unread_token_count = 0
         """Tokens of accepted requests that the engine has not taken yet."""
         self._model = model
@@ -231,6 +233,7 @@ class Runtime:
         self._deliver(report.deltas)
         if self._load() != before:
             self._on_change()
+        self.replaced_block_count += len(report.block_events.removed)
         if report.block_events.stored or report.block_events.removed:
             self._on_blocks(report.block_events)
 
@@ -260,11 +263,13 @@ class Runtime:
                 outbox.note_step(self.stats.step_count)
 
     def _address(self, delta: Delta, session: Session, now: float) -> SessionDelta:
-        """Names the attempt that a delta belongs to. Its last one ends the session, and carries the timings."""
-        if session.first_token_time is None:
+        """Names the attempt that a delta belongs to. Its first and last carry timings; the last ends the session."""
+        is_first = session.first_token_time is None
+        if is_first:
             session.first_token_time = now
         if delta.finish_reason is None:
-            return SessionDelta(session.request_id, session.attempt, delta)
+            timings = session.timings(now) if is_first else None
+            return SessionDelta(session.request_id, session.attempt, delta, timings=timings)
         self.sessions.close(session.engine_id)
         session.record_spans(now)
         return SessionDelta(session.request_id, session.attempt, delta, timings=session.timings(now))
