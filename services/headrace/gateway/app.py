@@ -31,6 +31,7 @@ from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.hears import GatewaySubscriber
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
+from headrace.gateway.metrics_compat import register
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes
@@ -82,8 +83,8 @@ async def open_app(settings: GatewaySettings, open_bus: OpenBus = open_nats) -> 
         routes = Routes(settings, generation, embedding, text, pipeline, health, REGISTRY, tenants, ledger.recent)
         http = HttpServer(routes, settings)
         servicer = InferenceServicer(settings, pipeline, ledger, tenants)
-        REGISTRY.register(metrics)
-        stack.callback(REGISTRY.unregister, metrics)
+        for collector in register(REGISTRY, settings.metrics_compat, metrics):
+            stack.callback(REGISTRY.unregister, collector)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
         background = Background()

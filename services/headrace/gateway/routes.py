@@ -37,6 +37,8 @@ _OPEN = frozenset({"/", "/health", "/ready", "/metrics"})
 CLIENT_GONE = 499
 """Status, as nginx has it, that stands in metrics for a client that left before there was one."""
 BAD_REQUEST = 400
+_UNREMEMBERED = frozenset({*_OPEN, REQUESTS_PATH, f"{REQUESTS_PATH}/{{id}}"})
+"""Routes that ask about the platform: their refusals are counted only."""
 _log = logging.getLogger(__name__)
 
 
@@ -109,7 +111,7 @@ class Routes:
         """Counts an exchange. Those that ask for work, and all that were refused, are remembered."""
         record = exchange.record
         count_http(record.route, method, record.status or CLIENT_GONE)
-        if record.operation or (record.status >= BAD_REQUEST and record.route not in _OPEN):
+        if record.operation or (record.status >= BAD_REQUEST and record.route not in _UNREMEMBERED):
             self._recent.add(record)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
