@@ -54,14 +54,17 @@ def span(
     attributes: Mapping[str, str | int | float | bool | Sequence[str]] | None = None,
     start_time: float | None = None,
     kind: trace.SpanKind = trace.SpanKind.INTERNAL,
+    ends: bool = True,
 ) -> Iterator[trace.Span]:
-    """Runs its body inside a span. Free while nothing is recorded. `start_time`: Unix seconds; None is now."""
+    """Runs its body inside a span. Free while nothing is recorded. `start_time`: Unix seconds; None is now. Unless it
+    `ends` with the body, the body ends it."""
     if not _recording:
         yield trace.INVALID_SPAN
         return
     start = None if start_time is None else int(start_time * 1e9)
     tracer = trace.get_tracer("headrace")
-    with tracer.start_as_current_span(name, attributes=attributes, start_time=start, kind=kind) as current:
+    opened = tracer.start_as_current_span(name, attributes=attributes, start_time=start, kind=kind, end_on_exit=ends)
+    with opened as current:
         yield current
 
 

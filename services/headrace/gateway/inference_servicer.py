@@ -143,6 +143,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
                     token_ids += event.token_ids
                 else:
                     summary = event
+        job.envelope.record.stopwatch.lap(SERIALIZE)
         return pb.GenerationResult(
             text="".join(texts), token_ids=token_ids, finish_reason=summary.finish_reason, usage=summary.usage
         )
@@ -172,10 +173,8 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         client_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         record = RequestRecord(client_id=client_id, api="grpc", operation=operation, model=model)
         try:
-            tenant = self._tenant(context)
-            record.tenant = tenant.name
             await context.send_initial_metadata(((REQUEST_KEY, client_id),))
-            await self._found(model, record)
+            tenant = await self._identified(record, context)
             with (
                 bound_request_id(client_id),
                 request_span(record),
@@ -187,10 +186,13 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         finally:
             self._ledger.recent.add(record)
 
-    async def _found(self, model: str, record: RequestRecord) -> None:
-        """Raises HeadraceError, which is counted, for a model that does not exist."""
+    async def _identified(self, record: RequestRecord, context: Context) -> Tenant:
+        """Returns the caller's tenant. Raises HeadraceError, which is counted, for an unknown key or model."""
         try:
-            await self._pipeline.fleet.find(model)
+            tenant = self._tenant(context)
+            record.tenant = tenant.name
+            await self._pipeline.fleet.find(record.model)
+            return tenant
         except HeadraceError as error:
             record.model, record.outcome = "", row_of(error).code
             REQUESTS.labels(model="", outcome=record.outcome).inc()

@@ -23,7 +23,7 @@ from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.waiter import Order, Place, Waiter
 from headrace.scheduler.translation import DispatchAnswer, to_answer, to_error, to_member
-from headrace.telemetry.traces import record_span
+from headrace.telemetry.traces import is_recorded, record_span
 
 TICK_SECONDS = 0.2
 
@@ -43,10 +43,12 @@ class _Waiting:
     sent_at: float = 0.0
     """Time of the last dispatch, in seconds of the scheduler's clock."""
 
-    def record(self, ticket: Ticket) -> None:
-        """Records the wait of a ticket as a span of the request's trace."""
+    def record(self, ticket: Ticket, worker_id: str) -> None:
+        """Records the wait of a ticket as a span of the request's trace. `worker_id`: worker that took it, if any."""
+        if not is_recorded(self.order.traceparent):
+            return
         named = trace_attributes(ticket.request_id, ticket.attempt)
-        attributes = {"gen_ai.request.model": ticket.model, **named}
+        attributes = {"gen_ai.request.model": ticket.model, "headrace.worker": worker_id, **named}
         record_span("schedule", self.order.traceparent, self.since, time.time(), attributes)
 
 
@@ -217,7 +219,7 @@ class Scheduler:
             self.feed(events.Accepted(ticket, batch.worker_id))
             if (waiting := self._waiting.pop(ticket.key, None)) is not None:
                 _log.debug("placed", extra={"sequence": ticket.request_id, "worker": batch.worker_id})
-                waiting.record(ticket)
+                waiting.record(ticket, batch.worker_id)
                 queued = waiting.sent_at - ticket.arrival
                 place = Place(batch.worker_id, batch.address, batch.epoch, queued)
                 waiting.waiter.placed(ticket, place)
@@ -229,7 +231,7 @@ class Scheduler:
 
     def _refuse(self, ticket: Ticket, error: HeadraceError) -> None:
         if (waiting := self._waiting.pop(ticket.key, None)) is not None:
-            waiting.record(ticket)
+            waiting.record(ticket, "")
             waiting.waiter.refused(ticket, error)
 
 

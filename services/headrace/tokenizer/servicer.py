@@ -45,12 +45,13 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
     async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802
         model = self._model(request.model)
         context_token_count = to_context_token_count(request)
-        with span("tokenize", {"gen_ai.request.model": model.name}):
+        with span("tokenize", {"gen_ai.request.model": model.name, "gen_ai.provider.name": "headrace"}) as current:
             if request.WhichOneof("input") == "conversation":
                 messages, opens = to_messages(request.conversation), opens_answer(request.conversation)
                 token_ids = await self._pool.encode_chat(model.name, messages, opens, context_token_count)
             else:
                 token_ids = await self._encode(model, to_text(request), context_token_count)
+            current.set_attribute("gen_ai.usage.input_tokens", len(token_ids))
             return pb.EncodeResponse(token_ids=token_ids)
 
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802

@@ -22,13 +22,15 @@ def request_span(record: RequestRecord) -> Iterator[None]:
         "headrace.request_id": record.client_id,
     }
     name, start = f"{record.operation} {record.model}", record.started_time
-    with span(name, named, start_time=start, kind=SpanKind.SERVER) as current:
+    with span(name, named, start_time=start, kind=SpanKind.SERVER, ends=False) as current:
         record.trace_id = trace_id_of(current)
         try:
             yield
         finally:
             if current.is_recording():
                 current.set_attributes(attributes_of(record))
+            # Ends with the last byte: what is cleared away afterwards keeps nobody waiting.
+            current.end(int((start + record.stopwatch.elapsed) * 1e9))
 
 
 def attributes_of(record: RequestRecord) -> Attributes:

@@ -21,6 +21,7 @@ from headrace.errors import (
 from headrace.lifecycle import wait_at_most
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
+from headrace.telemetry.traces import is_recorded, record_span
 from headrace.worker.requests.assignment import Assignment
 from headrace.worker.requests.frame import SessionDelta
 from headrace.worker.requests.outbox import Outbox
@@ -30,6 +31,9 @@ from headrace.worker.stepping.step_pace import StepPace
 
 EXIT_ENGINE_CRASHED = 70
 """Exit status after a crash of the engine: EX_SOFTWARE of sysexits.h."""
+
+MAX_LINKS = 64
+"""Most traces that the span of one step links to."""
 
 _log = logging.getLogger(__name__)
 
@@ -230,6 +234,7 @@ class Runtime:
         for engine_id in report.admitted:
             if (session := self.sessions.get(engine_id)) is not None:
                 session.started_time = report.start_time
+        self._link(report)
         self._deliver(report.deltas)
         if self._load() != before:
             self._on_change()
@@ -248,6 +253,19 @@ class Runtime:
         if session is not None:
             self.sessions.close(engine_id)
             self._fail(session, error)
+
+    def _link(self, report: StepReport) -> None:
+        """Records a step that took in recorded requests as a span that links to all others that it served: they waited
+        for each other. Later steps are not recorded, because there is one for every token."""
+        taken = [session for name in report.admitted if (session := self.sessions.get(name)) is not None]
+        first = next((session for session in taken if is_recorded(session.traceparent)), None)
+        if first is None:
+            return
+        served = {delta.request_id for delta in report.deltas} | set(report.admitted)
+        others = [session for name in served if (session := self.sessions.get(name)) not in (None, first)]
+        linked = [other.traceparent for other in others if other is not None and is_recorded(other.traceparent)]
+        attributes = {"headrace.step": report.stats.step_count, "headrace.sequence_count": len(served)}
+        record_span("step", first.traceparent, report.start_time, time.time(), attributes, linked[:MAX_LINKS])
 
     def _deliver(self, deltas: list[Delta]) -> None:
         now = time.time()
