@@ -24,6 +24,7 @@ from headrace.gateway.delivery.self_placement import SelfPlacement
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.exposition import register
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
@@ -31,7 +32,6 @@ from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.hears import GatewaySubscriber
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
-from headrace.gateway.metrics_compat import register
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.tenants import read_tenants
 from headrace.gateway.routes import Routes

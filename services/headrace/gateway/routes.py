@@ -7,7 +7,6 @@ import time
 import uuid
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from starlette.types import Receive, Scope, Send
 
 from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
@@ -19,6 +18,7 @@ from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.requests import PATH as REQUESTS_PATH
 from headrace.gateway.endpoints.requests import RequestRoutes
 from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.exposition import exposed
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.browser_guard import BrowserGuard
 from headrace.gateway.http.error_body import error_body, error_headers
@@ -169,8 +169,7 @@ class Routes:
         await exchange.send_json(200 if self._health.ready else 503, self._health.report())
 
     async def _metrics(self, exchange: HttpExchange) -> None:
-        encode, content_type = choose_encoder(exchange.header("accept") or "")
-        await exchange.send_bytes(200, encode(self._registry), content_type)
+        await exchange.send_bytes(200, *exposed(self._registry, exchange.header("accept") or ""))
 
     async def _welcome(self, exchange: HttpExchange) -> None:
         endpoints = [f"{method} {path}" for path, methods in self._handlers.items() for method in methods]

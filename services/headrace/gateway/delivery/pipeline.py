@@ -25,9 +25,7 @@ from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.vocabularies import Vocabularies
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE, WAIT
-from headrace.identity.ids import trace_attributes
 from headrace.rpc.deadline import Deadline
-from headrace.telemetry.traces import span
 from headrace.v1.generation_pb2 import Embedding, FinishReason
 from headrace.v1.tokenizer_pb2 import ChatMessage
 from headrace.v1.worker_pb2 import TokenDelta
@@ -182,25 +180,23 @@ class Pipeline:
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
         """Returns the embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
-        with span("embed", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
-            async with aclosing(self._deltas(sequence)) as deltas:
-                async for delta in deltas:
-                    if delta.HasField("embedding"):
-                        sequence.envelope.record.stopwatch.lap(WAIT)
-                        return delta.embedding
+        async with aclosing(self._deltas(sequence)) as deltas:
+            async for delta in deltas:
+                if delta.HasField("embedding"):
+                    sequence.envelope.record.stopwatch.lap(WAIT)
+                    return delta.embedding
         raise InternalError(f"sequence {sequence.request_id} ended without its embedding", stage="prefill")
 
     async def _pieces(self, job: Job, index: int, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
         text, record = TextStream(sequence, job.vocabulary, index), sequence.envelope.record
-        with span("generate", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
-            async with aclosing(self._deltas(sequence)) as deltas:
-                async for delta in deltas:
-                    record.note_tokens()
-                    piece = text.push(delta)
-                    _note_piece(record, piece)
-                    yield piece
-                    if piece.finish_reason:
-                        return
+        async with aclosing(self._deltas(sequence)) as deltas:
+            async for delta in deltas:
+                record.note_tokens()
+                piece = text.push(delta)
+                _note_piece(record, piece)
+                yield piece
+                if piece.finish_reason:
+                    return
 
     def _deltas(self, sequence: SequenceRequest) -> AsyncGenerator[TokenDelta, None]:
         stream = TokenStream(sequence, self._settings.service_id, self._places, self.fleet, self._settings.max_attempts)
