@@ -30,9 +30,10 @@ def register(registry: CollectorRegistry, compat: str, platform: Collector) -> l
 
 
 def exposed(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """Returns the metrics and their content type: OpenMetrics 1.0, which has exemplars, for who accepts it, else the text
-    format of Prometheus 0.0.4."""
+    """Returns the metrics and their content type: OpenMetrics 1.0, which has exemplars, where it is accepted, else the
+    text format of Prometheus 0.0.4."""
     if OPEN_METRICS in accept:
         # Colons are legal in names, but the library's negotiation would turn those of vLLM's names into underscores.
-        return openmetrics.generate_latest(registry, openmetrics.ALLOWUTF8), openmetrics.CONTENT_TYPE_LATEST
+        body: bytes = openmetrics.generate_latest(registry, openmetrics.ALLOWUTF8)  # type: ignore[no-untyped-call]
+        return body, openmetrics.CONTENT_TYPE_LATEST
     return generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
