@@ -238,7 +238,7 @@ def test_metrics_of_the_contract(http: httpx2.Client) -> None:
     text = http.get("/metrics").text
     gauges = ("requests_running", "requests_waiting", "requests_open", "kv_blocks_used", "kv_blocks_total")
     for name in gauges:
-        assert f'headrace_{name}{{model="{MODEL}"' in text
+        assert re.search(rf'headrace_{name}{{[^}}]*model="{MODEL}"', text)
     for name in ("memory_weights_bytes", "memory_kv_bytes", "memory_resident_bytes", "draft_tokens_total"):
         assert float(re.findall(rf'headrace_{name}{{model="{MODEL}",worker="worker-0"}} (.+)', text)[0]) >= 0
     for name in ("time_to_first_token_seconds", "inter_token_latency_seconds"):

@@ -46,7 +46,6 @@ def belongs_to(name: str, whole: str) -> bool:
 def trace_attributes(sequence: str, attempt: int | None = None) -> dict[str, str | int]:
     """Returns the attributes that identify a sequence in the spans of all services."""
     attributes: dict[str, str | int] = {
-        "gen_ai.provider.name": "headrace",
         "headrace.request_id": client_id_of(sequence),
         "headrace.sequence_id": sequence,
     }

@@ -111,8 +111,9 @@ def record_span(
     if not _recording or not traceparent:
         return
     parent = _propagator.extract({"traceparent": traceparent})
+    named = {"gen_ai.provider.name": "headrace", **attributes}
     recorded = trace.get_tracer("headrace").start_span(
-        name, context=parent, start_time=int(start_time * 1e9), attributes=attributes, links=_links(linked)
+        name, context=parent, start_time=int(start_time * 1e9), attributes=named, links=_links(linked)
     )
     recorded.end(int(end_time * 1e9))
 
