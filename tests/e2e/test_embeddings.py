@@ -30,6 +30,7 @@ ENDLESS = [[101, *([1000 + index % 20_000] * 254), 102] for index in range(1024)
 
 def embed(platform: RunningPlatform, given: Any, cache: str = "off", **fields: Any) -> list[list[float]]:
     body = post(platform, input=given, cache=cache, **fields).json()
+    assert "data" in body, body
     assert [entry["index"] for entry in body["data"]] == list(range(len(body["data"])))
     return [entry["embedding"] for entry in body["data"]]
 
