@@ -24,7 +24,8 @@ from headrace.gateway.request.ledger import Ledger
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 METRIC_MODULES = [
     "headrace.bus.bus",
-    "headrace.gateway.request.ledger",
+    "headrace.gateway.timing.request_metrics",
+    "headrace.gateway.delivery.token_meter",
     "headrace.gateway.delivery.token_stream",
     "headrace.scheduler.scheduler",
 ]
@@ -102,7 +103,20 @@ def test_every_metric_in_use_is_exported(expressions: list[str], exported: set[s
 
 def test_labels_in_use_exist(expressions: list[str]) -> None:
     """Series are chosen and grouped by labels that exist."""
-    known = {"model", "outcome", "worker", "subject", "reason", "job", "le"}
+    known = {
+        "model",
+        "outcome",
+        "worker",
+        "holder",
+        "class",
+        "budget",
+        "result",
+        "stage",
+        "subject",
+        "reason",
+        "job",
+        "le",
+    }
     for expression in expressions:
         grouped = re.findall(r"\bby\s*\(([^)]*)\)", expression)
         chosen = re.findall(r"[{,]\s*(\w+)\s*(?:=~|!~|!=|=)", expression)

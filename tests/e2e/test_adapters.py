@@ -125,8 +125,8 @@ def test_metrics_tell_them_apart(platform: RunningPlatform) -> None:
     chat(platform, TUNED)
     text = httpx2.get(f"{platform.http}/metrics", timeout=10).text
     assert f'headrace_time_to_first_token_seconds_count{{model="{TUNED}"}}' in text
-    assert f'headrace_workers{{model="{BASE}"}} 2.0' in text
-    assert f'headrace_workers{{model="{TUNED}"}}' not in text
+    assert f'headrace_workers{{model="{BASE}",worker="worker-1"}} 1.0' in text
+    assert f'headrace_workers{{model="{TUNED}"' not in text
 
 
 def stream(platform: RunningPlatform, model: str, kill_after: int | None = None) -> list[int]:

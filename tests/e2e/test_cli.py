@@ -63,6 +63,20 @@ def test_explain(demo_platform: RunningPlatform) -> None:
     assert "no scheduler knows request nobody" in unknown.stderr
 
 
+def test_trace(demo_platform: RunningPlatform) -> None:
+    body = {"model": "headrace-demo", "prompt": "Who was second?", "max_tokens": 2}
+    asked = httpx2.post(f"{demo_platform.http}/v1/completions", json=body, timeout=30).json()["id"]
+    found = json.loads(headrace("trace", asked, "--json", *state(demo_platform)).stdout)
+    assert found["request_id"] == asked.removeprefix("cmpl-")
+    assert sum(found["stages_ms"].values()) >= 0.95 * found["total_ms"] > 0
+    shown = headrace("trace", "last", *state(demo_platform)).stdout
+    assert "prefill" in shown
+    assert f"headrace explain {found['request_id']}" in shown
+    unknown = headrace("trace", "nobody", *state(demo_platform))
+    assert unknown.returncode != 0
+    assert "no gateway remembers request nobody" in unknown.stderr
+
+
 def test_chat_answers_one_question(demo_platform: RunningPlatform) -> None:
     answered = headrace("chat", "--prompt", "What is continuous batching?", *state(demo_platform))
     assert answered.returncode == 0

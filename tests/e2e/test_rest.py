@@ -227,17 +227,21 @@ def test_response_cache_answers_the_second_time(http: httpx2.Client, demo_platfo
     headers = {"x-headrace-cache": "on"}
     first = http.post("/v1/completions", json=body, headers=headers).json()
     generated = demo_platform.metrics()["headrace_output_tokens_total"]
-    second = http.post("/v1/completions", json=body, headers=headers).json()
-    assert second["choices"] == first["choices"]
-    assert demo_platform.metrics()["headrace_output_tokens_total"] == generated
+    second = http.post("/v1/completions", json=body, headers=headers)
+    assert second.headers["x-headrace-cache"] == "hit"
+    assert second.json()["choices"] == first["choices"]
+    delivered = first["usage"]["completion_tokens"]
+    assert demo_platform.metrics()["headrace_output_tokens_total"] == generated + delivered
 
 
 def test_metrics_of_the_contract(http: httpx2.Client) -> None:
     text = http.get("/metrics").text
     gauges = ("requests_running", "requests_waiting", "requests_open", "kv_blocks_used", "kv_blocks_total")
     for name in gauges:
-        assert f'headrace_{name}{{model="{MODEL}"}}' in text
+        assert re.search(rf'headrace_{name}{{[^}}]*model="{MODEL}"', text)
     for name in ("memory_weights_bytes", "memory_kv_bytes", "memory_resident_bytes", "draft_tokens_total"):
         assert float(re.findall(rf'headrace_{name}{{model="{MODEL}",worker="worker-0"}} (.+)', text)[0]) >= 0
-    for name in ("time_to_first_token_seconds", "inter_token_latency_seconds", "request_duration_seconds"):
+    for name in ("time_to_first_token_seconds", "inter_token_latency_seconds"):
         assert f'headrace_{name}_bucket{{le="+Inf",model="{MODEL}"}}' in text
+    duration = "headrace_request_duration_seconds_bucket"
+    assert f'{duration}{{le="+Inf",model="{MODEL}",outcome="finished"}}' in text

@@ -12,11 +12,13 @@ import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from headrace.testing.running_platform import running_platform
+from headrace.v1 import inference_pb2, inference_pb2_grpc
+from headrace.v1.generation_pb2 import SamplingParams
 
 pytestmark = pytest.mark.process
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 EXPECTED = {
-    ("headrace-gateway", "generate headrace-demo"),
+    ("headrace-gateway", "text_completion headrace-demo"),
     ("headrace-tokenizer", "tokenize"),
     ("headrace-cache", "cache lookup"),
     ("headrace-scheduler", "schedule"),
@@ -27,24 +29,38 @@ EXPECTED = {
 
 
 EXPECTED_OF_EMBEDDING = {
-    ("headrace-gateway", "embed minilm"),
-    *(span for span in EXPECTED if span != ("headrace-gateway", "generate headrace-demo")),
+    ("headrace-gateway", "embeddings minilm"),
+    *(span for span in EXPECTED if span != ("headrace-gateway", "text_completion headrace-demo")),
 }
 
 
+STAGE = "headrace.stage."
+LOAD = 12
+STREAM: dict[str, Any] = {"model": "headrace-demo", "prompt": "Where does the time go?", "max_tokens": 32}
+STREAM |= {"temperature": 0, "ignore_eos": True, "stream": True}
+
+
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps (service, span name) of every span of our trace."""
+    """Keeps (service, span name) of every span of our trace, and the spans themselves."""
 
     def __init__(self) -> None:
         self.spans: set[tuple[str, str]] = set()
+        self.whole: dict[tuple[str, str], Any] = {}
+        self.others: set[str] = set()
+        """Traces that are not ours."""
 
     def Export(self, request: trace_service_pb2.ExportTraceServiceRequest, context: Any) -> Any:
         for resource in request.resource_spans:
             attributes = {entry.key: entry.value.string_value for entry in resource.resource.attributes}
+            # Either of the two tokenizers may have been asked.
+            service = attributes["service.name"].replace("tokenizer-1", "tokenizer")
             for scope in resource.scope_spans:
                 for span in scope.spans:
                     if span.trace_id.hex() == TRACE_ID:
-                        self.spans.add((attributes["service.name"], span.name))
+                        self.spans.add((service, span.name))
+                        self.whole[service, span.name] = span
+                    else:
+                        self.others.add(span.trace_id.hex())
         return trace_service_pb2.ExportTraceServiceResponse()
 
 
@@ -75,6 +91,68 @@ def test_one_trace_through_all_services(collector: tuple[Collector, str], tmp_pa
         logs = {name: platform.log(name) for name in ("gateway", "tokenizer", "scheduler", "cache", "worker-0")}
     assert [name for name, log in logs.items() if "find-me" not in log] == []
     assert servicer.spans >= EXPECTED
+
+
+def attributes_of(span: Any) -> dict[str, Any]:
+    return {entry.key: getattr(entry.value, entry.value.WhichOneof("value")) for entry in span.attributes}
+
+
+def wait_for(servicer: Collector, expected: set[tuple[str, str]]) -> None:
+    deadline = time.monotonic() + 20
+    while not servicer.spans >= expected and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert servicer.spans >= expected
+
+
+def stream(url: str, name: str, trace_id: str) -> None:
+    headers = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-00", "x-request-id": name, "x-headrace-cache": "on"}
+    prompt = {"prompt": f"{name} {STREAM['prompt']}"}
+    response = httpx2.post(f"{url}/v1/completions", json=STREAM | prompt, headers=headers, timeout=30)
+    assert response.status_code == 200
+    assert response.headers["traceresponse"].split("-")[1] == trace_id
+
+
+def test_a_trace_explains_the_time_under_load(collector: tuple[Collector, str], tmp_path: Path) -> None:
+    """Five services tell of one of many requests, whose stages fill the time. A client's flag does not decide."""
+    servicer, endpoint = collector
+    with running_platform(tmp_path, ["--engine", "sim", "--otlp-endpoint", endpoint]) as platform:
+        with ThreadPoolExecutor(LOAD + 1) as pool:
+            load = [pool.submit(stream, platform.http, f"r{n}", f"{n + 1:032x}") for n in range(LOAD)]
+            load.append(pool.submit(stream, platform.http, "ours", TRACE_ID))
+        for each in load:
+            each.result()
+        wait_for(servicer, EXPECTED)
+    root = servicer.whole["headrace-gateway", "text_completion headrace-demo"]
+    told = attributes_of(root)
+    seconds = (root.end_time_unix_nano - root.start_time_unix_nano) / 1e9
+    assert sum(value for key, value in told.items() if key.startswith(STAGE)) >= 0.95 * seconds * 1000
+    assert told["gen_ai.usage.output_tokens"] == 32
+    assert told["gen_ai.operation.name"] == "text_completion"
+    assert told["gen_ai.latency.time_to_first_token"] <= told["gen_ai.latency.e2e"] <= 1.05 * seconds
+    assert {f"{STAGE}{name}_ms" for name in ("prefill", "decode", "detokenize", "serialize", "flush")} <= told.keys()
+    for service, name in EXPECTED - {("headrace-gateway", root.name)}:
+        child = servicer.whole[service, name]
+        assert root.start_time_unix_nano <= child.start_time_unix_nano <= child.end_time_unix_nano
+    assert len(servicer.others) >= LOAD
+
+
+def test_the_grpc_api_has_a_trace_and_the_clients_id(collector: tuple[Collector, str], tmp_path: Path) -> None:
+    servicer, endpoint = collector
+    with running_platform(tmp_path, ["--engine", "sim", "--otlp-endpoint", endpoint]) as platform:
+        options = inference_pb2.GenerationOptions(sampling_params=SamplingParams(max_token_count=3, temperature=0))
+        request = inference_pb2.GenerateRequest(model="headrace-demo", text="Where?", options=options)
+        metadata = (("traceparent", f"00-{TRACE_ID}-b7ad6b7169203331-01"), ("x-request-id", "find-me"))
+        with grpc.insecure_channel(platform.grpc) as channel:
+            stub = inference_pb2_grpc.InferenceServiceStub(channel)
+            _, call = stub.Generate.with_call(request, metadata=metadata, timeout=30)
+            assert dict(call.initial_metadata())["x-request-id"] == "find-me"
+            record = httpx2.get(f"{platform.http}/headrace/requests/find-me", timeout=5).json()
+            with pytest.raises(grpc.RpcError):
+                stub.Generate(inference_pb2.GenerateRequest(model="nobody", text="?"), timeout=30)
+            refused = httpx2.get(f"{platform.http}/headrace/requests/last", timeout=5).json()
+        wait_for(servicer, {("headrace-gateway", "text_completion headrace-demo"), ("headrace-worker-0", "prefill")})
+    assert (record["api"], record["outcome"], record["trace_id"]) == ("grpc", "finished", TRACE_ID)
+    assert (refused["api"], refused["outcome"]) == ("grpc", "model_not_found")
 
 
 def test_an_embedding_is_one_trace_too(collector: tuple[Collector, str], tmp_path: Path, minilm: Path) -> None:

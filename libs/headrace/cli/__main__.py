@@ -27,6 +27,7 @@ COMMANDS = {
     "quantize": ("quantize:quantize", "Makes a model's weights smaller."),
     "eval": ("eval:evaluate", "Measures how good a model is."),
     "plan": ("plan:plan", "Says where a model fits."),
+    "trace": ("trace:trace", "Shows where the time of a request went."),
     "explain": ("explain:explain", "Tells why a request went where it went."),
 }
 """Commands by name: module and function within `headrace.cli.commands`, imported when called, and the help line."""

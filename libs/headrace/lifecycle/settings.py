@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from opentelemetry.sdk.trace.sampling import Sampler
 from pydantic import Field
 
 from headrace.settings import Settings
@@ -33,3 +34,7 @@ class ServiceSettings(Settings):
     """For tests only: a folder in which `<service_id>/<point>` switches a failpoint of the code on."""
     drain_seconds: float = Field(default=6.0, gt=0)
     """Time that running work is given to end after a stop signal."""
+
+    def trace_sampler(self) -> Sampler | None:
+        """Returns what decides which traces are recorded. None: the caller does."""
+        return None

@@ -84,22 +84,26 @@ class Place(_message.Message):
     WORKER_ID_FIELD_NUMBER: _builtins.int
     WORKER_ADDRESS_FIELD_NUMBER: _builtins.int
     WORKER_EPOCH_FIELD_NUMBER: _builtins.int
+    QUEUE_SECONDS_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker that runs it."""
     worker_address: _builtins.str
     """Where to attach to that worker."""
     worker_epoch: _builtins.int
     """The incarnation of the worker."""
+    queue_seconds: _builtins.float
+    """How long the request waited in the queue of the scheduler before it was dispatched, in seconds."""
     def __init__(
         self,
         *,
         worker_id: _builtins.str = ...,
         worker_address: _builtins.str = ...,
         worker_epoch: _builtins.int = ...,
+        queue_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["worker_address", b"worker_address", "worker_epoch", b"worker_epoch", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_seconds", b"queue_seconds", "worker_address", b"worker_address", "worker_epoch", b"worker_epoch", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

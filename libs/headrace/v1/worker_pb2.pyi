@@ -471,7 +471,7 @@ class TokenDelta(_message.Message):
 
     @_builtins.property
     def timings(self) -> _generation_pb2.WorkerTimings:
-        """Time spent on the worker; only in the last delta."""
+        """Time spent on the worker so far; only in the first delta and the last."""
 
     @_builtins.property
     def embedding(self) -> _generation_pb2.Embedding:
@@ -530,6 +530,10 @@ class WorkerStatus(_message.Message):
     PAUSABLE_COUNT_FIELD_NUMBER: _builtins.int
     HOURLY_PRICE_FIELD_NUMBER: _builtins.int
     FENCE_FIELD_NUMBER: _builtins.int
+    PREEMPTION_COUNT_FIELD_NUMBER: _builtins.int
+    COMPUTED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    CACHED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    REPLACED_BLOCK_COUNT_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
@@ -576,6 +580,14 @@ class WorkerStatus(_message.Message):
     """Price of one hour of its accelerator, from its profile. Zero: not known."""
     fence: _builtins.int
     """The largest fence that it has seen."""
+    preemption_count: _builtins.int
+    """Times that it took a running sequence's blocks away, since the start."""
+    computed_token_count: _builtins.int
+    """Prompt tokens computed since the start, without those found in the prefix cache."""
+    cached_token_count: _builtins.int
+    """Prompt tokens found in the prefix cache since the start."""
+    replaced_block_count: _builtins.int
+    """Cached KV blocks that gave way to others since the start."""
     @_builtins.property
     def model_info(self) -> _generation_pb2.ModelInfo:
         """The model that it serves."""
@@ -607,10 +619,14 @@ class WorkerStatus(_message.Message):
         pausable_count: _builtins.int = ...,
         hourly_price: _builtins.float = ...,
         fence: _builtins.int = ...,
+        preemption_count: _builtins.int = ...,
+        computed_token_count: _builtins.int = ...,
+        cached_token_count: _builtins.int = ...,
+        replaced_block_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_info", b"model_info"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "block_count", b"block_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "epoch", b"epoch", "fence", b"fence", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "model_info", b"model_info", "open_request_count", b"open_request_count", "pausable_count", b"pausable_count", "prefill_rate", b"prefill_rate", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "block_count", b"block_count", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "epoch", b"epoch", "fence", b"fence", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "model_info", b"model_info", "open_request_count", b"open_request_count", "pausable_count", b"pausable_count", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,8 +29,9 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
     async def LookupResponse(  # noqa: N802
         self, request: pb.LookupResponseRequest, context: Context
     ) -> pb.LookupResponseResponse:
-        with span("cache lookup"):
+        with span("cache lookup") as current:
             value = self._store.get(request.tenant, request.key)
+            current.set_attribute("headrace.cache.hit", value is not None)
         _log.debug("lookup", extra={"found": value is not None})
         if value is None:
             raise NotFound("there is no such response")

@@ -29,9 +29,11 @@ from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.messages import MessageRoutes
 from headrace.gateway.endpoints.models import ModelRoutes
 from headrace.gateway.endpoints.monitoring import MonitoringRoutes
+from headrace.gateway.endpoints.requests import RequestRoutes
 from headrace.gateway.endpoints.responses import ResponseRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.endpoints.usage import UsageRoutes
+from headrace.gateway.exposition import register
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
@@ -43,6 +45,8 @@ from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
+from headrace.gateway.timing.latency_budgets import LatencyBudgets
+from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
 from headrace.rpc.channel import Channel, open_channel
 from headrace.rpc.deadline import Deadline
@@ -77,7 +81,8 @@ async def open_app(
     subscriber = GatewaySubscriber(bus)
     open_worker = partial(_open_worker, settings.credential)
     fleet = Fleet(settings, open_worker, subscriber)
-    ledger = Ledger(settings.max_open_requests)
+    budgets = LatencyBudgets(settings.ttft_targets, settings.tpot_targets)
+    ledger = Ledger(settings.max_open_requests, budgets, RecentRequests(settings.recent_requests))
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
         others = await _connect(settings, stack)
@@ -92,11 +97,11 @@ async def open_app(
             *_api_groups(settings, pipeline, ledger, archive, background),
             MonitoringRoutes(health, gate, registry),
         ]
-        routes = Routes(settings, groups, gate)
+        routes = Routes(settings, groups, gate, ledger.recent)
         http = HttpServer(routes, settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
-        registry.register(metrics)
-        stack.callback(registry.unregister, metrics)
+        for collector in register(registry, settings.metrics_compat, metrics):
+            stack.callback(registry.unregister, collector)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
         background.watch(bus.start())
@@ -142,6 +147,7 @@ def _api_groups(
         ModelRoutes(pipeline),
         TextRoutes(settings, pipeline, ledger),
         UsageRoutes(settings.usage_folder),
+        RequestRoutes(ledger.recent),
     ]
 
 

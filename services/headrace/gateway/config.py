@@ -1,13 +1,17 @@
 """The gateway's settings."""
 
 from pathlib import Path
+from typing import Literal
 
+from opentelemetry.sdk.trace.sampling import Sampler
 from pydantic import Field
 
 from headrace.lifecycle import ServiceSettings
 from headrace.settings.addresses import Addresses
 from headrace.settings.names_by_name import NamesByName
+from headrace.settings.seconds_by_name import SecondsByName
 from headrace.settings.web_names import HostNames, Origins
+from headrace.telemetry.traces import edge_sampler
 
 
 class GatewaySettings(ServiceSettings):
@@ -78,3 +82,23 @@ class GatewaySettings(ServiceSettings):
     """Seconds without a step after which a worker that holds requests counts as lost."""
     max_attempts: int = Field(default=5, ge=1)
     """Most times that one request is placed when workers are lost."""
+    recent_requests: int = Field(default=512, ge=1, le=100_000)
+    """Number of requests that GET /headrace/requests remembers."""
+    trace_ratio: float = Field(default=1.0, ge=0, le=1)
+    """Share of requests whose trace is recorded, where otlp_endpoint is set."""
+    obeys_traceparent: bool = False
+    """Whether the sampled flag of a client's traceparent decides instead of trace_ratio."""
+    metrics_compat: Literal["none", "vllm"] = "none"
+    """vllm: also shows the metrics that dashboards made for vLLM read, under its names."""
+    ttft_targets: SecondsByName = Field(
+        default_factory=lambda: {"realtime": 0.3, "interactive": 1.0, "default": 5.0, "batch": 300.0}
+    )
+    """CLASS=SECONDS: the time to the first token that requests of each class are to get."""
+    tpot_targets: SecondsByName = Field(
+        default_factory=lambda: {"realtime": 0.05, "interactive": 0.1, "default": 0.2, "batch": 2.0}
+    )
+    """CLASS=SECONDS: the mean time per output token after the first that requests of each class are to get."""
+
+    def trace_sampler(self) -> Sampler:
+        """Returns the sampler of a service that strangers call."""
+        return edge_sampler(self.trace_ratio, self.obeys_traceparent)

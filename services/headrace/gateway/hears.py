@@ -34,7 +34,8 @@ class GatewaySubscriber:
             workers.depart(event.service_id, event.epoch)
 
         def on_scheduler_heartbeat(event: SchedulerHeartbeatSent) -> None:
-            metrics.observe_queues({queue.model: queue.waiting_count for queue in event.queues})
+            counts = {queue.model: queue.waiting_count for queue in event.queues}
+            metrics.observe_queues(counts, event.scheduler_id)
 
         await self._bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, on_heartbeat)
         await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, on_deregistered)

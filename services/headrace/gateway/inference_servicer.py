@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
+import re
 import secrets
-import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -14,7 +14,8 @@ from typing import Any
 import grpc
 
 from headrace.clients.conversation import Conversation
-from headrace.errors import DeadlineExceeded, InvalidRequest
+from headrace.errors import DeadlineExceeded, HeadraceError, InvalidRequest
+from headrace.errors.table import row_of
 from headrace.gateway.access.caller import Caller
 from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.chat.translation import ChatRequest, to_call_delta, to_conversation, to_tool_use
@@ -34,8 +35,13 @@ from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.translation import to_model_info, to_sampling
+from headrace.gateway.timing.request_metrics import REQUESTS
+from headrace.gateway.timing.request_record import RequestRecord
+from headrace.gateway.timing.request_span import request_span
+from headrace.gateway.timing.stopwatch import ADMISSION, SERIALIZE
 from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
+from headrace.telemetry.call_metadata import REQUEST_KEY
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import current_traceparent
 from headrace.v1 import inference_pb2 as pb
@@ -46,6 +52,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Event = pb.GenerationChunk | pb.GenerationSummary
 Response = type[pb.StreamGenerateResponse] | type[pb.StreamChatResponse]
 DEFAULT_TOKEN_COUNT = 16
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 
 class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
@@ -59,13 +66,13 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
 
     async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:  # noqa: N802
         prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
-        async with self._admitted(request.model, context) as envelope:
+        async with self._admitted(request.model, context, "text_completion") as envelope:
             job = await self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
             return pb.GenerateResponse(result=await self._whole(job))
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
         conversation, options = _conversation(request), _chat_options(request)
-        async with self._admitted(request.model, context) as envelope:
+        async with self._admitted(request.model, context, "chat") as envelope:
             job = await self._pipeline.prepare_chat(request.model, conversation, options, envelope)
             return pb.ChatResponse(result=await self._whole(job))
 
@@ -73,7 +80,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self, request: pb.StreamGenerateRequest, context: Context
     ) -> None:
         prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
-        async with self._admitted(request.model, context) as envelope:
+        async with self._admitted(request.model, context, "text_completion") as envelope:
             job = await self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
             await self._write(job, pb.StreamGenerateResponse, context, envelope.deadline)
 
@@ -81,7 +88,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self, request: pb.StreamChatRequest, context: Context
     ) -> None:
         conversation, options = _conversation(request), _chat_options(request)
-        async with self._admitted(request.model, context) as envelope:
+        async with self._admitted(request.model, context, "chat") as envelope:
             job = await self._pipeline.prepare_chat(request.model, conversation, options, envelope)
             await self._write(job, pb.StreamChatResponse, context, envelope.deadline)
 
@@ -92,7 +99,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
             priority_class=request.priority_class,
         )
-        async with self._admitted(request.model, context, "embed", caches=True) as envelope:
+        async with self._admitted(request.model, context, "embeddings", "embed", caches=True) as envelope:
             job = await self._pipeline.prepare_embeddings(request.model, inputs, options, envelope)
             calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
             found = await joined(calls, SEQUENCES_AT_ONCE)
@@ -113,12 +120,16 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     async def _write(self, job: Job, response: Response, context: Context, deadline: Deadline) -> None:
         """Writes a stream. Raises DeadlineExceeded when the client does not read it."""
         end = Deadline.after(deadline.remaining + PARTING_SECONDS)
+        record = job.envelope.record
+        record.is_stream = True
         async with aclosing(self._events(job)) as events:
             async for event in events:
                 message = response(chunk=event) if isinstance(event, pb.GenerationChunk) else response(summary=event)
+                record.stopwatch.lap(SERIALIZE)
                 try:
                     async with asyncio.timeout(end.remaining):
                         await context.write(message)
+                    record.note_flush()
                 except TimeoutError:
                     raise DeadlineExceeded(
                         "the deadline passed while the response was written", stage="deliver"
@@ -133,6 +144,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
                 else:
                     result.finish_reason = event.finish_reason
                     result.usage.CopyFrom(event.usage)
+        job.envelope.record.stopwatch.lap(SERIALIZE)
         return result
 
     async def _events(self, job: Job) -> AsyncGenerator[Event, None]:
@@ -155,29 +167,53 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
 
     @contextlib.asynccontextmanager
     async def _admitted(
-        self, model: str, context: Context, scope: str = "generate", *, caches: bool = False
+        self, model: str, context: Context, operation: str, scope: str = "generate", *, caches: bool = False
     ) -> AsyncIterator[Envelope]:
-        """Opens the block of a request. Raises HeadraceError."""
-        caller = self._caller(context)
-        caller.check_scope({scope})
-        caller.check_model(model)
-        await self._pipeline.fleet.find(model)
-        client_id = uuid.uuid4().hex
-        with bound_request_id(client_id), self._ledger.open_request(client_id, model):
-            envelope = self._envelope(caller, model, client_id, context, caches=caches)
-            with envelope.account.settled():
-                yield envelope
+        """Opens the block of a request, and tells the client its id. Raises HeadraceError."""
+        given = str(dict(context.invocation_metadata() or ()).get(REQUEST_KEY, ""))
+        client_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        record = RequestRecord(client_id=client_id, api="grpc", operation=operation, model=model)
+        try:
+            await context.send_initial_metadata(((REQUEST_KEY, client_id),))
+            caller = await self._identified(record, context, scope)
+            with (
+                bound_request_id(client_id),
+                request_span(record),
+                self._ledger.open_request(client_id, model, record),
+            ):
+                envelope = self._envelope(caller, record, context, caches=caches)
+                record.stopwatch.lap(ADMISSION)
+                with envelope.account.settled():
+                    yield envelope
+        finally:
+            self._ledger.recent.add(record)
 
-    def _envelope(self, caller: Caller, model: str, client_id: str, context: Context, *, caches: bool) -> Envelope:
-        request_id = new_request_id(client_id)
+    async def _identified(self, record: RequestRecord, context: Context, scope: str) -> Caller:
+        """Returns whoever calls. Raises HeadraceError, which is counted, for an unknown key or model."""
+        try:
+            caller = self._caller(context)
+            record.tenant = caller.tenant.name
+            caller.check_scope({scope})
+            caller.check_model(record.model)
+            await self._pipeline.fleet.find(record.model)
+            return caller
+        except HeadraceError as error:
+            record.model, record.outcome = "", row_of(error).code
+            REQUESTS.labels(model="", outcome=record.outcome).inc()
+            raise
+
+    def _envelope(self, caller: Caller, record: RequestRecord, context: Context, *, caches: bool) -> Envelope:
+        request_id = new_request_id(record.client_id)
+        record.request_id = request_id
         return Envelope(
             request_id=request_id,
-            accepted=time.monotonic(),
+            accepted=record.stopwatch.started,
             deadline=Deadline.after(caller.allowed_seconds(self._seconds(context))),
             tenant=caller.tenant,
             traceparent=current_traceparent(),
             use_cache=caches,
-            account=caller.open_account(request_id, model, lambda _: None),
+            account=caller.open_account(request_id, record.model, lambda _: None),
+            record=record,
         )
 
     def _caller(self, context: Context) -> Caller:

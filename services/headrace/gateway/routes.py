@@ -19,8 +19,15 @@ from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.ledger import note_refusal
+from headrace.gateway.timing.recent_requests import RecentRequests
+from headrace.gateway.timing.request_metrics import count_http
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
+CLIENT_GONE = 499
+"""Status, as nginx has it, that stands in metrics for a client that left before there was one."""
+BAD_REQUEST = 400
+_UNREMEMBERED = frozenset({"/", "/health", "/ready", "/metrics", "/headrace/requests", "/headrace/requests/{id}"})
+"""Routes that ask about the platform: their refusals are counted only."""
 _log = logging.getLogger(__name__)
 
 
@@ -30,12 +37,19 @@ class Routes:
     describe_error = staticmethod(error_body)
     scopes = None
 
-    def __init__(self, settings: GatewaySettings, groups: Sequence[EndpointGroup], gate: Gate = OPEN_GATE) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        groups: Sequence[EndpointGroup],
+        gate: Gate = OPEN_GATE,
+        recent: RecentRequests | None = None,
+    ) -> None:
         self._settings = settings
         self._endpoints = Endpoints([*groups, self])
         self._gate = gate
         self._uploads = UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
+        self._recent = recent or RecentRequests()
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
         return {"/": {"GET": self._welcome}}
@@ -46,6 +60,7 @@ class Routes:
         exchange = HttpExchange(scope, receive, send, self._settings, self._uploads)
         given = exchange.header("x-request-id") or ""
         exchange.headers["x-request-id"] = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        exchange.record.client_id = exchange.headers["x-request-id"]
         try:
             if self._guard.admit(scope["method"], exchange):
                 await self._handle(scope["method"], scope["path"], exchange)
@@ -54,13 +69,25 @@ class Routes:
         except Exception as error:  # noqa: BLE001 - this is the boundary
             if not exchange.in_ledger:
                 note_refusal(error)
+                exchange.record.note_failure(row_of(error).code)
             if not isinstance(error, RequestCancelled):
                 await self._refuse(exchange, error)
+        finally:
+            self._note_end(scope["method"], exchange)
+
+    def _note_end(self, method: str, exchange: HttpExchange) -> None:
+        """Counts an exchange. Those that ask for work, and all that were refused, are remembered."""
+        record = exchange.record
+        count_http(record.route, method, record.status or CLIENT_GONE)
+        if record.operation or (record.status >= BAD_REQUEST and record.route not in _UNREMEMBERED):
+            self._recent.add(record)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
         endpoint = self._endpoints.find(path)
+        exchange.record.route = "" if endpoint is None else endpoint.path
         if endpoint is None or endpoint.scopes is not None:
             exchange.caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))
+        exchange.record.tenant = exchange.caller.tenant.name
         if endpoint is None:
             raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
         exchange.describe_error = endpoint.describe_error

@@ -23,7 +23,7 @@ from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.waiter import Order, Place, Waiter
 from headrace.scheduler.translation import DispatchAnswer, to_answer, to_error, to_member
-from headrace.telemetry.traces import record_span
+from headrace.telemetry.traces import is_recorded, record_span
 
 TICK_SECONDS = 0.2
 
@@ -34,17 +34,21 @@ PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for mo
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Waiting:
     order: Order
     waiter: Waiter
     since: float = field(default_factory=time.time)
     """Time at which the wait began. Unix seconds."""
+    sent_at: float = 0.0
+    """Time of the last dispatch, in seconds of the scheduler's clock."""
 
-    def record(self, ticket: Ticket) -> None:
-        """Records the wait of a ticket as a span of the request's trace."""
+    def record(self, ticket: Ticket, worker_id: str) -> None:
+        """Records the wait of a ticket as a span of the request's trace. `worker_id`: worker that took it, if any."""
+        if not is_recorded(self.order.traceparent):
+            return
         named = trace_attributes(ticket.request_id, ticket.attempt)
-        attributes = {"gen_ai.request.model": ticket.model, **named}
+        attributes = {"gen_ai.request.model": ticket.model, "headrace.worker": worker_id, **named}
         record_span("schedule", self.order.traceparent, self.since, time.time(), attributes)
 
 
@@ -199,6 +203,8 @@ class Scheduler:
     async def _call(self, batch: decisions.Dispatch, tickets: list[Ticket]) -> DispatchAnswer:
         now = self.clock()
         members = [to_member(self._waiting[ticket.key].order, ticket.deadline - now) for ticket in tickets]
+        for ticket in tickets:
+            self._waiting[ticket.key].sent_at = now
         client, fence = self._client_of(batch.address), self.fence_of(tickets[0].model)
         answer = to_answer(await client.dispatch(members, self._dispatch_seconds, fence))
         BATCH_SIZE.labels(model=tickets[0].model).observe(len(members))
@@ -212,9 +218,10 @@ class Scheduler:
             QUEUE_TIME.labels(model=ticket.model).observe(self.clock() - ticket.arrival)
             self.feed(events.Accepted(ticket, batch.worker_id))
             if (waiting := self._waiting.pop(ticket.key, None)) is not None:
-                place = Place(worker_id=batch.worker_id, worker_address=batch.address, worker_epoch=batch.epoch)
                 _log.debug("placed", extra={"sequence": ticket.request_id, "worker": batch.worker_id})
-                waiting.record(ticket)
+                waiting.record(ticket, batch.worker_id)
+                queued = waiting.sent_at - ticket.arrival
+                place = Place(batch.worker_id, batch.address, batch.epoch, queued)
                 waiting.waiter.placed(ticket, place)
         elif isinstance(refusal, Overloaded) and ticket.key in self._waiting:
             self.feed(events.Refused(ticket, batch.worker_id))
@@ -224,7 +231,7 @@ class Scheduler:
 
     def _refuse(self, ticket: Ticket, error: HeadraceError) -> None:
         if (waiting := self._waiting.pop(ticket.key, None)) is not None:
-            waiting.record(ticket)
+            waiting.record(ticket, "")
             waiting.waiter.refused(ticket, error)
 
 

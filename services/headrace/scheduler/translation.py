@@ -199,6 +199,7 @@ def _add_answer(response: pb.ScheduleResponse, answer: Answer) -> None:
             placement.place.worker_id = place.worker_id
             placement.place.worker_address = place.worker_address
             placement.place.worker_epoch = place.worker_epoch
+            placement.place.queue_seconds = place.queue_seconds
         case error:
             refusal = pb.Refusal(request_id=answer.request_id, attempt=answer.attempt, error=to_status(error))
             response.events.add(refusal=refusal)

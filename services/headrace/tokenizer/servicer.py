@@ -44,12 +44,14 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
     async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802
         model = self._model(request.model)
         context_token_count = to_context_token_count(request)
-        with span("tokenize", {"gen_ai.request.model": model.name}):
+        with span("tokenize", {"gen_ai.request.model": model.name, "gen_ai.provider.name": "headrace"}) as current:
             if request.WhichOneof("input") == "conversation":
                 conversation = to_conversation(request.conversation)
                 encoded = await self._pool.encode_chat(model.name, conversation, context_token_count)
+                current.set_attribute("gen_ai.usage.input_tokens", len(encoded.token_ids))
                 return pb.EncodeResponse(token_ids=encoded.token_ids, opens_reasoning=encoded.opens_reasoning)
             token_ids = await self._encode(model, to_text(request), context_token_count)
+            current.set_attribute("gen_ai.usage.input_tokens", len(token_ids))
             return pb.EncodeResponse(token_ids=token_ids)
 
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802

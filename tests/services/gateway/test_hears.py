@@ -32,8 +32,8 @@ class Listener:
     def depart(self, worker_id: str, epoch: int) -> None:
         self.told.append((worker_id, epoch))
 
-    def observe_queues(self, waiting_counts: dict[str, int]) -> None:
-        self.told.append(waiting_counts)
+    def observe_queues(self, waiting_counts: dict[str, int], scheduler_id: str) -> None:
+        self.told.append((scheduler_id, waiting_counts))
 
 
 async def test_what_is_heard_is_passed_on(tmp_path: Path) -> None:
@@ -42,11 +42,11 @@ async def test_what_is_heard_is_passed_on(tmp_path: Path) -> None:
     await GatewaySubscriber(bus).listen(workers, listener)  # type: ignore[arg-type]
     status = WorkerStatus(worker_id="w", epoch=1, address="a:1", model_info=ModelInfo(model="m"))
     await bus.publish(subjects.of(subjects.WORKER_HEARTBEAT, "w"), WorkerHeartbeatSent(status=status))
-    queues = SchedulerHeartbeatSent(queues=[ModelQueue(model="m", waiting_count=3)])
+    queues = SchedulerHeartbeatSent(scheduler_id="s", queues=[ModelQueue(model="m", waiting_count=3)])
     await bus.publish(subjects.of(subjects.SCHEDULER_HEARTBEAT, "s"), queues)
     gone = ServiceDeregistered(service_id="w", epoch=1)
     await bus.publish(subjects.of(subjects.SERVICE_DEREGISTERED, "w"), gone)
-    assert listener.told == [WorkerFacts("w", ModelFacts("m"), address="a:1", epoch=1), {"m": 3}, ("w", 1)]
+    assert listener.told == [WorkerFacts("w", ModelFacts("m"), address="a:1", epoch=1), ("s", {"m": 3}), ("w", 1)]
 
 
 def test_it_knows_since_when_it_hears_anything() -> None:

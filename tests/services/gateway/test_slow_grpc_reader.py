@@ -30,8 +30,8 @@ class Pipeline:
     async def _find(self, model: str) -> None:
         return
 
-    async def prepare_completion(self, *_: Any) -> Any:
-        return SimpleNamespace(prompts=[[1]])
+    async def prepare_completion(self, *arguments: Any) -> Any:
+        return SimpleNamespace(prompts=[[1]], envelope=arguments[-1])
 
     async def generate(self, job: Any) -> AsyncGenerator[Piece, None]:
         while True:

@@ -56,6 +56,7 @@ def explain(
         console.print(f"[dim]{-entry.age_seconds:9.3f} s[/]  {entry.text}", soft_wrap=True)
         if entry.candidates:
             console.print(Padding(_table(entry), (0, 0, 0, INDENT)))
+    console.print(f"[dim]Where the time went: headrace trace {request_id}[/]", soft_wrap=True)
 
 
 def _schedulers(state_dir: Path) -> list[str]:

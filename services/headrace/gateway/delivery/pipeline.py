@@ -23,13 +23,14 @@ from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.job import Job, Options
+from headrace.gateway.request.request_class import class_name
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.vocabularies import Vocabularies
-from headrace.identity.ids import trace_attributes
+from headrace.gateway.timing.request_record import RequestRecord
+from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE, WAIT
 from headrace.rpc.deadline import Deadline
-from headrace.telemetry.traces import span
-from headrace.v1.generation_pb2 import Embedding
+from headrace.v1.generation_pb2 import Embedding, FinishReason
 from headrace.v1.worker_pb2 import TokenDelta
 
 TOKENIZER_RETRY_PAUSE = 0.1
@@ -82,6 +83,7 @@ class Pipeline:
         vocabulary = await self._vocabulary(model, envelope.deadline)
         job = Job(envelope, model_info, vocabulary, encoded, options)
         job.check()
+        envelope.record.stopwatch.lap(TOKENIZE)
         return job
 
     async def prepare_chat(self, model: str, conversation: Conversation, options: Options, envelope: Envelope) -> Job:
@@ -94,6 +96,7 @@ class Pipeline:
         style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
         job = Job(envelope, model_info, vocabulary, [encoded.token_ids], options.following(style), style)
         job.check()
+        envelope.record.stopwatch.lap(TOKENIZE)
         return job
 
     async def prepare_embeddings(
@@ -120,6 +123,8 @@ class Pipeline:
         encoded = await joined([partial(encode, given) for given in inputs], SEQUENCES_AT_ONCE)
         job = EmbeddingJob(envelope, model_info, encoded, options)
         job.check()
+        envelope.record.stopwatch.lap(TOKENIZE)
+        envelope.record.prompt_token_count = job.token_count
         await envelope.account.reserve(job.token_count, 0)
         return job
 
@@ -170,32 +175,44 @@ class Pipeline:
     def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
         """Yields the text of all sequences as it arrives, counted on the account of the request. Raises HeadraceError,
         at first RateLimited. Closing the generator cancels them."""
-        sequences = job.sequences()
+        sequences, record = job.sequences(), job.envelope.record
+        record.prompt_token_count = sum(map(len, job.prompts))
+        record.request_class = class_name(sequences[0].priority_class)
         pieces = merged([self._pieces(job, index, sequence) for index, sequence in enumerate(sequences)])
         return accounted(job, sequences, pieces)
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
         """Returns the embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
-        with span("embed", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
-            async with aclosing(self._deltas(sequence)) as deltas:
-                async for delta in deltas:
-                    if delta.HasField("embedding"):
-                        return delta.embedding
+        async with aclosing(self._deltas(sequence)) as deltas:
+            async for delta in deltas:
+                if delta.HasField("embedding"):
+                    sequence.envelope.record.stopwatch.lap(WAIT)
+                    return delta.embedding
         raise InternalError(f"sequence {sequence.request_id} ended without its embedding", stage="prefill")
 
     async def _pieces(self, job: Job, index: int, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
-        text = TextStream(sequence, job.vocabulary, index, job.style)
-        with span("generate", {"gen_ai.request.model": sequence.model.model, **trace_attributes(sequence.request_id)}):
-            async with aclosing(self._deltas(sequence)) as deltas:
-                async for delta in deltas:
-                    piece = text.push(delta)
-                    yield piece
-                    if piece.finish_reason:
-                        return
+        text, record = TextStream(sequence, job.vocabulary, index, job.style), sequence.envelope.record
+        async with aclosing(self._deltas(sequence)) as deltas:
+            async for delta in deltas:
+                record.note_tokens()
+                piece = text.push(delta)
+                _note_piece(record, piece)
+                yield piece
+                if piece.finish_reason:
+                    return
 
     def _deltas(self, sequence: SequenceRequest) -> AsyncGenerator[TokenDelta, None]:
         stream = TokenStream(sequence, self._settings.service_id, self._places, self.fleet, self._settings.max_attempts)
         return self._responses.deltas(sequence, stream) if is_remembered(sequence) else stream.deltas()
+
+
+def _note_piece(record: RequestRecord, piece: Piece) -> None:
+    record.stopwatch.lap(DETOKENIZE)
+    record.output_token_count += len(piece.token_ids)
+    if piece.cached_token_count:
+        record.cached_token_count += piece.cached_token_count
+    if piece.finish_reason:
+        record.finish_reasons.append(FinishReason.Name(piece.finish_reason).rpartition("_")[2].lower())
 
 
 async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:

@@ -9,10 +9,13 @@ from google.protobuf.message import DecodeError
 
 from headrace.clients.cache import CacheClient
 from headrace.errors import HeadraceError
+from headrace.gateway.delivery.token_meter import TokenMeter
 from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.delivery.translation import to_response
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.translation import to_sampling_params
+from headrace.gateway.timing.request_metrics import CACHE_HITS, CACHE_MISSES
+from headrace.gateway.timing.stopwatch import CACHE
 from headrace.v1.worker_pb2 import TokenDelta
 
 CACHE_TIMEOUT = 0.25
@@ -30,7 +33,10 @@ class ResponseMemory:
     async def deltas(self, sequence: SequenceRequest, stream: TokenStream) -> AsyncGenerator[TokenDelta, None]:
         """Yields the deltas of a stream, or the remembered delta, in which case nothing is computed."""
         key = cache_key(sequence)
-        if (known := await self._recall(sequence, key)) is not None:
+        known = await self._recall(sequence, key)
+        _note(sequence, is_hit=known is not None)
+        if known is not None:
+            TokenMeter(sequence).count(len(known.token_ids))
             yield known
             return
         received: list[TokenDelta] = []
@@ -59,6 +65,14 @@ class ResponseMemory:
             await self._cache.store_response(sequence.envelope.tenant.name, key, response, CACHE_TIMEOUT)
         except HeadraceError as error:
             _log.info("the cache did not keep a response", extra={"error": error.message})
+
+
+def _note(sequence: SequenceRequest, *, is_hit: bool) -> None:
+    """Notes the answer of the cache. A request of several sequences hit if each of them did."""
+    record = sequence.envelope.record
+    record.stopwatch.lap(CACHE)
+    record.response_cache = "hit" if is_hit and record.response_cache != "miss" else "miss"
+    (CACHE_HITS if is_hit else CACHE_MISSES).labels(model=sequence.model.model).inc()
 
 
 def is_remembered(sequence: SequenceRequest) -> bool:

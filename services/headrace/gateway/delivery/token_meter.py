@@ -4,14 +4,10 @@ import time
 
 from prometheus_client import Counter, Histogram
 
-from headrace.gateway.request.ledger import LATENCY_BUCKETS
 from headrace.gateway.request.sequence_request import SequenceRequest
 
 TOKEN_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2.5, 10)
 
-TIME_TO_FIRST_TOKEN = Histogram(
-    "headrace_time_to_first_token_seconds", "From accept to the first token", ["model"], buckets=LATENCY_BUCKETS
-)
 INTER_TOKEN_LATENCY = Histogram(
     "headrace_inter_token_latency_seconds",
     "Between consecutive tokens of one sequence",
@@ -38,7 +34,6 @@ class TokenMeter:
         self._output_tokens.inc(token_count)
         if self._last is None:
             request = self._request
-            TIME_TO_FIRST_TOKEN.labels(model=request.model.model).observe(now - request.envelope.accepted)
             PROMPT_TOKENS.labels(model=request.model.model).inc(len(request.prompt_token_ids))
         else:
             for _ in range(token_count):

@@ -22,7 +22,7 @@ from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.delivery.suspicion import Suspicion
 from headrace.gateway.delivery.token_meter import TokenMeter
-from headrace.gateway.delivery.translation import to_settlement, to_submission, without_known
+from headrace.gateway.delivery.translation import note_timings, to_settlement, to_submission, without_known
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inbox import Inbox
 from headrace.gateway.request.sequence_request import SequenceRequest
@@ -99,6 +99,7 @@ class TokenStream:
         """Places the request, yields the inbox to read, and cancels an attempt that was not read to the end."""
         await self._suspicion.enter_quarantine(self._deadline)
         self._attempt += 1
+        self._request.envelope.record.note_attempt(self._attempt)
         inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
         try:
             await self._place_unless_stopping(inbox)
@@ -130,6 +131,7 @@ class TokenStream:
         self._fleet.inboxes.assign(inbox, attachment.worker_id)
         if not attachment.alive:
             raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
+        self._request.envelope.record.note_place(place.worker_id, place.queue_seconds)
 
     def _settle(self) -> None:
         """Reports what was used, for fairness among tenants, once the request has had a place."""
@@ -186,6 +188,8 @@ class TokenStream:
             # A worker that takes over may repeat tokens, and scores the prompt again.
             delta = without_known(delta, known)
         self._received.extend(delta.token_ids)
+        if delta.HasField("timings"):
+            note_timings(self._request.envelope.record, delta.timings)
         if count := len(delta.token_ids):
             self._suspicion.clear()
         if count or delta.HasField("embedding"):

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.translation import to_sampling_params
+from headrace.gateway.timing.request_record import RequestRecord
+from headrace.v1.generation_pb2 import WorkerTimings
 from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission
 from headrace.v1.worker_pb2 import BatchMember, TokenDelta
 
@@ -69,10 +71,16 @@ def without_known(delta: TokenDelta, known: int) -> TokenDelta:
     return rest
 
 
+def note_timings(record: RequestRecord, timings: WorkerTimings) -> None:
+    """Notes what a worker told with the first tokens of a sequence."""
+    record.note_worker(timings.queue_duration.ToNanoseconds() / 1e9, timings.prefill_duration.ToNanoseconds() / 1e9)
+
+
 def to_response(deltas: Sequence[TokenDelta]) -> bytes:
-    """Joins all deltas of a sequence into one, for the cache to keep."""
+    """Joins all deltas of a sequence into one, for the cache to keep. The time that they took is not the next one's."""
     whole = TokenDelta()
     for delta in deltas:
         whole.MergeFrom(delta)
     whole.first_index = 0
+    whole.ClearField("timings")
     return whole.SerializeToString()

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
@@ -15,10 +14,12 @@ from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeo
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
+from headrace.gateway.timing.request_span import request_span
+from headrace.gateway.timing.stopwatch import ADMISSION, PARSE
 from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
-from headrace.telemetry.traces import continued_trace, current_traceparent, span
+from headrace.telemetry.traces import continued_trace, current_traceparent
 
 
 class Admission:
@@ -33,9 +34,12 @@ class Admission:
     async def open(
         self, exchange: HttpExchange, body: ModelBody, verb: str, *, caches: bool = False, is_detached: bool = False
     ) -> AsyncIterator[Envelope]:
-        """Opens the block of a request, which traces call `verb`. `caches`: whether the cache may answer it unless the
-        client opts out; `is_detached`: whether the client has left already, with leave. Raises HeadraceError, and ends
-        the block with one at the deadline, and when the client leaves."""
+        """Opens the block of a request, which traces call `verb`: OpenTelemetry's word, if any. `caches`: whether the
+        cache may answer it unless the client opts out; `is_detached`: whether the client has left already, with leave.
+        Raises HeadraceError, and ends the block with one at the deadline, and when the client leaves."""
+        record = exchange.record
+        record.stopwatch.lap(PARSE)
+        record.operation, record.is_stream = verb, bool(getattr(body, "stream", None))
         if unknown := ignored_fields(body, self._settings.strict):
             exchange.headers["x-headrace-ignored-fields"] = named(unknown)
         exchange.caller.check_model(body.model)
@@ -43,13 +47,18 @@ class Admission:
         request_id = exchange.headers["x-request-id"]
         traceparent = exchange.header("traceparent") or ""
         exchange.in_ledger = True
+        record.model = body.model
         with (
             bound_request_id(request_id),
             continued_trace(traceparent),
-            span(f"{verb} {body.model}", {"gen_ai.request.model": body.model, "headrace.request_id": request_id}),
-            self._ledger.open_request(request_id, body.model),
+            request_span(record),
+            self._ledger.open_request(request_id, body.model, record),
         ):
             envelope = self._envelope(exchange, body.model, request_id, caches)
+            record.request_id = envelope.request_id
+            if record.trace_id:
+                exchange.headers["traceresponse"] = current_traceparent()
+            record.stopwatch.lap(ADMISSION)
             with envelope.account.settled():
                 async with _limited(exchange, envelope, is_detached):
                     yield envelope
@@ -61,7 +70,8 @@ class Admission:
         request_id = new_request_id(client_id)
         return Envelope(
             request_id=request_id,
-            accepted=time.monotonic(),
+            accepted=exchange.record.stopwatch.started,
+            record=exchange.record,
             deadline=Deadline.after(caller.allowed_seconds(seconds)),
             tenant=caller.tenant,
             account=caller.open_account(request_id, model, exchange.headers.update),

@@ -19,6 +19,8 @@ from headrace.gateway.openai.schema import EmbeddingBody
 from headrace.gateway.request.embedding_job import EmbeddingOptions
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.timing.stopwatch import SERIALIZE
+from headrace.gateway.timing.timings_format import timings_of
 
 
 class EmbeddingRoutes:
@@ -47,13 +49,15 @@ class EmbeddingRoutes:
             max_token_count=body.truncate_prompt_tokens,
             add_special_tokens=body.add_special_tokens,
         )
-        async with self._admission.open(exchange, body, "embed", caches=True) as envelope:
+        async with self._admission.open(exchange, body, "embeddings", caches=True) as envelope:
             job = await self._pipeline.prepare_embeddings(body.model, inputs, options, envelope)
             calls = [partial(self._embed, sequence, body) for sequence in job.sequences()]
-            found = await joined(calls, SEQUENCES_AT_ONCE)
+            content = embedding_list(job, await joined(calls, SEQUENCES_AT_ONCE))
             envelope.account.finish()
-            await exchange.send_json(200, embedding_list(job, found))
+            await exchange.send_json(200, content | ({"timings": timings_of(exchange.record)} if body.timings else {}))
 
     async def _embed(self, sequence: SequenceRequest, body: EmbeddingBody) -> msgspec.Raw:
         embedding = await self._pipeline.embedding(sequence)
-        return encoded(kept(embedding.values, body.dimensions), body.encoding_format or "float")
+        text = encoded(kept(embedding.values, body.dimensions), body.encoding_format or "float")
+        sequence.envelope.record.stopwatch.lap(SERIALIZE)
+        return text

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headrace.errors import InvalidRequest, Overloaded
 from headrace.gateway.config import GatewaySettings
@@ -21,6 +21,7 @@ from headrace.gateway.openai.response import ResponseFormat
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody
 from headrace.gateway.request.job import Options
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.timing.timings_format import timings_of
 from headrace.rpc.deadline import Deadline
 
 OVERFLOW_HEADER = "x-headrace-overflow"
@@ -65,7 +66,8 @@ class GenerationRoutes:
     async def _complete(
         self, exchange: HttpExchange, body: CompletionBody, prompts: list[Prompt], options: Options
     ) -> None:
-        async with self._admission.open(exchange, body, "generate") as envelope, self._event_stream(exchange, body):
+        opened = self._admission.open(exchange, body, "text_completion")
+        async with opened as envelope, self._event_stream(exchange, body):
             job = await self._pipeline.prepare_completion(
                 body.model, prompts, body.add_special_tokens, options, envelope
             )
@@ -75,7 +77,7 @@ class GenerationRoutes:
                 await self._write(exchange, body, style, pieces)
 
     async def _chat(self, exchange: HttpExchange, body: ChatBody, options: Options) -> None:
-        async with self._admission.open(exchange, body, "generate") as envelope, self._event_stream(exchange, body):
+        async with self._admission.open(exchange, body, "chat") as envelope, self._event_stream(exchange, body):
             job = await self._pipeline.prepare_chat(body.model, conversation_of(body), options, envelope)
             style = ChatFormat(
                 job, f"chatcmpl-{envelope.request_id}", bool(body.return_token_ids), body.include_reasoning is not False
@@ -115,14 +117,14 @@ class GenerationRoutes:
         if body.stream:
             await _write_events(exchange, body, style, pieces)
         else:
-            await _write_whole(exchange, style, pieces)
+            await _write_whole(exchange, body, style, pieces)
 
 
-async def _write_whole(exchange: HttpExchange, style: ResponseFormat, pieces: AsyncIterator[Piece]) -> None:
+async def _write_whole(exchange: HttpExchange, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]) -> None:
     choices = style.choices()
     async for piece in pieces:
         choices[piece.choice_index].add(piece)
-    await exchange.send_json(200, style.whole(choices))
+    await exchange.send_json(200, style.whole(choices) | _timings(exchange, body))
 
 
 async def _write_events(
@@ -138,5 +140,11 @@ async def _write_events(
         if style.says_something(chunk, piece) or body.return_token_ids:
             await exchange.send_event(data_event(style.chunk(chunk, choices, streaming)))
     if streaming.include_usage:
-        await exchange.send_event(data_event(style.usage_chunk(choices)))
+        await exchange.send_event(data_event(style.usage_chunk(choices) | _timings(exchange, body)))
+    elif body.timings:
+        await exchange.send_event(data_event(style.closing_chunk() | _timings(exchange, body)))
     await exchange.end_events(DONE)
+
+
+def _timings(exchange: HttpExchange, body: Body) -> dict[str, Any]:
+    return {"timings": timings_of(exchange.record)} if body.timings else {}

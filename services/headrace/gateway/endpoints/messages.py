@@ -61,7 +61,7 @@ class MessageRoutes:
 
     @asynccontextmanager
     async def _running(self, exchange: HttpExchange, body: MessageBody) -> AsyncIterator[Envelope]:
-        async with self._admission.open(exchange, body, "generate") as envelope:
+        async with self._admission.open(exchange, body, "chat") as envelope:
             if not body.stream:
                 yield envelope
                 return

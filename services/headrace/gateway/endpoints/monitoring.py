@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
 from headrace.gateway.access.gate import Gate
+from headrace.gateway.exposition import exposed
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
@@ -35,4 +36,4 @@ class MonitoringRoutes:
         await exchange.send_json(200 if self._health.ready else 503, self._health.report() | self._gate.report())
 
     async def _metrics(self, exchange: HttpExchange) -> None:
-        await exchange.send_bytes(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+        await exchange.send_bytes(200, *exposed(self._registry, exchange.header("accept") or ""))

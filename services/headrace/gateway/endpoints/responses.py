@@ -137,7 +137,7 @@ class ResponseRoutes:
             return b"".join(map(typed_event, created.events.fail(error_body(error))))
 
         exchange, body = created.exchange, created.body
-        async with self._admission.open(exchange, body, "generate") as envelope:
+        async with self._admission.open(exchange, body, "chat") as envelope:
             if not body.stream:
                 yield envelope
                 return
@@ -186,7 +186,7 @@ class ResponseRoutes:
     async def _run(self, created: "_Created") -> None:
         try:
             async with (
-                self._admission.open(created.exchange, created.body, "generate", is_detached=True) as envelope,
+                self._admission.open(created.exchange, created.body, "chat", is_detached=True) as envelope,
                 aclosing(self._events(created, envelope)) as events,
             ):
                 async for _event in events:

@@ -13,6 +13,7 @@ from headrace.gateway.openai.chat_request import messages_of
 from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.schema import DetokenizeBody, TokenizeBody
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE
 from headrace.rpc.deadline import Deadline
 
 
@@ -36,6 +37,7 @@ class TextRoutes:
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = (await self._pipeline.fleet.find(body.model)).max_model_length
             tokens = await self._encode(body, envelope.deadline, limit)
+            envelope.record.stopwatch.lap(TOKENIZE)
             await exchange.send_json(200, {"tokens": tokens, "count": len(tokens), "max_model_length": limit})
 
     async def detokenize(self, exchange: HttpExchange) -> None:
@@ -48,6 +50,7 @@ class TextRoutes:
                     param="tokens",
                 )
             text = await self._pipeline.decode(body.model, body.tokens, envelope.deadline)
+            envelope.record.stopwatch.lap(DETOKENIZE)
             await exchange.send_json(200, {"prompt": text})
 
     async def _encode(self, body: TokenizeBody, deadline: Deadline, limit: int) -> list[int]:

@@ -1,24 +1,42 @@
-"""Metrics of the whole platform, from the last reports of workers and schedulers."""
+"""Metrics of the whole platform, from the last reports of workers and schedulers.
+
+Every gateway shows all workers, so each figure names its worker: `max by (model, worker)` takes it once.
+"""
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.request.ledger import Ledger
 
 STALE_SECONDS = 3.0
+"""Seconds without a report after which a scheduler has no queue: it is gone."""
+NOBODY = ""
+"""Worker of the series that shows zero for a model, so that its metrics exist while it has no worker."""
+SUMMED: tuple[tuple[str, str, str], ...] = (
+    ("headrace_requests_running", "Sequences in running batches", "running_count"),
+    ("headrace_kv_blocks_used", "KV blocks held by live sequences", "used_block_count"),
+    ("headrace_kv_blocks_total", "KV blocks", "block_count"),
+    ("headrace_worker_sessions", "Sequences that workers hold state for", "open_request_count"),
+)
+"""Name and meaning of each gauge that a model without workers has too, at zero, and the field of WorkerFacts."""
 PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str], ...] = (
     (GaugeMetricFamily, "headrace_worker_open_requests", "Sequences that one worker holds", "open_request_count"),
     (GaugeMetricFamily, "headrace_memory_weights_bytes", "Memory of the weights", "weight_byte_count"),
     (GaugeMetricFamily, "headrace_memory_kv_bytes", "Memory of the KV cache, used or not", "kv_byte_count"),
     (GaugeMetricFamily, "headrace_memory_resident_bytes", "Main memory of the process", "resident_byte_count"),
+    (GaugeMetricFamily, "headrace_kv_usage_ratio", "Share of the KV blocks that live sequences hold", "kv_usage"),
     (CounterMetricFamily, "headrace_draft_tokens", "Tokens that were drafted", "draft_token_count"),
     (CounterMetricFamily, "headrace_accepted_tokens", "Drafts that were right", "accepted_token_count"),
+    (CounterMetricFamily, "headrace_preemptions", "Running sequences whose blocks were taken", "preemption_count"),
+    (CounterMetricFamily, "headrace_prefix_cache_queries", "Prompt tokens looked up", "queried_token_count"),
+    (CounterMetricFamily, "headrace_prefix_cache_hits", "Prompt tokens found", "cached_token_count"),
+    (CounterMetricFamily, "headrace_prefix_cache_replaced", "Cached KV blocks given up", "replaced_block_count"),
 )
 """Type, name and meaning of each per-worker metric, and the field of WorkerFacts that holds its value."""
 
@@ -30,56 +48,64 @@ class PlatformMetrics(Collector):
         self._fleet = fleet
         self._ledger = ledger
         self._loop = asyncio.get_running_loop()
-        self._queues: Mapping[str, int] = {}
-        self._queues_heard = 0.0
+        self._queues: dict[str, tuple[float, Mapping[str, int]]] = {}
+        """Time of the last report of each scheduler, in monotonic seconds, and its waiting sequences by model."""
 
-    def observe_queues(self, waiting_counts: Mapping[str, int]) -> None:
+    def observe_queues(self, waiting_counts: Mapping[str, int], scheduler_id: str = "scheduler") -> None:
         """Takes in a scheduler's number of waiting sequences, by model."""
-        self._queues = waiting_counts
-        self._queues_heard = time.monotonic()
+        now = time.monotonic()
+        fresh = {name: told for name, told in self._queues.items() if now - told[0] < STALE_SECONDS}
+        self._queues = fresh | {scheduler_id: (now, waiting_counts)}
 
     def collect(self) -> Iterator[Metric]:
-        gauges = {
-            "headrace_requests_running": ("Sequences in running batches", defaultdict[str, float](float)),
-            "headrace_requests_waiting": ("Sequences waiting to run", self._waiting()),
-            "headrace_requests_open": ("Requests accepted and not ended", self._open()),
-            "headrace_kv_blocks_used": ("KV blocks held by live sequences", defaultdict[str, float](float)),
-            "headrace_kv_blocks_total": ("KV blocks", defaultdict[str, float](float)),
-            "headrace_worker_sessions": ("Sequences that workers hold state for", defaultdict[str, float](float)),
-            "headrace_workers": ("Workers attached", defaultdict[str, float](float)),
-        }
-        for worker in self._fleet.workers:
-            if not self._fleet.is_attached(worker.worker_id):
-                continue
-            model = worker.model.model
-            gauges["headrace_requests_running"][1][model] += worker.running_count
-            gauges["headrace_requests_waiting"][1][model] += worker.waiting_count
-            gauges["headrace_kv_blocks_used"][1][model] += worker.used_block_count
-            gauges["headrace_kv_blocks_total"][1][model] += worker.block_count
-            gauges["headrace_worker_sessions"][1][model] += worker.open_request_count
-            gauges["headrace_workers"][1][model] += 1
+        workers = [worker for worker in self._fleet.workers if self._fleet.is_attached(worker.worker_id)]
         # Workers, blocks and running batches belong to a model, whatever adapters its requests choose.
         models = [name for name, model in self._fleet.models().items() if not model.parent]
-        for name, (text, values) in gauges.items():
-            family = GaugeMetricFamily(name, text, labels=["model"])
-            for model in {*models, *values}:
-                family.add_metric([model], values.get(model, 0.0))
-            yield family
-        yield from self._by_worker()
+        yield from self._summed(models, workers)
+        yield self._waiting(models, workers)
+        yield self._open(models)
+        yield from _by_worker(workers)
         task_count = len(asyncio.all_tasks(self._loop))
         yield GaugeMetricFamily("headrace_event_loop_tasks", "Tasks of the gateway", value=task_count)
 
-    def _by_worker(self) -> Iterator[Metric]:
-        workers = [worker for worker in self._fleet.workers if self._fleet.is_attached(worker.worker_id)]
-        for kind, name, text, field in PER_WORKER:
-            family = kind(name, text, labels=["model", "worker"])
-            for worker in workers:
-                family.add_metric([worker.model.model, worker.worker_id], getattr(worker, field))
+    def _summed(self, models: list[str], workers: list[WorkerFacts]) -> Iterator[Metric]:
+        present = GaugeMetricFamily("headrace_workers", "1 for each worker attached", labels=["model", "worker"])
+        families = [(GaugeMetricFamily(name, text, labels=["model", "worker"]), field) for name, text, field in SUMMED]
+        for worker in workers:
+            labels = [worker.model.model, worker.worker_id]
+            present.add_metric(labels, 1.0)
+            for family, field in families:
+                family.add_metric(labels, getattr(worker, field))
+        for family in (present, *(family for family, _ in families)):
+            for model in models:
+                family.add_metric([model, NOBODY], 0.0)
             yield family
 
-    def _waiting(self) -> defaultdict[str, float]:
-        fresh = time.monotonic() - self._queues_heard < STALE_SECONDS
-        return defaultdict(float, self._queues if fresh else {})
+    def _waiting(self, models: list[str], workers: list[WorkerFacts]) -> Metric:
+        """Sequences that wait, by whoever holds them: a scheduler's queue, or a worker that has not begun them."""
+        family = GaugeMetricFamily("headrace_requests_waiting", "Sequences waiting to run", labels=["model", "holder"])
+        for worker in workers:
+            family.add_metric([worker.model.model, worker.worker_id], worker.waiting_count)
+        for scheduler_id, (heard, counts) in list(self._queues.items()):
+            if time.monotonic() - heard < STALE_SECONDS:
+                for model, count in counts.items():
+                    family.add_metric([model, scheduler_id], count)
+        for model in models:
+            family.add_metric([model, NOBODY], 0.0)
+        return family
 
-    def _open(self) -> defaultdict[str, float]:
-        return defaultdict(float, self._ledger.open_counts())
+    def _open(self, models: list[str]) -> Metric:
+        """Requests of this gateway alone: those of several add up."""
+        family = GaugeMetricFamily("headrace_requests_open", "Requests accepted and not ended", labels=["model"])
+        counts = self._ledger.open_counts()
+        for model in {*models, *counts}:
+            family.add_metric([model], counts.get(model, 0))
+        return family
+
+
+def _by_worker(workers: list[WorkerFacts]) -> Iterator[Metric]:
+    for kind, name, text, field in PER_WORKER:
+        family = kind(name, text, labels=["model", "worker"])
+        for worker in workers:
+            family.add_metric([worker.model.model, worker.worker_id], getattr(worker, field))
+        yield family

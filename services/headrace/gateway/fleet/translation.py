@@ -26,6 +26,10 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         resident_byte_count=status.resident_byte_count,
         draft_token_count=status.draft_token_count,
         accepted_token_count=status.accepted_token_count,
+        preemption_count=status.preemption_count,
+        computed_token_count=status.computed_token_count,
+        cached_token_count=status.cached_token_count,
+        replaced_block_count=status.replaced_block_count,
     )
 
 

@@ -26,6 +26,20 @@ class WorkerFacts:
     resident_byte_count: int = 0
     draft_token_count: int = 0
     accepted_token_count: int = 0
+    preemption_count: int = 0
+    computed_token_count: int = 0
+    cached_token_count: int = 0
+    replaced_block_count: int = 0
+
+    @property
+    def queried_token_count(self) -> int:
+        """Prompt tokens that were looked up in the prefix cache: found, or computed."""
+        return self.computed_token_count + self.cached_token_count
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of the KV blocks that live sequences hold, from 0 to 1."""
+        return self.used_block_count / self.block_count if self.block_count else 0.0
 
     def models(self) -> dict[str, ModelFacts]:
         """Models that the worker serves, by name. A model takes precedence over an adapter of the same name."""

@@ -1,6 +1,7 @@
 """One TCP connection of the REST bridge: uvicorn's, with a limit on every wait for the client."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from headrace.errors import HeadraceError, InvalidRequest, Overloaded, UploadTim
 from headrace.errors.table import row_of
 from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.request.ledger import note_refusal
+from headrace.gateway.timing.request_metrics import count_http
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 128
@@ -21,6 +23,8 @@ PARTING_SECONDS = 0.5
 RETRY_SECONDS = 1.0
 ABORT = "headrace.abort"
 """Key, in the extensions of the ASGI scope, of the function that cuts the connection at once."""
+BEGAN = "headrace.began"
+"""Key, in the extensions of the ASGI scope, of the time at which the request began to arrive, in monotonic seconds."""
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -79,7 +83,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._expect_head()
-        self.scope["extensions"] = {ABORT: {"call": self.transport.abort}}
+        self.scope["extensions"] = {ABORT: {"call": self.transport.abort}, BEGAN: {"time": time.monotonic()}}
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
@@ -166,6 +170,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _write_refusal(self, error: HeadraceError) -> None:
         note_refusal(error)
+        count_http("unread", "other", row_of(error).http_status)
         body = msgspec.json.encode(error_body(error))
         headers = {
             "content-type": "application/json",

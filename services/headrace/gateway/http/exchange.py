@@ -14,10 +14,13 @@ from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled,
 from headrace.gateway.access.caller import ANYONE
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.body_meter import SLICE_BYTES, BodyMeter
-from headrace.gateway.http.connection import ABORT
+from headrace.gateway.http.connection import ABORT, BEGAN
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
+from headrace.gateway.timing.request_record import RequestRecord
+from headrace.gateway.timing.stopwatch import RECEIVE, SERIALIZE, Stopwatch
+from headrace.gateway.timing.timings_format import timing_headers
 from headrace.rpc.deadline import Deadline
 
 _encode = msgspec.json.Encoder().encode
@@ -67,6 +70,7 @@ class HttpExchange:
         self.headers: dict[str, str] = {}
         """Headers of the response. May be extended until the response starts."""
         self.caller = ANYONE
+        self.record = RequestRecord(Stopwatch(self._extensions.get(BEGAN, {}).get("time")))
         self.describe_error: Callable[[BaseException], dict[str, Any]] = error_body
         """Returns the body that answers with an error, in the words of the API that was called."""
         self.started = False
@@ -90,7 +94,9 @@ class HttpExchange:
         try:
             async with asyncio.timeout(seconds):
                 with self._uploads.upload() as arrive:
-                    return await self._collect(limit, arrive)
+                    body = await self._collect(limit, arrive)
+                    self.record.stopwatch.lap(RECEIVE)
+                    return body
         except TimeoutError:
             raise UploadTimeout(f"the body did not arrive within {seconds:g} s", stage="upload") from None
 
@@ -169,23 +175,29 @@ class HttpExchange:
         await self.send_bytes(status, _encode(content), "application/json")
 
     async def send_bytes(self, status: int, body: bytes, content_type: str) -> None:
+        self.record.stopwatch.lap(SERIALIZE)
         await self._start(status, {"content-type": content_type, "content-length": str(len(body))})
         await self._send({"type": "http.response.body", "body": body})
+        self.record.note_flush()
 
     async def send_event(self, event: Event) -> None:
         """Writes one event, whole. The first starts the response."""
+        self.record.stopwatch.lap(SERIALIZE)
         await self._write_event(event, more=True)
+        self.record.note_flush()
 
     async def end_events(self, last: Event) -> None:
         """Writes the last event and the end of the response, together."""
+        self.record.stopwatch.lap(SERIALIZE)
         await self._write_event(last, more=False)
+        self.record.note_flush()
 
     async def keep_alive(self, interval: float) -> None:
         """Writes a comment after every `interval` seconds without output, until cancelled."""
         while True:
             await asyncio.sleep(max(0.0, self._last_write + interval - time.monotonic()))
             if time.monotonic() - self._last_write >= interval:
-                await self.send_event(PING)
+                await self._write_event(PING, more=True)
 
     async def _write_event(self, event: Event, more: bool) -> None:
         if not self.started:
@@ -194,8 +206,9 @@ class HttpExchange:
         await self._send({"type": "http.response.body", "body": event, "more_body": more})
 
     async def _start(self, status: int, headers: dict[str, str]) -> None:
-        self.started = True
-        encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in (headers | self.headers).items()]
+        self.started, self.record.status = True, status
+        whole = headers | timing_headers(self.record) | self.headers
+        encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in whole.items()]
         message: Message = {"type": "http.response.start", "status": status, "headers": encoded}
         await self._send(message)
 

@@ -134,6 +134,10 @@ class ResponseFormat(ABC):
     def usage_chunk(self, choices: Sequence[Choice]) -> Json:
         return {**self._head, "object": self.chunk_object_name, "choices": [], "usage": usage_of(choices)}
 
+    def closing_chunk(self) -> Json:
+        """Returns a chunk without choices, for what is said about the whole stream at its end."""
+        return {**self._head, "object": self.chunk_object_name, "choices": []}
+
     def delta(self, choice: Choice, piece: Piece) -> Json:
         """Returns the choice of a chunk with what `piece` added. Called before the choice takes the piece in."""
         is_first = not choice.has_started

@@ -56,6 +56,7 @@ class Body(ModelBody):
     guided_regex: str | None = None
     guided_choice: Choices | None = None
     guided_grammar: str | None = None
+    timings: bool | None = None
 
     unsupported: ClassVar[dict[str, Neutral]] = {
         "audio": never,
@@ -102,6 +103,7 @@ class EmbeddingBody(ModelBody):
     dimensions: int | None = Field(default=None, ge=1)
     truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
     add_special_tokens: bool | None = None
+    timings: bool | None = None
 
 
 class ChatBody(Body):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from headrace.gateway.access.account import Account
 from headrace.gateway.access.tenant import Tenant
+from headrace.gateway.timing.request_record import RequestRecord
 from headrace.identity.ids import RequestId
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PriorityClass
@@ -26,6 +27,8 @@ class Envelope:
     """Seconds within which the first token is wanted. None: the class decides."""
     account: Account = field(default_factory=Account)
     """Account of what the request uses. Counts nothing unless opened by whoever admitted the request."""
+    record: RequestRecord = field(default_factory=RequestRecord)
+    """Place to note where the time goes."""
 
     def class_or(self, inner: "PriorityClass.ValueType") -> "PriorityClass.ValueType":
         """Returns the effective class when the content itself names `inner`: never one that the tenant may not have."""

@@ -7,18 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from prometheus_client import Counter, Histogram
-
 from headrace.errors import HeadraceError, Overloaded, RequestCancelled
 from headrace.errors.table import row_of
+from headrace.gateway.timing.latency_budgets import LatencyBudgets
+from headrace.gateway.timing.recent_requests import RecentRequests
+from headrace.gateway.timing.request_metrics import REQUEST_DURATION, REQUESTS, count_stages, exemplar_of
+from headrace.gateway.timing.request_record import RequestRecord
 from headrace.rpc.deadline import Deadline
-
-LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-
-REQUEST_DURATION = Histogram(
-    "headrace_request_duration_seconds", "From accept to the outcome", ["model"], buckets=LATENCY_BUCKETS
-)
-REQUESTS = Counter("headrace_requests", "Requests by outcome", ["model", "outcome"])
 
 POLL_SECONDS = 0.02
 
@@ -38,15 +33,19 @@ class Entry:
 
     request_id: str
     model: str
-    accepted: float = field(default_factory=time.monotonic)
-    """Time at which the request was accepted, in monotonic seconds."""
+    record: RequestRecord = field(default_factory=RequestRecord)
 
 
 class Ledger:
     """Opens and closes entries. `open_request` is the only way in, and every way out of it closes the entry once."""
 
-    def __init__(self, max_open: int) -> None:
+    def __init__(
+        self, max_open: int, budgets: LatencyBudgets | None = None, recent: RecentRequests | None = None
+    ) -> None:
+        """`budgets`: judge of the latency of requests to generate. `recent`: memory of requests that have ended."""
+        self.recent = recent or RecentRequests()
         self._max_open = max_open
+        self._budgets = budgets
         self._open: set[Entry] = set()
 
     def __len__(self) -> int:
@@ -65,28 +64,38 @@ class Ledger:
             await asyncio.sleep(POLL_SECONDS)
 
     @contextmanager
-    def open_request(self, request_id: str, model: str) -> Iterator[Entry]:
+    def open_request(self, request_id: str, model: str, record: RequestRecord | None = None) -> Iterator[Entry]:
         """Opens the entry of one request for the block. Raises Overloaded when too many are open."""
         if len(self._open) >= self._max_open:
             REQUESTS.labels(model=model, outcome="overloaded").inc()
             raise Overloaded(f"{self._max_open} requests are open already", stage="accept", retry_after=1)
-        entry = Entry(request_id, model)
+        entry = Entry(request_id, model, record or RequestRecord())
         self._open.add(entry)
         outcome = "finished"
         try:
             yield entry
         except HeadraceError as error:
             outcome = row_of(error).code
+            entry.record.note_failure(outcome)
             raise
         except BaseException as error:
             outcome = row_of(RequestCancelled() if not isinstance(error, Exception) else error).code
+            entry.record.note_failure(outcome)
             raise
         finally:
             self._open.discard(entry)
             self._settle(entry, outcome)
 
     def _settle(self, entry: Entry, outcome: str) -> None:
-        duration = time.monotonic() - entry.accepted
-        REQUESTS.labels(model=entry.model, outcome=outcome).inc()
-        REQUEST_DURATION.labels(model=entry.model).observe(duration)
+        record, model = entry.record, entry.model
+        record.outcome = outcome
+        duration = time.monotonic() - record.stopwatch.started
+        REQUESTS.labels(model=model, outcome=outcome).inc()
+        REQUEST_DURATION.labels(model=model, outcome=outcome).observe(duration, exemplar_of(record.trace_id))
+        if outcome == "finished":
+            count_stages(model, record.stages())
+            if record.first_sent is None and record.first_token is not None:
+                record.observe_first_token(record.first_token)
+        if self._budgets is not None and record.is_generation:
+            self._budgets.judge(record)
         _log.info("request ended", extra={"model": entry.model, "outcome": outcome, "seconds": round(duration, 6)})

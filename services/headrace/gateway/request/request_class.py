@@ -33,6 +33,11 @@ def class_of(given: str | None) -> "PriorityClass.ValueType | None":
     return CLASSES[given]
 
 
+def class_name(given: "PriorityClass.ValueType") -> str:
+    """Returns the name of a class. One that is not known is served as the default class."""
+    return next((name for name, known in CLASSES.items() if known == given), "default")
+
+
 def first_token_seconds(given: str | None) -> float | None:
     """Returns the header's time to first token in seconds. Raises InvalidRequest if the value is not a number of
     milliseconds."""

@@ -25,7 +25,7 @@ class SessionDelta:
     delta: Delta | None = None
     error: HeadraceError | None = None
     timings: Timings | None = None
-    """Set with the last delta."""
+    """Set with the first delta and the last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from headrace.errors import (
 from headrace.lifecycle import wait_at_most
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
+from headrace.telemetry.traces import is_recorded, record_span
 from headrace.worker.requests.assignment import Assignment
 from headrace.worker.requests.frame import SessionDelta
 from headrace.worker.requests.outbox import Outbox
@@ -30,6 +31,9 @@ from headrace.worker.stepping.step_pace import StepPace
 
 EXIT_ENGINE_CRASHED = 70
 """Exit status after a crash of the engine: EX_SOFTWARE of sysexits.h."""
+
+MAX_LINKS = 64
+"""Most traces that the span of one step links to."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +49,8 @@ class Runtime:
         self.pace = StepPace()
         self.fence = 0
         """Largest fencing number under which a batch came."""
+        self.replaced_block_count = 0
+        """Cached KV blocks that gave way to others since the start."""
         self._unread_token_count = 0
         """Tokens of accepted requests that the engine has not taken yet."""
         self._model = model
@@ -228,9 +234,11 @@ class Runtime:
         for engine_id in report.admitted:
             if (session := self.sessions.get(engine_id)) is not None:
                 session.started_time = report.start_time
+        self._link(report)
         self._deliver(report.deltas)
         if self._load() != before:
             self._on_change()
+        self.replaced_block_count += len(report.block_events.removed)
         if report.block_events.stored or report.block_events.removed:
             self._on_blocks(report.block_events)
 
@@ -246,6 +254,19 @@ class Runtime:
             self.sessions.close(engine_id)
             self._fail(session, error)
 
+    def _link(self, report: StepReport) -> None:
+        """Records a step that took in recorded requests as a span that links to all others that it served: they waited
+        for each other. Later steps are not recorded, because there is one for every token."""
+        taken = [session for name in report.admitted if (session := self.sessions.get(name)) is not None]
+        first = next((session for session in taken if is_recorded(session.traceparent)), None)
+        if first is None:
+            return
+        served = {delta.request_id for delta in report.deltas} | set(report.admitted)
+        others = [session for name in served if (session := self.sessions.get(name)) not in (None, first)]
+        linked = [other.traceparent for other in others if other is not None and is_recorded(other.traceparent)]
+        attributes = {"headrace.step": report.stats.step_count, "headrace.sequence_count": len(served)}
+        record_span("step", first.traceparent, report.start_time, time.time(), attributes, linked[:MAX_LINKS])
+
     def _deliver(self, deltas: list[Delta]) -> None:
         now = time.time()
         by_gateway: defaultdict[str, list[SessionDelta]] = defaultdict(list)
@@ -260,11 +281,13 @@ class Runtime:
                 outbox.note_step(self.stats.step_count)
 
     def _address(self, delta: Delta, session: Session, now: float) -> SessionDelta:
-        """Names the attempt that a delta belongs to. Its last one ends the session, and carries the timings."""
-        if session.first_token_time is None:
+        """Names the attempt that a delta belongs to. Its first and last carry timings; the last ends the session."""
+        is_first = session.first_token_time is None
+        if is_first:
             session.first_token_time = now
         if delta.finish_reason is None:
-            return SessionDelta(session.request_id, session.attempt, delta)
+            timings = session.timings(now) if is_first else None
+            return SessionDelta(session.request_id, session.attempt, delta, timings=timings)
         self.sessions.close(session.engine_id)
         session.record_spans(now)
         return SessionDelta(session.request_id, session.attempt, delta, timings=session.timings(now))

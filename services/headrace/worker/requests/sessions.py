@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from headrace.identity.ids import AttemptId, attempt_id, trace_attributes
-from headrace.telemetry.traces import record_span
+from headrace.telemetry.traces import is_recorded, record_span
 from headrace.worker.requests.frame import Timings
 
 
@@ -38,6 +38,8 @@ class Session:
 
     def record_spans(self, end_time: float) -> None:
         """Records the stages of a session that ends at `end_time`, in Unix seconds, as spans of the request's trace."""
+        if not is_recorded(self.traceparent):
+            return
         attributes = trace_attributes(self.request_id, self.attempt)
         for name, (start, end) in zip(("queue", "prefill", "decode"), self._stages(end_time), strict=True):
             record_span(name, self.traceparent, start, end, attributes)

@@ -92,6 +92,7 @@ class StatusBoard:
             waiting_token_count=runtime.waiting_token_count,
             draining=runtime.draining,
             fence=runtime.fence,
+            replaced_block_count=runtime.replaced_block_count,
             resident_bytes=self._resident_bytes(),
             hourly_price=self._hourly_price,
         )

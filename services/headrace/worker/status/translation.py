@@ -40,6 +40,10 @@ def to_worker_status(status: Status) -> WorkerStatus:
         step_seconds=pace.step_seconds,
         pausable_count=stats.pausable_count,
         hourly_price=status.hourly_price,
+        preemption_count=stats.preemption_count,
+        computed_token_count=stats.prompt_token_count,
+        cached_token_count=stats.prefix_hit_token_count,
+        replaced_block_count=status.replaced_block_count,
     )
 
 

@@ -29,5 +29,7 @@ class Status:
     draining: bool
     fence: int
     """Largest fencing number that the worker has seen."""
+    replaced_block_count: int
+    """Cached KV blocks that gave way to others since the start."""
     resident_bytes: int
     hourly_price: float

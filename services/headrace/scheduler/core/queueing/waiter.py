@@ -26,6 +26,8 @@ class Place:
     worker_id: str
     worker_address: str
     worker_epoch: int
+    queue_seconds: float = 0.0
+    """Seconds for which the request was queued before it was dispatched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,138 @@
+"""`headrace trace`: shows where the time of a request went, as a waterfall."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx2
+from cyclopts import Parameter
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.output import console, print_json
+from headrace.cli.target import platform_url
+from headrace.errors import NotFound, Unauthenticated, Unavailable
+from headrace.supervisor.state import DEFAULT_FOLDER
+
+TIMEOUT = 5.0
+WIDTH = 40
+"""Columns of the longest bar."""
+MANY_ASKS = 12
+"""Connections after which each of several gateways that share an address has probably been asked."""
+KEY_VARIABLE = "HEADRACE_API_KEY"
+MEANINGS = {
+    "receive": "the request arrives",
+    "parse": "JSON is read and checked",
+    "admission": "model, key, limits",
+    "tokenize": "text becomes tokens",
+    "cache": "the response cache is asked",
+    "lost": "attempts on workers that were lost",
+    "queue": "waiting in the scheduler's queue",
+    "dispatch": "between gateway, scheduler and worker",
+    "worker_queue": "waiting for a step of the worker",
+    "prefill": "the prompt is read, to the first token",
+    "decode": "waiting for further tokens",
+    "detokenize": "tokens become text",
+    "serialize": "text becomes JSON",
+    "flush": "the client takes the bytes",
+}
+"""Explanation of each stage, by name."""
+
+
+def trace(
+    request: str = "last",
+    *,
+    url: str = "",
+    state_dir: Path = DEFAULT_FOLDER,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Shows where the time of one of the last requests went.
+
+    Parameters
+    ----------
+    request
+        `last`, or the id of a request: `id` in the answer, or its header x-request-id.
+    url
+        Address of a gateway, instead of that of the state folder. A key is read from HEADRACE_API_KEY.
+    state_dir
+        The state folder that the platform was started with.
+    json
+        Print one JSON object.
+    """
+    record = find(platform_url(url, state_dir), request.removeprefix("chatcmpl-").removeprefix("cmpl-"))
+    if json:
+        print_json(record)
+        return
+    console.print(headline(record), soft_wrap=True)
+    console.print(waterfall(record))
+    console.print(summary(record), soft_wrap=True)
+    if record["worker"]:
+        console.print(f"[dim]Why {record['worker']}: headrace explain {record['request_id']}[/]", soft_wrap=True)
+
+
+def find(url: str, name: str) -> dict[str, Any]:
+    """Returns the record of a request; for `last` the newest of those that the gateways name. Raises NotFound,
+    Unauthenticated, or Unavailable."""
+    found: list[dict[str, Any]] = []
+    for _ in range(MANY_ASKS):
+        # On a new connection each time, because chance picks one of the gateways that share an address.
+        status, record = _ask(f"{url}/headrace/requests/{name}")
+        if status == 200:
+            found.append(record)
+            if name != "last":
+                break
+    if not found:
+        raise NotFound(f"no gateway remembers request {name}: it is older than the last few hundred, or never was")
+    return max(found, key=lambda record: float(record["started"]))
+
+
+def _ask(url: str) -> tuple[int, dict[str, Any]]:
+    key = os.environ.get(KEY_VARIABLE, "")
+    try:
+        response = httpx2.get(url, timeout=TIMEOUT, headers={"authorization": f"Bearer {key}"} if key else {})
+        content: dict[str, Any] = response.json()
+    except (httpx2.HTTPError, ValueError):
+        raise Unavailable(f"no platform answers at {url}. Start one with: headrace up") from None
+    if response.status_code == 401:
+        raise Unauthenticated(f"the gateway tells a tenant about its own requests only: set {KEY_VARIABLE} to its key")
+    return response.status_code, content
+
+
+def headline(record: dict[str, Any]) -> Text:
+    """Returns the line that says which request it was and how it ended."""
+    outcome, fine = record["outcome"], record["outcome"] == "finished"
+    line = Text.assemble((record["request_id"] or record["id"], "bold"), f"  {record['operation'] or record['route']}")
+    line.append(f" {record['model']}" if record["model"] else "")
+    line.append(f"  {record['status']} {outcome}" if record["status"] else f"  {outcome}", "green" if fine else "red")
+    line.append(f"  {record['worker']}" if record["worker"] else "")
+    return line.append(f"  {record['attempts']} attempts" if record["attempts"] > 1 else "", "yellow")
+
+
+def waterfall(record: dict[str, Any]) -> Table:
+    """Returns one row per stage: a bar from its begin to its end, milliseconds, share, and what happens in it. Stages
+    that alternate, as decode and flush do, are drawn one after the other."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title, justify in (("stage", "left"), ("", "left"), ("ms", "right"), ("share", "right"), ("", "left")):
+        table.add_column(title, justify="right" if justify == "right" else "left", no_wrap=True)
+    stages, total = record["stages_ms"], record["total_ms"] or 1.0
+    longest, begin = max(stages, key=stages.get, default=""), 0.0
+    for stage, spent in stages.items():
+        style = "bold yellow" if stage == longest else "cyan"
+        bar = Text(" " * round(WIDTH * begin / total)).append("█" * max(1, round(WIDTH * spent / total)), style)
+        table.add_row(stage, bar, f"{spent:.2f}", f"{spent / total:.1%}", Text(MEANINGS.get(stage, ""), "dim"))
+        begin += spent
+    return table
+
+
+def summary(record: dict[str, Any]) -> str:
+    """Returns the line with the total, and what the request waited for the longest."""
+    stages, total = record["stages_ms"], record["total_ms"]
+    parts = [f"{total:.1f} ms"]
+    if record["ttft_ms"] is not None:
+        parts.append(f"first token after {record['ttft_ms']:.1f} ms")
+    if record["tokens_per_second"]:
+        parts.append(f"{record['tokens_per_second']:.1f} tokens/s")
+    parts.append(f"{record['prompt_tokens']} + {record['output_tokens']} tokens, {record['cached_tokens']} cached")
+    if stages:
+        parts.append(f"mostly {max(stages, key=stages.get)}")
+    return " · ".join(parts)

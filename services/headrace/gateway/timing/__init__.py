@@ -1,0 +1,1 @@
+"""Time of each request by stage, and a memory of the last requests."""

@@ -1,0 +1,58 @@
+"""Latency budgets: the time to the first token and per output token that each class is to get."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.errors import ConfigError
+from headrace.gateway.timing.request_metrics import BUDGETS, GOOD_TOKENS
+from headrace.gateway.timing.request_record import RequestRecord
+
+CLASSES = ("realtime", "interactive", "default", "batch")
+FAILURES = frozenset(
+    {
+        "overloaded",
+        "queue_timeout",
+        "deadline_exceeded",
+        "stage_failed",
+        "unavailable",
+        "internal_error",
+    }
+)
+"""Outcomes that are the platform's doing: such a request missed its budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Targets of one class, in seconds."""
+
+    ttft: float
+    """Time to the first token."""
+    tpot: float
+    """Mean time per output token after the first."""
+
+
+class LatencyBudgets:
+    """Counts which requests met the targets of their class. What clients asked wrongly or broke off does not count."""
+
+    def __init__(self, ttft: Mapping[str, float], tpot: Mapping[str, float]) -> None:
+        """`ttft`, `tpot`: seconds by class. Raises ConfigError if a class is missing or unknown."""
+        for name, given in (("ttft_targets", ttft), ("tpot_targets", tpot)):
+            if set(given) != set(CLASSES):
+                raise ConfigError(f"{name} must have a value for each of {', '.join(CLASSES)}", param=name)
+        self._budgets = {name: Budget(ttft[name], tpot[name]) for name in CLASSES}
+
+    def judge(self, record: RequestRecord) -> None:
+        """Counts a request to generate that has ended."""
+        budget, results = self._budgets[record.request_class], dict[str, bool]()
+        if record.outcome in FAILURES:
+            results["all"] = False
+        elif record.outcome == "finished" and (first := record.first_token_seconds) is not None:
+            results["ttft"] = first <= budget.ttft
+            if (each := record.output_token_seconds) is not None:
+                results["tpot"] = each <= budget.tpot
+            results["all"] = all(results.values())
+        for name, met in results.items():
+            labels = (record.model, record.request_class, name, "met" if met else "missed")
+            BUDGETS.labels(*labels).inc()
+        if results.get("all"):
+            GOOD_TOKENS.labels(record.model, record.request_class).inc(record.output_token_count)
