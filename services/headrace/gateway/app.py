@@ -28,12 +28,14 @@ from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.messages import MessageRoutes
 from headrace.gateway.endpoints.models import ModelRoutes
+from headrace.gateway.endpoints.moderations import ModerationRoutes
 from headrace.gateway.endpoints.monitoring import MonitoringRoutes
 from headrace.gateway.endpoints.requests import RequestRoutes
 from headrace.gateway.endpoints.responses import ResponseRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.endpoints.usage import UsageRoutes
 from headrace.gateway.exposition import register
+from headrace.gateway.filter.filters import read_filters
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
@@ -86,8 +88,9 @@ async def open_app(
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
         others = await _connect(settings, stack)
+        filters = read_filters(settings.filters_file)
         schedulers = Schedulers(others.schedulers, SelfPlacement(fleet))
-        pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet)
+        pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet, filters)
         health = PlatformHealth(others.questions, fleet, subscriber)
         background = Background()
         epoch = time.time_ns()
@@ -95,6 +98,7 @@ async def open_app(
         archive = ResponseArchive(others.cache)
         groups = [
             *_api_groups(settings, pipeline, ledger, archive, background),
+            ModerationRoutes(filters),
             MonitoringRoutes(health, gate, registry),
         ]
         routes = Routes(settings, groups, gate, ledger.recent)

@@ -40,6 +40,9 @@ class GatewaySettings(ServiceSettings):
     """Addresses of the caches. While none is available, every request is computed."""
     keys_file: Path | None = None
     """File of API keys, made by `headrace keys`. Unset: no key is needed."""
+    filters_file: Path | None = None
+    """TOML file of what is masked or blocked in inputs and outputs, with a table per tenant and one called default.
+    Unset: nothing is."""
     usage_folder: Path | None = None
     """Folder for records of what each request used. Unset: none are kept."""
     workers_file: Path | None = None
