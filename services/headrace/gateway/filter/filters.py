@@ -22,7 +22,7 @@ _FORBIDDEN = ConfigDict(extra="forbid")
 
 class _Pattern(BaseModel):
     model_config = _FORBIDDEN
-    name: Annotated[str, Field(pattern="^[a-z][a-z0-9_-]{0,31}$")]
+    name: str = Field(pattern="^[a-z][a-z0-9_-]{0,31}$")
     regex: str
     longest: int = Field(default=64, ge=1, le=MAX_MATCH)
     """Most characters of a match, and those that a stream is held back by."""
