@@ -45,6 +45,7 @@ from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.openai.responses.response_archive import ResponseArchive
+from headrace.gateway.openapi.document_routes import DocumentRoutes
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
@@ -99,6 +100,7 @@ async def open_app(
         groups = [
             *_api_groups(settings, pipeline, ledger, archive, background),
             ModerationRoutes(filters),
+            DocumentRoutes(),
             MonitoringRoutes(health, gate, registry),
         ]
         routes = Routes(settings, groups, gate, ledger.recent)

@@ -2,9 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, ClassVar
-
-from pydantic import ConfigDict
+from typing import Any
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.filter.filter_rules import FilterRules
@@ -12,16 +10,12 @@ from headrace.gateway.filter.filters import NOTHING, Filters
 from headrace.gateway.filter.personal_data import PERSONAL_DATA
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.openai.model_body import ModelBody, parse
+from headrace.gateway.openai.model_body import parse
+from headrace.gateway.openai.schema import ModerationBody
 
 _EVERYTHING = FilterRules(list(PERSONAL_DATA.values()))
 MODEL = "headrace-filter"
-
-
-class _ModerationBody(ModelBody):
-    model: str = MODEL
-    input: str | list[str] | list[dict[str, Any]]
-    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="allow", protected_namespaces=())
+"""Name of the filter where a model is named."""
 
 
 class ModerationRoutes:
@@ -37,7 +31,7 @@ class ModerationRoutes:
         return {"/v1/moderations": {"POST": self.moderate}}
 
     async def moderate(self, exchange: HttpExchange) -> None:
-        body = parse(_ModerationBody, await exchange.read_body())
+        body = parse(ModerationBody, await exchange.read_body())
         rules = self._filters.of(exchange.caller.tenant.name)
         used = _EVERYTHING if rules is NOTHING else rules
         texts = [body.input] if isinstance(body.input, str) else [_text(part) for part in body.input]

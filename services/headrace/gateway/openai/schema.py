@@ -137,3 +137,11 @@ class DetokenizeBody(ModelBody):
     """Body of POST /detokenize."""
 
     tokens: TokenIdsField
+
+
+class ModerationBody(ModelBody):
+    """Body of POST /v1/moderations."""
+
+    model: str = ""
+    """Accepted without effect: there is one filter."""
+    input: str | list[str] | list[dict[str, Any]]
