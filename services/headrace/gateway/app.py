@@ -30,6 +30,7 @@ from headrace.gateway.endpoints.messages import MessageRoutes
 from headrace.gateway.endpoints.models import ModelRoutes
 from headrace.gateway.endpoints.moderations import ModerationRoutes
 from headrace.gateway.endpoints.monitoring import MonitoringRoutes
+from headrace.gateway.endpoints.ranking import RankingRoutes
 from headrace.gateway.endpoints.requests import RequestRoutes
 from headrace.gateway.endpoints.responses import ResponseRoutes
 from headrace.gateway.endpoints.text import TextRoutes
@@ -150,6 +151,7 @@ def _api_groups(
         ResponseRoutes(settings, pipeline, ledger, archive, background),
         MessageRoutes(settings, pipeline, ledger),
         EmbeddingRoutes(settings, pipeline, ledger),
+        RankingRoutes(settings, pipeline, ledger),
         ModelRoutes(pipeline),
         TextRoutes(settings, pipeline, ledger),
         UsageRoutes(settings.usage_folder),

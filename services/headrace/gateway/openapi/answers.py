@@ -93,6 +93,14 @@ EMBEDDINGS = record(
         "usage": record({"prompt_tokens": COUNT, "total_tokens": COUNT}),
     }
 )
+RANKING = record(
+    {
+        "id": TEXT,
+        "model": TEXT,
+        "results": listed(record({"index": COUNT, "relevance_score": NUMBER})),
+        "usage": record({"total_tokens": COUNT}),
+    }
+)
 MODEL = record(
     {"id": TEXT, "object": constant("model"), "created": INTEGER, "owned_by": TEXT},
     {"max_model_length": COUNT, "architecture": TEXT, "precision": TEXT, "parameter_count": COUNT},

@@ -8,6 +8,8 @@ from headrace.gateway.openai.schema import (
     DetokenizeBody,
     EmbeddingBody,
     ModerationBody,
+    RerankBody,
+    ScoreBody,
     TokenizeBody,
 )
 from headrace.gateway.openapi import answers
@@ -46,6 +48,8 @@ OPERATIONS: dict[str, Operation] = {
         "Counts the tokens of a conversation", record({"input_tokens": COUNT}), CountBody, errors="anthropic"
     ),
     "POST /v1/embeddings": Operation("Makes embeddings of inputs", answers.EMBEDDINGS, EmbeddingBody),
+    "POST /v1/rerank": Operation("Ranks documents by how close they are to a query", answers.RANKING, RerankBody),
+    "POST /v1/score": Operation("Compares texts", LIST, ScoreBody),
     "POST /v1/moderations": Operation("Tells what the filter finds", answers.MODERATION, ModerationBody),
     "GET /v1/models": Operation("Lists the models", LIST),
     "GET /v1/models/{name}": Operation("Describes a model", answers.MODEL),
