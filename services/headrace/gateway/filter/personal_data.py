@@ -1,6 +1,7 @@
 """Detectors of personal data and secrets."""
 
 import re
+import string
 
 from headrace.gateway.filter.pattern_detector import PatternDetector
 
@@ -50,34 +51,38 @@ PERSONAL_DATA: dict[str, PatternDetector] = {
     for detector in (
         PatternDetector(
             "card",
-            r"\b[0-9](?:[ -]?[0-9]){12,18}\b",
-            tail=r"[0-9](?:[ -]?[0-9]){0,18}[ -]?",
+            r"[0-9](?:[ -]?[0-9]){12,18}(?![0-9])",
+            tails=(r"[ -]?[0-9](?:[ -]?[0-9]){0,18}",),
+            signs=string.digits,
             check=_card_length,
         ),
         PatternDetector(
             "iban",
-            r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}",
-            tail=r"\b[A-Z]{1,2}|\b[A-Z]{2}[0-9]{1,2}(?: ?[A-Z0-9]){0,30} ?",
+            r"[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}",
+            tails=(r"[A-Z]{1,2}", r" ?(?:[A-Z0-9] ?){0,30}[0-9]{1,2}[A-Z]{2}"),
+            signs=string.digits,
             check=_iban_length,
         ),
         PatternDetector(
             "email",
             r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,253}\.[A-Za-z]{2,24}",
-            tail=r"[A-Za-z0-9._%+@-]{1,320}",
+            tails=(r"[A-Za-z0-9._%+@-]{1,320}",),
+            signs="@",
         ),
         PatternDetector(
             "phone",
-            r"\+[0-9][0-9 ().-]{6,60}[0-9]\b|(?:\(0[0-9]{1,5}\)|\b0)[0-9 ()-]{5,60}[0-9]\b"
-            r"|(?:\([2-9][0-9]{2}\)|\b[2-9][0-9]{2})[ .-][0-9]{3}[ .-][0-9]{4}\b",
-            tail=r"[+(]{0,2}[0-9][0-9 ().-]{0,64}|[+(]{1,2}",
+            r"\+[0-9][0-9 ().-]{6,60}[0-9]|(?:\(0[0-9]{1,5}\)|0)[0-9 ()-]{5,60}[0-9]"
+            r"|(?:\([2-9][0-9]{2}\)|[2-9][0-9]{2})[ .-][0-9]{3}[ .-][0-9]{4}(?![0-9])",
+            tails=(r"[0-9 ().-]{0,64}[0-9][+(]{0,2}", r"[+(]{1,2}"),
+            signs=string.digits,
             check=_phone_length,
         ),
         PatternDetector(
             "secret",
-            r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36,}"
-            r"|\bxox[abprs]-[A-Za-z0-9-]{10,}"
-            r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----",
-            tail=r"[A-Za-z0-9_-]{1,512}|-----[A-Z -]{0,50}",
+            r"(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|AKIA[0-9A-Z]{16}(?![0-9A-Za-z])|gh[pousr]_[A-Za-z0-9]{36,}"
+            r"|xox[abprs]-[A-Za-z0-9-]{10,}|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----",
+            tails=(r"[A-Za-z0-9_-]{1,512}", r"[A-Z -]{0,50}-----"),
+            signs="-_A",
         ),
     )
 }

@@ -21,7 +21,7 @@ class TextFilter:
 
     def push(self, text: str, is_last: bool = False) -> str:
         """Returns the text that may be shown. After a finding that blocks, there is none."""
-        if self.blocked_by:
+        if self.blocked_by or not (text or is_last):
             return ""
         self._held += text
         return self._settle(len(self._held) if is_last else self._settled_length())
