@@ -9,6 +9,7 @@ from headrace.engine.checkpoints.files.sentence_files import has_sentence_settin
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.loading.required_torch import require_torch
 from headrace.errors.tree import Unsupported
 
 
@@ -24,6 +25,7 @@ def load_engine(source: Path, config: EngineConfig) -> Engine:
         return load_text_engine(source, config)
     if config.adapters:
         raise Unsupported(f"{source} makes embeddings; adapters are only for models that make text")
+    require_torch(f"{architecture} makes embeddings")
     # Import torch, which text models can do without.
     from headrace.engine.loading.load_embedding_engine import load_embedding_engine
     from headrace.engine.loading.load_encoder_engine import load_encoder_engine
