@@ -4,6 +4,7 @@ Without a compiler the install goes on: models then need torch."""
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,9 @@ FLAGS = ("-O3", "-std=c++20", "-fPIC", "-pthread", "-fvisibility-inlines-hidden"
 # there are. Warnings are not errors here, because a newer compiler has new ones: a test makes them errors.
 OPTIONAL_FLAGS = ("-fno-tree-reassoc", "-Wall", "-Wextra")
 LINK_FLAGS = ("-shared", "-pthread")
+# Another machine's C++ library may be older. Apple's linker has no such flags, and macOS one library for all.
+if platform.system() == "Linux":
+    LINK_FLAGS += ("-static-libstdc++", "-static-libgcc")
 COMPILE_SECONDS = 300
 """Patience with one file."""
 DONE_VARIABLE = "HEADRACE_KERNELS_COMPILED"
@@ -60,8 +64,18 @@ class KernelBuildHook(BuildHookInterface[Any]):
         if not compile_kernels(Path(self.root) / FOLDER / "src", library):
             return
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        tag = wheel_tag(library.read_bytes())
+        build_data |= {"infer_tag": True} if tag is None else {"tag": tag}
         build_data["artifacts"].append(f"/{LIBRARY}")
+
+
+def wheel_tag(library: bytes) -> str | None:
+    """Names the machines that a library runs on: those with its processor and the oldest glibc that it calls (PEP 600).
+    It knows nothing of Python's ABI. None: it does not say, so that hatchling has to."""
+    minors = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", library)]
+    if platform.system() != "Linux" or not minors:
+        return None
+    return f"py3-none-manylinux_2_{max(minors)}_{platform.machine()}"
 
 
 def compile_kernels(sources: Path, library: Path) -> bool:

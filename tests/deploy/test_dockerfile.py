@@ -182,7 +182,7 @@ def test_volumes_are_mounted_where_the_user_may_write(
     assert any(f"--owner=headrace --group=headrace {folder}" in run for run in values(stages["service"], "RUN"))
 
 
-@pytest.mark.parametrize("service", [*SERVICES, "local"])
+@pytest.mark.parametrize("service", SERVICES)
 def test_no_service_brings_torch(root: Path, service: str) -> None:
     """Neither by its extra nor by anything that this pulls in: torch has an extra of its own."""
     known = extras(root)

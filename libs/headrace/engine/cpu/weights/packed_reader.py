@@ -1,5 +1,6 @@
 """Packs the weights of a checkpoint for a CpuDecoder."""
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from headrace.engine.cpu.weights.array_packing import pack_array, stored_array
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, norm_names
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight
 
+_log = logging.getLogger(__name__)
+
 
 def read_packed_weights(source: Path, config: DecoderConfig, bits: int | None, *, exact: bool) -> PackedWeights:
     """Packs the weights of a checkpoint. Rounds unquantized ones to `bits`, if set. Unless `exact`, keeps the head in 8
@@ -24,6 +27,7 @@ def read_packed_weights(source: Path, config: DecoderConfig, bits: int | None, *
     for name, size in norm_names(config).items():
         weights.vectors[name] = np.array(reader.norm(name, size))
     for index in range(config.layer_count):
+        _log.info("packing weights", extra={"done": index, "total": config.layer_count + 1})
         weights.matrices |= {
             f"{index}.qkv": _pack(reader.qkv(index)),
             f"{index}.output": _pack(reader.attention_output(index)),
