@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -20,6 +21,7 @@ from headrace.settings.flags import as_flags
 from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
 from headrace.supervisor.lan_address import is_loopback_address, joined, lan_host, near_host
 from headrace.supervisor.log_rotation import keep_rotating, old_log
+from headrace.supervisor.model_source import ModelSource
 from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import HOST, PortReservation
@@ -85,6 +87,16 @@ class Platform:
     def nats_url(self) -> str:
         """URL at which services find NATS, with the secret that it asks for."""
         return self._options.nats_url or (self._nats.url if self._nats else "")
+
+    @property
+    def models(self) -> Sequence[ModelSource]:
+        """The models that are served."""
+        return self._options.models
+
+    @property
+    def logs_folder(self) -> Path:
+        """Folder of the services' logs."""
+        return self._state.log_path("gateway").parent
 
     @property
     def processes(self) -> list[SupervisedProcess]:

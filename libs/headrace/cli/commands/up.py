@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.compiler_remedy import missing_kernels
+from headrace.cli.first_steps import examples
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
 from headrace.cli.output import console, print_json, warn
@@ -227,19 +228,19 @@ class _TerminalView:
             self._live.update(_service_table(platform))
 
     def on_ready(self, platform: Platform) -> None:
-        model = platform.describe()["models"][0]
-        message = '{"role": "user", "content": "What is continuous batching?"}'
-        body = f'{{"model": "{model}", "messages": [{message}]}}'
         console.print(f"\n[bold green]Ready[/] in {time.monotonic() - self._started:.1f} s.")
         console.print(f"  REST  {platform.http_url}/v1\n  gRPC  {platform.grpc_address}")
         if platform.lan_url:
             console.print(f"  LAN   {platform.lan_url}/v1   [dim]for other machines[/]")
         if self._keys.path is not None:
             console.print(f"  keys are needed: {self._keys.count} known   [dim]HEADRACE_API_KEY=sk-…[/]")
-        console.print()
-        console.print("[dim]Try, in another terminal:[/]")
-        console.print(f"  {_own_command()} chat{self._state_flag}")
-        console.print(f"  curl {platform.http_url}/v1/chat/completions -d '{body}'", soft_wrap=True, markup=False)
+        console.print(
+            f"  logs  {platform.logs_folder}   [dim]{_own_command()} logs{self._state_flag}[/]", soft_wrap=True
+        )
+        console.print("\n[dim]Try, in another terminal:[/]")
+        chat = f"{_own_command()} chat{self._state_flag}"
+        for line in examples(platform.models, platform.http_url, chat, needs_key=self._keys.path is not None):
+            console.print(f"  {line}", soft_wrap=True, markup=False)
         console.print("\n[dim]Ctrl-C stops everything.[/]")
 
     def on_stopping(self) -> None:
