@@ -53,31 +53,34 @@ def logs(
     if not found:
         raise NotFound(f"there are no logs in {folder}; start a platform with: headrace up")
     chosen = found if service is None else {service: found[service]}
-    tails = [(name, line) for name, path in chosen.items() for line in _tail(path, lines)]
+    ends = {name: _end_of(path) for name, path in chosen.items()}
+    tails = [(name, line) for name, path in chosen.items() for line in _tail(path, lines, ends[name])]
     for name, line in sorted(tails, key=lambda entry: _time_of(entry[1])):
         _print(name, line, json)
     if follow:
-        _follow(chosen, json)
+        _follow(chosen, ends, json)
 
 
-def _tail(path: Path, count: int) -> list[str]:
-    """Returns the last lines of a log, and of the old one before it where that is needed."""
-    kept: deque[str] = deque(maxlen=count)
-    for part in (old_log(path), path):
-        if part.exists():
-            with part.open(errors="replace") as log:
-                kept.extend(line.rstrip("\n") for line in log)
-    return list(kept)
+def _end_of(path: Path) -> int:
+    """Returns the byte after the last whole line."""
+    return path.read_bytes().rfind(b"\n") + 1
 
 
-def _follow(chosen: dict[str, Path], as_json: bool) -> None:
+def _tail(path: Path, count: int, end: int) -> list[str]:
+    """Returns the last lines before `end`, and of the old log before it where that is needed."""
+    old = old_log(path)
+    written = (old.read_bytes() if old.exists() else b"") + path.read_bytes()[:end]
+    return list(deque(written.decode(errors="replace").splitlines(), maxlen=count))
+
+
+def _follow(chosen: dict[str, Path], ends: dict[str, int], as_json: bool) -> None:
     """Prints new lines until it is interrupted. A log that was emptied is read from its beginning."""
-    ends = {name: path.stat().st_size for name, path in chosen.items()}
     while True:
-        time.sleep(FOLLOW_INTERVAL)
         for name, path in chosen.items():
+            is_shorter = path.stat().st_size < ends[name]
             with path.open(errors="replace") as log:
-                ends[name] = _read_on(log, name, min(ends[name], path.stat().st_size), as_json)
+                ends[name] = _read_on(log, name, 0 if is_shorter else ends[name], as_json)
+        time.sleep(FOLLOW_INTERVAL)
 
 
 def _read_on(log: TextIO, name: str, start: int, as_json: bool) -> int:
