@@ -11,7 +11,7 @@ import sys
 import termios
 import time
 
-from headrace.cli.conversation import Conversation
+from headrace.cli.terminal.chat_turns import Conversation
 from headrace.testing.running_platform import RunningPlatform
 
 LONG = "Tell me about batching. " * 120

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from headrace import demo_model
 from headrace.errors import ConfigError
-from headrace.supervisor.model_folder import find_model
-from headrace.supervisor.pull import HUB_ID
+from headrace.supervisor.files.model_folder import find_model
+from headrace.supervisor.files.pull import HUB_ID
 
 CATALOGUE = {"headrace-demo": demo_model.CHECKPOINT}
 """Models that come with Headrace."""
@@ -96,7 +96,7 @@ def _find_adapter(source: str) -> Path:
     path = Path(source).expanduser()
     if not path.is_dir():
         path = _pulled(source) or path
-    if not path.exists():
+    if not path.exists() and HUB_ID.fullmatch(source):
         raise _missing(source, "lora")
     if not (path / "adapter_config.json").is_file():
         raise ConfigError(f"{source} is not the folder of a LoRA adapter: it has no adapter_config.json", param="lora")

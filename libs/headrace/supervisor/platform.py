@@ -18,9 +18,9 @@ from headrace.rpc.channel import Channel, open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import answers, is_serving
 from headrace.settings.flags import as_flags
+from headrace.supervisor.files.log_rotation import keep_rotating, old_log
 from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
 from headrace.supervisor.lan_address import is_loopback_address, joined, lan_host, near_host
-from headrace.supervisor.log_rotation import keep_rotating, old_log
 from headrace.supervisor.model_source import ModelSource
 from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions

@@ -8,10 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.markup import escape
 
-from headrace.cli.answer_view import AnswerView
-from headrace.cli.conversation import Conversation
 from headrace.cli.output import console, error_console, print_json
 from headrace.cli.target import KeyFlag, choose_model, platform_url
+from headrace.cli.terminal.answer_view import AnswerView
+from headrace.cli.terminal.chat_turns import Conversation
 from headrace.errors import HeadraceError
 from headrace.supervisor.state import DEFAULT_FOLDER
 

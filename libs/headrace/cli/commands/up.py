@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.compiler_remedy import missing_kernels
-from headrace.cli.first_steps import examples
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
 from headrace.cli.output import console, print_json, warn
+from headrace.cli.terminal.first_steps import examples
 from headrace.errors import ConfigError
 from headrace.supervisor.model_source import resolve
 from headrace.supervisor.options import PlatformOptions

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from headrace.cli.output import console
 from headrace.errors import InvalidRequest, NotFound
-from headrace.supervisor.log_rotation import old_log
+from headrace.supervisor.files.log_rotation import old_log
 from headrace.supervisor.state import DEFAULT_FOLDER
 
 FOLLOW_INTERVAL = 0.2

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headrace.supervisor.log_rotation import old_log, rotate
+from headrace.supervisor.files.log_rotation import old_log, rotate
 
 
 def test_a_large_log_is_set_aside_while_it_is_written(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ModelLoad:
-    """What one model does."""
+    """Load of one model."""
 
     model: str
     worker_count: int

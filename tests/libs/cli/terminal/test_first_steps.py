@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from headrace.cli.first_steps import examples
+from headrace.cli.terminal.first_steps import examples
 from headrace.demo_model import CHECKPOINT
 from headrace.supervisor.model_source import ModelSource
 

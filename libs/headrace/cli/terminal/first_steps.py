@@ -1,4 +1,4 @@
-"""What to try with a platform that has just started: an example for each kind of model."""
+"""Examples for a platform that has just started, one for each of its models."""
 
 import json
 from collections.abc import Sequence

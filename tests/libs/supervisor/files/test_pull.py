@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import ConfigError, InvalidCheckpoint, NotFound, Unavailable
-from headrace.supervisor import pull as pulling
-from headrace.supervisor.model_folder import find_model, list_models, models_folder, remove_model
+from headrace.supervisor.files import pull as pulling
+from headrace.supervisor.files.model_folder import find_model, list_models, models_folder, remove_model
+from headrace.supervisor.files.pull import pull
 from headrace.supervisor.model_source import resolve
-from headrace.supervisor.pull import pull
 
 SAFETENSORS = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 1000, "notes.bin": b"not needed"}
 GGUF = {"tiny-Q4_K_M.gguf": b"four" * 100, "tiny-Q8_0.gguf": b"eight" * 100, "README.md": b"#"}

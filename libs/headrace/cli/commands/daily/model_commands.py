@@ -7,9 +7,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from rich.table import Table
 
 from headrace.cli.output import console, error_console, print_json
-from headrace.supervisor.model_folder import list_models, remove_model
+from headrace.supervisor.files.model_folder import list_models, remove_model
+from headrace.supervisor.files.pull import pull as pull_model
 from headrace.supervisor.model_source import CATALOGUE
-from headrace.supervisor.pull import pull as pull_model
 
 models = App(name="models", help="Lists, pulls and deletes models.")
 JsonFlag = Annotated[bool, Parameter(negative="")]

@@ -17,7 +17,7 @@ CONTEXT_CODE = "context_length_exceeded"
 
 @dataclass(slots=True)
 class AnswerSpeed:
-    """How fast an answer came, as seen from here."""
+    """Speed of an answer, as seen from here."""
 
     ttft_seconds: float | None = None
     seconds: float = 0.0

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from headrace.cli.platform_load import Labels, Reading, measure_load, percentile_ms
+from headrace.cli.terminal.platform_load import Labels, Reading, measure_load, percentile_ms
 
 MODEL = (("model", "m"),)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx2
 
 from headrace.errors import ConfigError, InvalidCheckpoint, Unavailable
-from headrace.supervisor.hub_file import (
+from headrace.supervisor.files.hub_file import (
     TIMEOUT,
     HubFile,
     choose_files,
@@ -16,7 +16,7 @@ from headrace.supervisor.hub_file import (
     hub_url,
     list_files,
 )
-from headrace.supervisor.model_folder import models_folder, write_manifest
+from headrace.supervisor.files.model_folder import models_folder, write_manifest
 
 Report = Callable[[str, int, int], None]
 """Called with the name of a file, the bytes that are there, and all of them."""

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.output import console, print_json
-from headrace.cli.platform_load import ModelLoad, Reading, measure_load, read_metrics
 from headrace.cli.target import KeyFlag
+from headrace.cli.terminal.platform_load import ModelLoad, Reading, measure_load, read_metrics
 from headrace.errors import InvalidRequest
 from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
 
