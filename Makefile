@@ -4,6 +4,9 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 2
 KERNEL_SOURCES := $(wildcard libs/headrace/engine/kernels/src/*)
 KERNELS := hatch_build.py $(KERNEL_SOURCES)
+# `make up TORCH=1` installs torch as well: for encoders, GPUs, adapters and machines without a C++ compiler.
+comma := ,
+LOCAL := local$(if $(TORCH),$(comma)torch)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
@@ -30,8 +33,11 @@ help:
 	@$(PYTHON) -m venv .venv
 
 .venv/.local: .venv/bin/python pyproject.toml constraints.txt $(KERNELS)
-	@echo "Installing Headrace into .venv (the first time takes a minute or two) …"
-	@$(PIP) --editable '.[local]'
+	@echo "Installing Headrace into .venv (the first time takes a minute) …"
+	@# The kernels are compiled while packages are fetched.
+	@.venv/bin/python hatch_build.py & compiler=$$!; \
+		HEADRACE_KERNELS_COMPILED=1 $(PIP) --editable '.[$(LOCAL)]' || { wait $$compiler; exit 1; }; \
+		wait $$compiler || test -n "$(TORCH)" || { echo "Or run models through torch, slower: make up TORCH=1"; exit 1; }
 	@touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt $(KERNELS)

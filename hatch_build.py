@@ -1,7 +1,10 @@
-"""Compiles the CPU kernels with the system's compiler. Without one the install goes on: the engine then uses torch."""
+"""Compiles the CPU kernels with the system's compiler: as a build hook, and with `python hatch_build.py`.
+
+Without a compiler the install goes on: models then need torch."""
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+if __name__ == "__main__":
+    # The Makefile compiles before anything is installed, and beside it.
+    BuildHookInterface = dict
+else:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("libs/headrace/engine/kernels")
 LIBRARY = FOLDER / "_kernels.so"
@@ -21,8 +28,20 @@ FLAGS = ("-O3", "-std=c++20", "-fPIC", "-pthread", "-fvisibility-inlines-hidden"
 # there are. Warnings are not errors here, because a newer compiler has new ones: a test makes them errors.
 OPTIONAL_FLAGS = ("-fno-tree-reassoc", "-Wall", "-Wextra")
 LINK_FLAGS = ("-shared", "-pthread")
+# Another machine's C++ library may be older. Apple's linker has no such flags, and macOS one library for all.
+if platform.system() == "Linux":
+    LINK_FLAGS += ("-static-libstdc++", "-static-libgcc")
 COMPILE_SECONDS = 300
 """Patience with one file."""
+DONE_VARIABLE = "HEADRACE_KERNELS_COMPILED"
+"""Variable that tells the hook that the kernels are compiled elsewhere at this moment."""
+REMEDY = """\
+headrace: without kernels every model needs torch, and is several times slower. Install a compiler, then run this again:
+    apt-get install g++         Debian, Ubuntu
+    dnf install gcc-c++         Fedora, RHEL
+    apk add g++                 Alpine
+    xcode-select --install      macOS
+"""
 VECTORS = {
     "avx2": ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c"),
     "avx512": (
@@ -40,18 +59,30 @@ class KernelBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles, and adds the library to the wheel, which then is for this platform only."""
         library = Path(self.root) / LIBRARY
+        if os.environ.get(DONE_VARIABLE) and version == "editable":
+            return
         if not compile_kernels(Path(self.root) / FOLDER / "src", library):
             return
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        tag = wheel_tag(library.read_bytes())
+        build_data |= {"infer_tag": True} if tag is None else {"tag": tag}
         build_data["artifacts"].append(f"/{LIBRARY}")
+
+
+def wheel_tag(library: bytes) -> str | None:
+    """Names the machines that a library runs on: those with its processor and the oldest glibc that it calls (PEP 600).
+    It knows nothing of Python's ABI. None: it does not say, so that hatchling has to."""
+    minors = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", library)]
+    if platform.system() != "Linux" or not minors:
+        return None
+    return f"py3-none-manylinux_2_{max(minors)}_{platform.machine()}"
 
 
 def compile_kernels(sources: Path, library: Path) -> bool:
     """Whether it worked. Says why when it did not."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
-        sys.stderr.write("headrace: no C++ compiler; the engine will run through torch\n")
+        sys.stderr.write(f"headrace: there is no C++ compiler, so the kernels cannot be compiled\n{REMEDY}")
         return False
     draft = library.with_suffix(".new")
     try:
@@ -59,7 +90,7 @@ def compile_kernels(sources: Path, library: Path) -> bool:
             objects = _compile(compiler, sources, Path(folder))
             _run([compiler, *LINK_FLAGS, "-o", str(draft), *objects])
     except (OSError, subprocess.SubprocessError) as error:
-        sys.stderr.write(f"headrace: the kernels do not compile ({error}); the engine will run through torch\n")
+        sys.stderr.write(f"headrace: the kernels do not compile: {error}\n{REMEDY}")
         return False
     draft.replace(library)
     return True
@@ -95,3 +126,7 @@ def _knows(compiler: str, flag: str) -> bool:
 
 def _run(command: list[str]) -> None:
     subprocess.run(command, check=True, timeout=COMPILE_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(not compile_kernels(FOLDER / "src", LIBRARY))

@@ -27,7 +27,7 @@ ENV BACKEND=${BACKEND} \
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv /opt/headrace \
     && /opt/headrace/bin/python -m pip install --disable-pip-version-check \
-        --constraint /build/constraints.txt "$(ls /wheels/headrace-*.whl)[local]" \
+        --constraint /build/constraints.txt "$(ls /wheels/headrace-*.whl)[local,torch]" \
     && HOME=/root /opt/headrace/bin/python -m headrace.offline.backends.backend_environment "${BACKEND}"
 WORKDIR /models
 ENTRYPOINT ["/bin/sh", "-c", "exec headrace quantize --backend \"${BACKEND}\" \"$@\"", "headrace"]

@@ -25,7 +25,6 @@ MAY_IMPORT_TORCH = tuple(
     for place in (
         "engine/checkpoints/",
         "engine/cpu/weights/packing.py",
-        "engine/cpu/weights/packed_reader.py",
         "engine/torch/",
         "engine/engines/encoder_engine.py",
         "engine/engines/decoder_embedding_engine.py",

@@ -127,7 +127,10 @@ def test_only_the_extra_of_the_service_is_installed(stages: dict[str, list[Instr
     """The extra is installed with the versions that are tested."""
     install = next(run for run in values(stages["environment"], "RUN") if "install" in run)
     assert "--constraint constraints.txt" in install
-    assert '"$(ls /wheels/headrace-*.whl)[${SERVICE}]"' in install
+    assert '"$(ls /wheels/headrace-*.whl)[${extras}]"' in install
+    assert 'extras="${SERVICE}"' in install
+    # Models that the kernels cannot run need torch, so the worker's image has it.
+    assert 'if [ "${SERVICE}" = worker ]; then extras=worker,torch; fi' in install
 
 
 def test_it_runs_as_nobody_special(stages: dict[str, list[Instruction]]) -> None:
@@ -179,12 +182,12 @@ def test_volumes_are_mounted_where_the_user_may_write(
     assert any(f"--owner=headrace --group=headrace {folder}" in run for run in values(stages["service"], "RUN"))
 
 
-@pytest.mark.parametrize("service", ["gateway", "tokenizer", "scheduler", "cache"])
-def test_only_the_worker_brings_torch(root: Path, service: str) -> None:
-    """Neither by its extra nor by anything that this pulls in."""
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_service_brings_torch(root: Path, service: str) -> None:
+    """Neither by its extra nor by anything that this pulls in: torch has an extra of its own."""
     known = extras(root)
     assert not {"torch", "transformers"} & closure(known[""] + known[service])
-    assert "torch" in closure(known["worker"])
+    assert "torch" in closure(known["torch"])
 
 
 @pytest.mark.process
@@ -194,7 +197,8 @@ def test_a_service_imports_nothing_that_its_image_lacks(root: Path, service: str
     known = extras(root)
     imported = imported_distributions(root, service)
     assert {"grpcio", "nats-py"} <= imported
-    assert imported - closure(known[""] + known[service]) == set()
+    torch = known["torch"] if service == "worker" else []
+    assert imported - closure(known[""] + known[service] + torch) == set()
 
 
 @pytest.fixture

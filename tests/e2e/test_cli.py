@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -75,6 +76,66 @@ def test_trace(demo_platform: RunningPlatform) -> None:
     unknown = headrace("trace", "nobody", *state(demo_platform))
     assert unknown.returncode != 0
     assert "no gateway remembers request nobody" in unknown.stderr
+
+
+def test_top(demo_platform: RunningPlatform) -> None:
+    looked = json.loads(headrace("top", "--json", "--interval", "0.2", *state(demo_platform)).stdout)
+    (model,) = looked["models"]
+    assert (model["model"], model["worker_count"], model["waiting"]) == ("headrace-demo", 1, 0)
+    assert {service["state"] for service in looked["services"]} == {"ready"}
+    shown = headrace("top", "--once", "--interval", "0.2", *state(demo_platform)).stdout
+    assert "tokens/s" in shown
+    assert "worker-0" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_logs(demo_platform: RunningPlatform) -> None:
+    shown = headrace("logs", "worker-0", *state(demo_platform)).stdout
+    assert re.search(r"worker-0 ready address=127\.0\.0\.1:\d+", shown)
+    written = headrace("logs", "gateway", "--json", *state(demo_platform)).stdout
+    lines = [json.loads(line) for line in written.splitlines()]
+    assert "gateway" in {line.get("service") for line in lines}
+    assert len(headrace("logs", "worker-0", "--lines", "1", *state(demo_platform)).stdout.splitlines()) == 1
+    unknown = headrace("logs", "nobody", *state(demo_platform))
+    assert unknown.returncode == 1
+    assert "worker-0" in unknown.stderr
+
+
+def test_logs_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "worker-0.log"
+    log.write_text("before\n")
+    command = [sys.executable, "-m", "headrace.cli", "logs", "-f", "--json", "--state-dir", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            assert lines.readline() == "before\n"
+            with log.open("a") as file:
+                file.write("after\n")
+            assert lines.readline() == "after\n"
+            log.write_text("new\n")
+            assert lines.readline() == "new\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 130
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    script = headrace("completion", shell).stdout
+    for word in ("quantize", "models", "state-dir"):
+        assert word in script
+
+
+def test_models(tmp_path: Path) -> None:
+    listed = json.loads(headrace("models", "list", "--json").stdout)["models"]
+    assert {"name": "headrace-demo", "from": "bundled", "path": str(CHECKPOINT)} in listed
+    missing = headrace("models", "rm", "org/none")
+    assert missing.returncode == 1
+    assert "org/none was not pulled" in missing.stderr
 
 
 def test_chat_answers_one_question(demo_platform: RunningPlatform) -> None:

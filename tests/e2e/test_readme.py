@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from headrace.cli.__main__ import COMMANDS
 from headrace.testing.running_platform import RunningPlatform
 
 BLOCK = re.compile(r"```(bash|python|toml)\n(.*?)```", re.DOTALL)
@@ -72,3 +74,21 @@ def test_the_two_commands_are_targets_of_the_makefile(root: Path) -> None:
     makefile = (root / "Makefile").read_text()
     for command in re.findall(r"^make (\w+)", (root / "README.md").read_text(), re.MULTILINE):
         assert f"\n{command}:" in makefile
+
+
+def table_of(root: Path, heading: str) -> str:
+    """The first cells of a section's table."""
+    section = re.split(r"\n##+ ", (root / "README.md").read_text())
+    text = next(part for part in section if part.startswith(f"{heading}\n"))
+    return "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("|"))
+
+
+def test_the_table_of_endpoints_is_what_a_platform_serves(root: Path, demo_platform: RunningPlatform) -> None:
+    served = set(httpx2.get(f"{demo_platform.http}/", timeout=10).json()["endpoints"])
+    named = set(re.findall(r"`((?:GET|POST|DELETE|PUT|PATCH) [^`]+)`", table_of(root, "Endpoints")))
+    assert named == served
+
+
+def test_the_table_of_commands_is_what_there_is(root: Path) -> None:
+    named = re.findall(r"`headrace ([a-z]+)`", table_of(root, "Commands"))
+    assert sorted(named) == sorted(COMMANDS)

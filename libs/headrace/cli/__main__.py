@@ -20,6 +20,9 @@ COMMANDS = {
     "up": ("up:up", "Runs the whole platform on this machine."),
     "chat": ("chat:chat", "Talks to a model in the terminal."),
     "ps": ("ps:ps", "Shows the services of a running platform."),
+    "top": ("daily.top:top", "Watches a running platform: services, models, load."),
+    "logs": ("daily.service_logs:logs", "Shows what the services wrote."),
+    "models": ("daily.model_commands:models", "Lists, pulls and deletes models."),
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
     "usage": ("usage:usage", "Sums what requests used."),
     "bench": ("bench:bench", "Loads a running platform and prints latencies."),
@@ -29,6 +32,7 @@ COMMANDS = {
     "plan": ("plan:plan", "Says where a model fits."),
     "trace": ("trace:trace", "Shows where the time of a request went."),
     "explain": ("explain:explain", "Tells why a request went where it went."),
+    "completion": ("daily.completion:completion", "Prints a script that completes commands in a shell."),
 }
 """Commands by name: module and function within `headrace.cli.commands`, imported when called, and the help line."""
 for position, (name, (place, line)) in enumerate(COMMANDS.items()):

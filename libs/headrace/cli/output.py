@@ -17,6 +17,11 @@ def print_json(content: Any) -> None:
     sys.stdout.flush()
 
 
+def warn(message: str) -> None:
+    """Prints what is not as good as it could be, and what to do."""
+    error_console.print(f"[bold yellow]warning:[/] {escape(message)}", soft_wrap=True)
+
+
 def fail(message: str, as_json: bool = False, code: int = 1) -> NoReturn:
     """Prints what failed, why, and what to do, and exits."""
     if as_json:

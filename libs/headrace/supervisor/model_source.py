@@ -7,6 +7,8 @@ from pathlib import Path
 
 from headrace import demo_model
 from headrace.errors import ConfigError
+from headrace.supervisor.files.model_folder import find_model
+from headrace.supervisor.files.pull import HUB_ID
 
 CATALOGUE = {"headrace-demo": demo_model.CHECKPOINT}
 """Models that come with Headrace."""
@@ -15,7 +17,6 @@ DRAFTS = {demo_model.CHECKPOINT: demo_model.DRAFT}
 """Draft models of the models that come with Headrace."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,95}")
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,10 @@ def _check_adapter_names(adapters: Sequence[str], models: Sequence[str]) -> None
 
 def _find_adapter(source: str) -> Path:
     path = Path(source).expanduser()
-    if not path.is_dir() and _HUB_ID.fullmatch(source) and not source.startswith((".", "/")):
-        path = _download(source)
+    if not path.is_dir():
+        path = _pulled(source) or path
+    if not path.exists() and HUB_ID.fullmatch(source):
+        raise _missing(source, "lora")
     if not (path / "adapter_config.json").is_file():
         raise ConfigError(f"{source} is not the folder of a LoRA adapter: it has no adapter_config.json", param="lora")
     return path.resolve()
@@ -121,22 +124,22 @@ def _find(source: str) -> Path:
         if not (path / "config.json").exists():
             raise ConfigError(f"{path} is not a Hugging Face checkpoint: it has no config.json", param="model")
         return path.resolve()
-    if _HUB_ID.fullmatch(source) and not source.startswith((".", "/")):
-        return _download(source)
+    pulled = _pulled(source)
+    if pulled is None:
+        raise _missing(source, "model")
+    return pulled
+
+
+def _pulled(source: str) -> Path | None:
+    """Returns a model that was pulled from the hub; None if there is none of that id."""
+    return find_model(source) if HUB_ID.fullmatch(source) else None
+
+
+def _missing(source: str, param: str) -> ConfigError:
+    """Says what a source is not, and what could be meant."""
     known = ", ".join(CATALOGUE)
-    raise ConfigError(f"there is no folder or GGUF file {source}, and the catalogue has only: {known}", param="model")
-
-
-def _download(hub_id: str) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise ConfigError(
-            f"{hub_id} is not a folder, and downloading from the hub needs: pip install huggingface-hub", param="model"
-        ) from None
-    patterns = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model"]
-    try:
-        return Path(snapshot_download(hub_id, allow_patterns=patterns))
-    except Exception as error:  # noqa: BLE001 - the library raises many kinds
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"cannot download {hub_id} from the hub: {reason}", param="model") from None
+    hint = f". If it is a model of the hub: headrace models pull {source}" if HUB_ID.fullmatch(source) else ""
+    return ConfigError(
+        f"{source} is neither a folder nor a GGUF file, and neither pulled nor in the catalogue ({known}){hint}",
+        param=param,
+    )

@@ -41,8 +41,8 @@ class PlatformOptions:
     """Settings of every service that the user chose, by their names in `ServiceSettings`."""
     strict: bool | None = None
     """Whether request fields that nobody knows are refused. None leaves it to the gateway's settings."""
-    start_seconds: float = 120.0
-    """Seconds that the whole platform is given to get ready."""
+    start_silence_seconds: float = 60.0
+    """Seconds without any progress of a start after which it is given up."""
 
     frozen_seconds: float = 2.0
     """Seconds after which a process that was ready, does not answer and does nothing is killed and started again."""

@@ -7,21 +7,26 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx2
 
 from headrace.errors import ConfigError, Unavailable
+from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.rpc.channel import Channel, open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import answers, is_serving
 from headrace.settings.flags import as_flags
+from headrace.supervisor.files.log_rotation import keep_rotating, old_log
 from headrace.supervisor.freeze import QUESTION_SECONDS, AnswerPatience
 from headrace.supervisor.lan_address import is_loopback_address, joined, lan_host, near_host
+from headrace.supervisor.model_source import ModelSource
 from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import HOST, PortReservation
 from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedProcess
+from headrace.supervisor.start_watch import StartWatch
 from headrace.supervisor.state import USAGE_FOLDER, StateFolder
 from headrace.supervisor.worker_arguments import worker_arguments
 
@@ -29,6 +34,8 @@ PROBE_TIMEOUT = 1.0
 ANSWERS_OF_SEVERAL = 8
 """Answers in a row, for each further gateway, after which all have probably answered."""
 GATEWAY_STOP_SECONDS = 6.0
+LONGEST_START_SECONDS = 86400.0
+"""Most seconds of a start, be there progress or not."""
 
 
 class Platform:
@@ -47,6 +54,7 @@ class Platform:
         self._channels: list[Channel] = []
         self._credential = state.make_credential()
         self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential)
+        self._rotation: asyncio.Task[None] | None = None
         self._started = time.time()
         self._ports: dict[str, PortReservation] = {}
         self._reserve("http", options.http_port, options.host, listens=True)
@@ -81,6 +89,16 @@ class Platform:
         return self._options.nats_url or (self._nats.url if self._nats else "")
 
     @property
+    def models(self) -> Sequence[ModelSource]:
+        """The models that are served."""
+        return self._options.models
+
+    @property
+    def logs_folder(self) -> Path:
+        """Folder of the services' logs."""
+        return self._state.log_path("gateway").parent
+
+    @property
     def processes(self) -> list[SupervisedProcess]:
         return list(self._processes.values())
 
@@ -99,8 +117,32 @@ class Platform:
         }
 
     async def start(self) -> None:
-        """Starts all processes and returns once they are ready. Raises HeadraceError."""
-        deadline = Deadline.after(self._options.start_seconds)
+        """Starts all processes and returns once they are ready, however long they take while they make progress. Raises
+        HeadraceError."""
+        watch = StartWatch(lambda: self.processes, self._on_change)
+        silence = asyncio.create_task(watch.until_silent(self._options.start_silence_seconds))
+        starting = asyncio.create_task(self._start_all())
+        try:
+            await asyncio.wait({starting, silence}, return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                raise self._silent(silence.result())
+            starting.result()
+        finally:
+            await cancel_and_wait([starting, silence])
+        logs = [process.spec.log_path for process in self.processes]
+        self._rotation = asyncio.create_task(keep_rotating(logs), name="log-rotation")
+
+    def _silent(self, waiting: Sequence[SupervisedProcess]) -> Unavailable:
+        seconds = self._options.start_silence_seconds
+        names = ", ".join(process.spec.name for process in waiting) or "gateway"
+        log = waiting[0].spec.log_path if waiting else self._state.log_path("gateway")
+        return Unavailable(
+            f"{names} made no progress for {seconds:g} s; the log says why: {log}. "
+            "If it needs more time, start with --start-silence-seconds"
+        )
+
+    async def _start_all(self) -> None:
+        deadline = Deadline.after(LONGEST_START_SECONDS)
         if self._nats is not None:
             self._add(self._nats_spec(self._nats))
             await self._processes["nats"].wait_ready(deadline)
@@ -113,6 +155,8 @@ class Platform:
 
     async def stop(self) -> None:
         """Stops all processes in order."""
+        if self._rotation is not None:
+            await cancel_and_wait([self._rotation])
         # Closed before the gateways end, so that no client waits for one that does not come.
         self._ports["http"].close()
         others = self._processes.keys() - {*self._gateways, "nats"}
@@ -257,6 +301,8 @@ class Platform:
     def _fresh_log(self, name: str) -> Any:
         path = self._state.log_path(name)
         if name not in self._processes:
+            if path.exists() and path.stat().st_size:
+                path.replace(old_log(path))
             path.write_bytes(b"")
         return path
 

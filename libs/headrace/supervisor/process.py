@@ -54,6 +54,8 @@ class SupervisedProcess:
     def __init__(self, spec: ProcessSpec, on_change: Callable[[], None]) -> None:
         self.spec = spec
         self.state: State = "starting"
+        self.progress = ""
+        """Last report of how far its start has come."""
         self.restarts = 0
         self.pid: int | None = None
         self.ready = asyncio.Event()

@@ -1,22 +1,27 @@
 """`headrace chat`: talks to a model in the terminal."""
 
-import json as json_module
 import sys
-from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import httpx2
 from cyclopts import Parameter
 from rich.markup import escape
 
 from headrace.cli.output import console, error_console, print_json
-from headrace.cli.target import KeyFlag, choose_model, key_headers, platform_url
-from headrace.errors import HeadraceError, Unavailable
+from headrace.cli.target import KeyFlag, choose_model, platform_url
+from headrace.cli.terminal.answer_view import AnswerView
+from headrace.cli.terminal.chat_turns import Conversation
+from headrace.errors import HeadraceError
 from headrace.supervisor.state import DEFAULT_FOLDER
 
-READ_TIMEOUT = 600.0
 _HELP = "[dim]/clear forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer.[/]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    as_json: bool
+    is_quiet: bool
 
 
 def chat(
@@ -29,6 +34,7 @@ def chat(
     url: str = "",
     key: KeyFlag = "",
     state_dir: Path = DEFAULT_FOLDER,
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Talks to a model in the terminal, streaming.
@@ -51,27 +57,30 @@ def chat(
         API key, where the platform asks for one. Better given as HEADRACE_API_KEY.
     state_dir
         The state folder that the platform was started with.
+    quiet
+        Do not print how fast the answer came.
     json
         With --prompt or piped input: print one JSON object per answer.
     """
     address = platform_url(url, state_dir)
     name = choose_model(address, model, key)
-    settings = {"model": name, "temperature": temperature, "stream": True}
+    settings = {"model": name, "temperature": temperature}
     settings |= {"max_tokens": max_tokens} if max_tokens is not None else {}
-    conversation = _Conversation(f"{address}/v1/chat/completions", settings, system, key)
+    options = _Options(json, quiet)
+    conversation = Conversation(f"{address}/v1/chat/completions", settings, system, key)
     if prompt is not None:
-        conversation.answer(prompt, json)
+        _answer(conversation, prompt, options)
         return
     if not sys.stdin.isatty():
         for line in sys.stdin:
             if line.strip():
-                conversation.answer(line.strip(), json)
+                _answer(conversation, line.strip(), options)
         return
     console.print(f"[bold]{name}[/] at {address}\n{_HELP}")
-    _talk(conversation)
+    _talk(conversation, options)
 
 
-def _talk(conversation: "_Conversation") -> None:
+def _talk(conversation: Conversation, options: _Options) -> None:
     while True:
         try:
             question = console.input("\n[bold cyan]>[/] ").strip()
@@ -87,63 +96,40 @@ def _talk(conversation: "_Conversation") -> None:
             console.print(_HELP)
         elif question:
             try:
-                conversation.answer(question, False)
+                _answer(conversation, question, options)
             except HeadraceError as error:
                 error_console.print(f"[bold red]error:[/] {escape(error.message)}")
 
 
-class _Conversation:
-    """The conversation so far."""
-
-    def __init__(self, url: str, settings: dict[str, Any], system: str | None, key: str = "") -> None:
-        self._url = url
-        self._headers = key_headers(key)
-        self._settings = settings
-        self._opening = [{"role": "system", "content": system}] if system else []
-        self._messages: list[dict[str, str]] = list(self._opening)
-
-    def clear(self) -> None:
-        self._messages = list(self._opening)
-
-    def answer(self, question: str, as_json: bool) -> None:
-        """Prints the answer as it arrives. Ctrl-C stops it; the text so far stays in the conversation."""
-        self._messages.append({"role": "user", "content": question})
-        said = ""
+def _answer(conversation: Conversation, question: str, options: _Options) -> None:
+    """Prints an answer as it comes. Ctrl-C stops it, and the text so far stays in the conversation."""
+    texts = conversation.ask(question)
+    if options.as_json:
+        said = "".join(texts)
+        speed = asdict(conversation.speed) | {"tokens_per_second": conversation.speed.tokens_per_second}
+        print_json({"question": question, "answer": said, "speed": speed})
+        return
+    is_stopped = False
+    with AnswerView(console) as view:
         try:
-            for text in self._stream():
-                said += text
-                if not as_json:
-                    console.print(text, end="", markup=False, soft_wrap=True)
+            view.show(texts)
         except KeyboardInterrupt:
-            console.print(" [dim](stopped)[/]", end="")
-        except HeadraceError:
-            self._messages.pop()
-            raise
-        self._messages.append({"role": "assistant", "content": said})
-        if as_json:
-            print_json({"question": question, "answer": said})
-        else:
-            console.print()
-
-    def _stream(self) -> Iterator[str]:
-        body = {**self._settings, "messages": self._messages}
-        try:
-            with httpx2.stream("POST", self._url, json=body, headers=self._headers, timeout=READ_TIMEOUT) as response:
-                if response.status_code != httpx2.codes.OK:
-                    response.read()
-                    raise Unavailable(_message_of(response.text))
-                for line in response.iter_lines():
-                    if line.startswith('data: {"error"'):
-                        raise Unavailable(_message_of(line[6:]))
-                    if line.startswith("data: {"):
-                        for choice in json_module.loads(line[6:])["choices"]:
-                            yield choice["delta"].get("content", "")
-        except httpx2.HTTPError as error:
-            raise Unavailable(f"the connection to the platform was lost: {error}") from None
+            is_stopped = True
+            texts.close()
+    if console.is_terminal and not options.is_quiet:
+        _print_notes(conversation, is_stopped)
 
 
-def _message_of(body: str) -> str:
-    try:
-        return str(json_module.loads(body)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return body[:300]
+def _print_notes(conversation: Conversation, is_stopped: bool) -> None:
+    speed, notes = conversation.speed, []
+    if is_stopped:
+        notes.append("stopped")
+    if conversation.dropped_count:
+        turns = "turn was" if conversation.dropped_count == 1 else f"{conversation.dropped_count} turns were"
+        notes.append(f"the context was full: the oldest {turns} dropped")
+    if speed.ttft_seconds is not None:
+        notes.append(f"TTFT {speed.ttft_seconds * 1000:.0f} ms")
+    if speed.tokens_per_second is not None:
+        notes.append(f"{speed.token_count} tokens, {speed.tokens_per_second:.0f} tokens/s")
+    if notes:
+        console.print(f"[dim]{', '.join(notes)}[/]")

@@ -17,7 +17,10 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.compiler_remedy import compiler_remedy
+from headrace.cli.engine_parts import missing_parts
 from headrace.cli.output import console, print_json
+from headrace.engine.loading.required_torch import torch_command
 from headrace.errors import HeadraceError
 from headrace.supervisor.nats_server import find_nats_server
 from headrace.supervisor.ports import HOST
@@ -132,21 +135,27 @@ def _gpu() -> Iterator[Finding]:
 
 
 def _engine() -> Iterator[Finding]:
-    if importlib.util.find_spec("torch") is None:
-        yield Finding("Engine", "problem", "torch is not installed: pip install 'headrace[worker]'")
+    missing = missing_parts()
+    if missing:
+        command = f"{sys.executable} -m pip install 'headrace[worker]'"
+        yield Finding("Engine", "problem", f"{', '.join(missing)} not installed: {command}")
         return
-    yield Finding("Engine", "ok", f"torch {importlib.metadata.version('torch')}")
-    yield from _kernels()
+    has_torch = importlib.util.find_spec("torch") is not None
+    without = f"without torch, which encoders, GPUs and some families need: {torch_command()}"
+    yield Finding("Engine", "ok", f"torch {importlib.metadata.version('torch')}" if has_torch else without)
+    yield from _kernels(has_torch)
 
 
-def _kernels() -> Iterator[Finding]:
+def _kernels(has_torch: bool) -> Iterator[Finding]:
     """Reports the kernels that run models on the CPU, and why none are faster."""
     from headrace.engine.kernels.kernel_speed import MANY_ROWS, measure_kernels
     from headrace.engine.kernels.self_test import candidates
 
     chosen = next((each for each in candidates() if not each.reason), None)
     if chosen is None:
-        yield Finding("Kernels", "note", f"none: {candidates()[-1].reason}; models run through torch, slower")
+        outcome = "models run through torch, slower" if has_torch else "no model runs without torch"
+        text = f"none: {candidates()[-1].reason}; {outcome}. {compiler_remedy()}"
+        yield Finding("Kernels", "note" if has_torch else "problem", text)
         return
     refused = [f"not {each.instructions.name}: {each.reason}" for each in candidates() if each.reason]
     text = "; ".join([f"{chosen.instructions.name}, tried against numpy", *refused])

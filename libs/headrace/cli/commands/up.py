@@ -15,9 +15,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.compiler_remedy import missing_kernels
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
-from headrace.cli.output import console, print_json
+from headrace.cli.output import console, print_json, warn
+from headrace.cli.terminal.first_steps import examples
 from headrace.errors import ConfigError
 from headrace.supervisor.model_source import resolve
 from headrace.supervisor.options import PlatformOptions
@@ -74,6 +76,7 @@ def up(
     parts: ModelParts = _MODEL_PARTS,
     run: ModelFlags = NO_FLAGS,
     strict: bool | None = None,
+    start_silence_seconds: float = 60.0,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
     otlp_endpoint: str | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -95,6 +98,8 @@ def up(
         parts: Drafts and adapters of the models.
         run: Options of the models.
         strict: Refuse unknown request fields.
+        start_silence_seconds: Seconds without any progress after which a start is given up. While weights are packed
+            or anything computes, it may take as long as it needs.
         log_level: Least severe level to log; default: info.
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
         json: Print one JSON object per line; when ready, one with "event": "ready".
@@ -118,7 +123,10 @@ def up(
         model_options=given(run),
         service_options={name: value for name, value in common.items() if value is not None},
         strict=strict,
+        start_silence_seconds=start_silence_seconds,
     )
+    if engine != "sim" and (warning := missing_kernels()):
+        warn(warning)
     with StateFolder(state_dir) as state:
         asyncio.run(_run(options, state, _JsonView(keys) if json else _TerminalView(state_dir, keys)))
 
@@ -168,6 +176,7 @@ class _JsonView:
     def __init__(self, keys: KeyChoice) -> None:
         self._keys = keys
         self._states: dict[str, str] = {}
+        self._progress: dict[str, str] = {}
 
     def __enter__(self) -> None: ...
 
@@ -179,6 +188,9 @@ class _JsonView:
             if self._states.get(name) != state:
                 self._states[name] = state
                 self._tell({"event": "service", "name": name, "state": state, "pid": process.pid})
+            if process.progress != self._progress.get(name, ""):
+                self._progress[name] = process.progress
+                self._tell({"event": "progress", "name": name, "text": process.progress})
 
     def on_ready(self, platform: Platform) -> None:
         keys = {} if self._keys.path is None else {"keys": self._keys.count}
@@ -216,19 +228,19 @@ class _TerminalView:
             self._live.update(_service_table(platform))
 
     def on_ready(self, platform: Platform) -> None:
-        model = platform.describe()["models"][0]
-        message = '{"role": "user", "content": "What is continuous batching?"}'
-        body = f'{{"model": "{model}", "messages": [{message}]}}'
         console.print(f"\n[bold green]Ready[/] in {time.monotonic() - self._started:.1f} s.")
         console.print(f"  REST  {platform.http_url}/v1\n  gRPC  {platform.grpc_address}")
         if platform.lan_url:
             console.print(f"  LAN   {platform.lan_url}/v1   [dim]for other machines[/]")
         if self._keys.path is not None:
             console.print(f"  keys are needed: {self._keys.count} known   [dim]HEADRACE_API_KEY=sk-…[/]")
-        console.print()
-        console.print("[dim]Try, in another terminal:[/]")
-        console.print(f"  {_own_command()} chat{self._state_flag}")
-        console.print(f"  curl {platform.http_url}/v1/chat/completions -d '{body}'", soft_wrap=True, markup=False)
+        console.print(
+            f"  logs  {platform.logs_folder}   [dim]{_own_command()} logs{self._state_flag}[/]", soft_wrap=True
+        )
+        console.print("\n[dim]Try, in another terminal:[/]")
+        chat = f"{_own_command()} chat{self._state_flag}"
+        for line in examples(platform.models, platform.http_url, chat, needs_key=self._keys.path is not None):
+            console.print(f"  {line}", soft_wrap=True, markup=False)
         console.print("\n[dim]Ctrl-C stops everything.[/]")
 
     def on_stopping(self) -> None:
@@ -248,7 +260,8 @@ def _service_table(platform: Platform) -> Table:
     for title in ("service", "state", "pid", "address", "model"):
         table.add_column(title)
     for process in platform.processes:
-        state = Text(process.state, style=_STYLES[process.state])
+        is_starting = process.state == "starting" and process.progress
+        state = Text(process.progress if is_starting else process.state, style=_STYLES[process.state])
         spec = process.spec
         table.add_row(spec.name, state, str(process.pid or ""), spec.address(), spec.model)
     return table

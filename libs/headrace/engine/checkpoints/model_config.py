@@ -39,9 +39,9 @@ def read_model_config(folder: Path) -> DecoderConfig:
 
 def _read_gguf(path: Path) -> dict[str, Any]:
     # Importing torch takes more than a second, and folders that are already packed do not need it.
-    from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
+    from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
 
-    return GgufFile(path).config()
+    return GgufArrays(path).config()
 
 
 def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:

@@ -1,21 +1,19 @@
 """Reads tensors by name from the safetensors files of a model folder, memory mapped."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.files.safetensors_files import check_index, list_files
 from headrace.engine.checkpoints.formats.formats import read_quantized
 from headrace.engine.checkpoints.weights.loaded_weight import place, place_rounded
-from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.errors.tree import InvalidCheckpoint
-
-SINGLE_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
 
 
 class Weights:
@@ -29,10 +27,10 @@ class Weights:
         self._round_to_bits = round_to_bits
         self._files: dict[str, tuple[Path, Any]] = {}
         """Path and open handle of the file that holds each tensor, by tensor name."""
-        for path in _list_files(folder):
+        for path in list_files(folder):
             handle = _open(path)
             self._files.update((name, (path, handle)) for name in handle.keys())  # noqa: SIM118 -- not a dict
-        _check_index(folder, set(self._files))
+        check_index(folder, set(self._files))
 
     def __contains__(self, name: str) -> bool:
         return name in self._files
@@ -52,7 +50,7 @@ class Weights:
         """Reads the weight [out, in] of module `name`: see WeightSource."""
         quantized = read_quantized(self, name, *shape, self._scheme)
         if quantized is not None:
-            return place(quantized, dtype, device)
+            return place(QuantizedMatrix.of(quantized), dtype, device)
         weight = self.read(f"{name}.weight", shape, dtype, torch.device("cpu"))
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
 
@@ -65,49 +63,15 @@ class Weights:
             raise InvalidCheckpoint(f"{path}: tensor {name} cannot be read: {error}") from error
         return tensor
 
+    def array(self, name: str) -> NDArray[Any]:
+        """Reads one tensor for the readers of formats, see TensorSource."""
+        tensor = self.raw(name)
+        return (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+
     def _find(self, name: str) -> tuple[Path, Any]:
         if name not in self._files:
             raise InvalidCheckpoint(f"tensor {name} is in none of the checkpoint's files")
         return self._files[name]
-
-
-def _list_files(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        raise InvalidCheckpoint(f"{folder} is not a folder")
-    if (folder / INDEX_FILE).is_file():
-        return [folder / name for name in sorted(set(_read_index(folder).values()))]
-    if (folder / SINGLE_FILE).is_file():
-        return [folder / SINGLE_FILE]
-    if len(others := sorted(folder.glob("*.safetensors"))) == 1:
-        # AutoGPTQ names its single file after bits and group size.
-        return others
-    if pickles := sorted(path.name for path in folder.glob("*.bin")):
-        raise InvalidCheckpoint(
-            f"{folder} has its weights in {pickles[0]}: pickle files can run code and are not read; "
-            "convert them to safetensors"
-        )
-    raise InvalidCheckpoint(f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}")
-
-
-def _read_index(folder: Path) -> dict[str, str]:
-    """Maps tensor names to file names. File names are untrusted, so only plain names are allowed."""
-    path = folder / INDEX_FILE
-    try:
-        weight_map = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
-        files = {str(name): str(file) for name, file in weight_map.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidCheckpoint(f"{path} cannot be read: {error!r}") from error
-    for file in files.values():
-        if Path(file).name != file or "\\" in file or not file.endswith(".safetensors"):
-            raise InvalidCheckpoint(f"{path} names {file!r}: only safetensors files of the same folder are read")
-    return files
-
-
-def _check_index(folder: Path, present: set[str]) -> None:
-    if (folder / INDEX_FILE).is_file():
-        for name, file in _read_index(folder).items():
-            if name not in present:
-                raise InvalidCheckpoint(f"{folder / file} lacks tensor {name}, which {INDEX_FILE} promises")
 
 
 def _open(path: Path) -> Any:

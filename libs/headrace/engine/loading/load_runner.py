@@ -6,6 +6,7 @@ from pathlib import Path
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.cpu.load import can_run_on_cpu, load_cpu
+from headrace.engine.loading.required_torch import require_torch
 from headrace.engine.step.loaded_model import LoadedModel
 
 _log = logging.getLogger(__name__)
@@ -16,6 +17,7 @@ def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_le
     fits, reason = can_run_on_cpu(model, config)
     if fits:
         return load_cpu(source, model, config, max_len)
+    require_torch(reason)
     # Imports torch, which the fused kernels can do without.
     from headrace.engine.torch.load import load_torch
 

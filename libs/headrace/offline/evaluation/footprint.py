@@ -12,7 +12,7 @@ from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS
 from headrace.engine.checkpoints.weight_record import GRID_BYTES, WeightRecord
-from headrace.engine.checkpoints.weights.loaded_weight import GROUP_SIZES, HEAD_BITS
+from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
 from headrace.engine.torch.decoder.decoder_reader import DecoderReader
 from headrace.engine.torch.device_setup import PRECISIONS
 from headrace.engine.torch.operators.torch_operators import TorchOperators

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.checkpoints.weights.tensor_source import TensorSource, take_finite
+from headrace.engine.checkpoints.weights.finite_tensor import RawTensors, take_finite
 from headrace.offline.quantization.awq_search import BITS, limit, search_scales
 from headrace.offline.quantization.input_observer import OUTPUT_PROJECTIONS, InputObserver
 from headrace.offline.quantization.writer import awq_tensors
@@ -30,7 +30,7 @@ class AwqLayer:
         config: DecoderConfig,
         index: int,
         names: Sequence[str],
-        source: TensorSource,
+        source: RawTensors,
         observer: InputObserver,
         group_size: int,
     ) -> None:

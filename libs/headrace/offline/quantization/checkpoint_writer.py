@@ -9,7 +9,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-from headrace.engine.checkpoints.safetensors_weights import SINGLE_FILE
+from headrace.engine.checkpoints.files.safetensors_files import SINGLE_FILE
 from headrace.errors.tree import ConfigError
 
 COMPANIONS = (

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.checkpoints.weights.tensor_source import TensorSource, take_finite
+from headrace.engine.checkpoints.weights.finite_tensor import RawTensors, take_finite
 from headrace.offline.evaluation.sequence_model import SequenceModel
 from headrace.offline.quantization import gptq_solver
 from headrace.offline.quantization.awq_layer import AwqLayer
@@ -23,7 +23,7 @@ Modules = dict[str, tuple[int, int]]
 def quantize_layers(
     model: SequenceModel,
     modules: Modules,
-    source: TensorSource,
+    source: RawTensors,
     settings: QuantizationSettings,
     sequences: Sequence[tuple[int, ...]],
     report: Callable[[float], None],
@@ -52,7 +52,7 @@ def by_layer(names: Sequence[str] | Modules) -> list[tuple[int, list[str]]]:
     return sorted(layers.items())
 
 
-def _round(names: Sequence[str], source: TensorSource, settings: QuantizationSettings) -> dict[str, Tensor]:
+def _round(names: Sequence[str], source: RawTensors, settings: QuantizationSettings) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for name in names:
         weight = take_finite(source, f"{name}.weight")
@@ -62,7 +62,7 @@ def _round(names: Sequence[str], source: TensorSource, settings: QuantizationSet
 
 
 def _solve(
-    names: Sequence[str], source: TensorSource, observer: InputObserver, settings: QuantizationSettings
+    names: Sequence[str], source: RawTensors, observer: InputObserver, settings: QuantizationSettings
 ) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for name in names:

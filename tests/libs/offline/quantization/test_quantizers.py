@@ -1,16 +1,19 @@
 """Our own quantizers: what they write is what they computed, and GPTQ loses less than rounding."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.formats import awq, gptq
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.checkpoints.weights.bit_packing import pack, unpack
+from headrace.engine.checkpoints.weights.bit_packing import unpack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.word_packing import pack
 from headrace.offline.quantization import gptq_solver
 from headrace.offline.quantization.gptq_solver import InputMoments
 from headrace.offline.quantization.writer import awq_tensors, gptq_tensors
@@ -19,8 +22,9 @@ OUT, IN, GROUP = 64, 256, 64
 
 
 class Tensors(dict[str, Tensor]):
-    def raw(self, name: str) -> Tensor:
-        return self[name]
+    def array(self, name: str) -> NDArray[Any]:
+        tensor = self[name]
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
 
 
 def weight_and_inputs() -> tuple[Tensor, Tensor]:
@@ -36,7 +40,7 @@ def weight_and_inputs() -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("count", [32, 96])
 def test_packing_is_undone_by_unpacking(bits: int, count: int) -> None:
     values = torch.randint(0, 1 << bits, (5, count)).to(torch.uint8)
-    assert torch.equal(unpack(pack(values, bits), bits, count), values)
+    assert torch.equal(torch.from_numpy(unpack(pack(values, bits).numpy(), bits, count)), values)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -89,7 +93,7 @@ def test_what_is_written_as_gptq_is_read_back(bits: int, symmetric: bool) -> Non
     matrix = round_to_nearest.quantize(weight, bits, GROUP, symmetric)
     scheme = QuantizationScheme("gptq", bits, GROUP, symmetric, zero_offset=1)
     back = gptq.read(Tensors(gptq_tensors("m", matrix)), "m", OUT, IN, scheme)
-    assert torch.equal(back.dequantize(), matrix.dequantize())
+    assert torch.equal(torch.from_numpy(back.dequantize()), matrix.dequantize())
 
 
 def test_what_is_written_as_awq_is_read_back() -> None:
@@ -97,7 +101,7 @@ def test_what_is_written_as_awq_is_read_back() -> None:
     matrix = round_to_nearest.quantize(weight, 4, GROUP, symmetric=False)
     scheme = QuantizationScheme("awq", 4, GROUP, symmetric=False)
     back = awq.read(Tensors(awq_tensors("m", matrix)), "m", OUT, IN, scheme)
-    assert torch.equal(back.dequantize(), matrix.dequantize())
+    assert torch.equal(torch.from_numpy(back.dequantize()), matrix.dequantize())
 
 
 @pytest.mark.parametrize("make", [lambda: torch.zeros(OUT, IN), lambda: torch.full((OUT, IN), 1e-12)])

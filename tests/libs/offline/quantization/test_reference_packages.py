@@ -13,18 +13,20 @@ from typing import Any
 
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.formats import awq, gptq
-from headrace.engine.checkpoints.weights.bit_packing import pack
+from headrace.engine.checkpoints.weights.word_packing import pack
 
 SEEDS = range(10)
 
 
 class Tensors(dict[str, Tensor]):
-    def raw(self, name: str) -> Tensor:
-        return self[name]
+    def array(self, name: str) -> NDArray[Any]:
+        tensor = self[name]
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
 
 
 def load_file(package: str, relative: str, pinned: str) -> ModuleType:
@@ -55,7 +57,7 @@ def test_awq_is_what_autoawq_reads(out_size: int, in_size: int, group: int) -> N
         expected = oracle.dequantize_gemm(words, zeros, scales, 4, group)
         source = Tensors({"m.qweight": words, "m.qzeros": zeros, "m.scales": scales})
         matrix = awq.read(source, "m", out_size, in_size, QuantizationScheme("awq", 4, group, symmetric=False))
-        assert torch.equal(matrix.dequantize().T.half(), expected)
+        assert torch.equal(torch.from_numpy(matrix.dequantize()).T.half(), expected)
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -76,4 +78,4 @@ def test_gptq_is_what_autogptq_reads(bits: int, out_size: int, in_size: int, gro
         source = Tensors({"m.qweight": module.qweight, "m.qzeros": module.qzeros, "m.scales": module.scales})
         scheme = QuantizationScheme("gptq", bits, None if group == -1 else group, symmetric=False, zero_offset=1)
         matrix = gptq.read(source, "m", out_size, in_size, scheme)
-        assert torch.equal(matrix.dequantize().half(), expected)
+        assert torch.equal(torch.from_numpy(matrix.dequantize()).half(), expected)

@@ -4,12 +4,12 @@ qweight int32 [in, out/8], qzeros int32 [groups, out/8], scales float [groups, o
 column 8 * word + ORDER[i]. W = (code - zero) * scale, without an offset.
 """
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.weights.bit_packing import unpack
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.quantized_arrays import Codes, QuantizedArrays
 from headrace.engine.checkpoints.weights.tensor_source import TensorSource, check_divisible, take, take_scales
 
 ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
@@ -19,22 +19,23 @@ BITS = 4
 PER_WORD = len(ORDER)
 
 
-def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedMatrix:
+def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedArrays:
     """Reads module `name`. Raises InvalidCheckpoint naming the invalid tensor."""
     group_size = scheme.group_size or in_size
     check_divisible(name, "the output size", out_size, PER_WORD)
     check_divisible(name, "the input size", in_size, group_size)
     groups = in_size // group_size
-    codes = _unpack(take(source, f"{name}.qweight", (in_size, out_size // PER_WORD), torch.int32), out_size)
+    codes = _unpack(take(source, f"{name}.qweight", (in_size, out_size // PER_WORD), np.int32), out_size)
     scales = take_scales(source, f"{name}.scales", (groups, out_size))
     if f"{name}.qzeros" in source:
-        zeros = _unpack(take(source, f"{name}.qzeros", (groups, out_size // PER_WORD), torch.int32), out_size)
+        zeros = _unpack(take(source, f"{name}.qzeros", (groups, out_size // PER_WORD), np.int32), out_size)
     else:
-        zeros = torch.full((groups, out_size), 1 << (BITS - 1), dtype=torch.uint8)
-    return QuantizedMatrix(codes.T.contiguous(), scales.T.contiguous(), zeros.T.contiguous(), BITS, group_size)
+        zeros = np.full((groups, out_size), 1 << (BITS - 1), np.uint8)
+    whole = np.ascontiguousarray
+    return QuantizedArrays(whole(codes.T), whole(scales.T), whole(zeros.T), BITS, group_size)
 
 
-def _unpack(words: Tensor, count: int) -> Tensor:
+def _unpack(words: NDArray[np.int32], count: int) -> Codes:
     """Unpacks int32 [rows, words] to uint8 [rows, count] in logical order."""
-    stored = unpack(words, BITS, count).view(len(words), -1, PER_WORD)
+    stored = unpack(words, BITS, count).reshape(len(words), -1, PER_WORD)
     return stored[..., list(INVERSE_ORDER)].reshape(len(words), count)

@@ -6,19 +6,18 @@ offset. int-quantized: weight int8 [out, in], weight_scale [out, 1]. Such checkp
 per token at run time; here they stay in the engine's precision.
 """
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.weights.bit_packing import unpack, words_for
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.quantized_arrays import Codes, QuantizedArrays
 from headrace.engine.checkpoints.weights.tensor_source import TensorSource, check_divisible, take, take_scales
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 
 INT8_OFFSET = 128
 
 
-def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedMatrix:
+def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme) -> QuantizedArrays:
     """Reads module `name`. Raises InvalidCheckpoint naming the invalid tensor."""
     if f"{name}.weight_g_idx" in source:
         raise Unsupported(f"module {name}: compressed-tensors with activation order (weight_g_idx) is not supported")
@@ -27,27 +26,27 @@ def read(source: TensorSource, name: str, out_size: int, in_size: int, scheme: Q
     groups = in_size // group_size
     scales = take_scales(source, f"{name}.weight_scale", (out_size, groups))
     if f"{name}.weight_packed" not in source:
-        codes = take(source, f"{name}.weight", (out_size, in_size), torch.int8).to(torch.int16) + INT8_OFFSET
-        zeros = torch.full(scales.shape, INT8_OFFSET, dtype=torch.uint8)
-        return QuantizedMatrix(codes.to(torch.uint8), scales, zeros, 8, group_size)
+        codes = take(source, f"{name}.weight", (out_size, in_size), np.int8).astype(np.int16) + INT8_OFFSET
+        zeros = np.full(scales.shape, INT8_OFFSET, np.uint8)
+        return QuantizedArrays(codes.astype(np.uint8), scales, zeros, 8, group_size)
     _check_shape(source, name, (out_size, in_size))
-    words = take(source, f"{name}.weight_packed", (out_size, words_for(in_size, scheme.bits)), torch.int32)
+    words = take(source, f"{name}.weight_packed", (out_size, words_for(in_size, scheme.bits)), np.int32)
     zeros = _zeros(source, name, (out_size, groups), scheme)
-    return QuantizedMatrix(unpack(words, scheme.bits, in_size), scales, zeros, scheme.bits, group_size)
+    return QuantizedArrays(unpack(words, scheme.bits, in_size), scales, zeros, scheme.bits, group_size)
 
 
 def _check_shape(source: TensorSource, name: str, shape: tuple[int, int]) -> None:
     if f"{name}.weight_shape" in source:
-        stated = tuple(source.raw(f"{name}.weight_shape").flatten().tolist())
+        stated = tuple(source.array(f"{name}.weight_shape").flatten().tolist())
         if stated != shape:
             raise InvalidCheckpoint(f"tensor {name}.weight_shape says {stated}; config.json implies {shape}")
 
 
-def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: QuantizationScheme) -> Tensor:
+def _zeros(source: TensorSource, name: str, shape: tuple[int, int], scheme: QuantizationScheme) -> Codes:
     """Reads the zero points uint8 [out, groups], with the same offset as the codes."""
     if scheme.symmetric:
-        return torch.full(shape, 1 << (scheme.bits - 1), dtype=torch.uint8)
+        return np.full(shape, 1 << (scheme.bits - 1), np.uint8)
     out_size, groups = shape
     packed_shape = (words_for(out_size, scheme.bits), groups)
-    words = take(source, f"{name}.weight_zero_point", packed_shape, torch.int32)
-    return unpack(words.T, scheme.bits, out_size).T.contiguous()
+    words = take(source, f"{name}.weight_zero_point", packed_shape, np.int32)
+    return np.ascontiguousarray(unpack(words.T, scheme.bits, out_size).T)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from headrace.engine.checkpoints.facts.scheme import Method, QuantizationScheme
 from headrace.engine.checkpoints.formats import awq, compressed_tensors, gptq
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 from headrace.engine.checkpoints.weights.tensor_source import TensorSource
 
-Reader = Callable[[TensorSource, str, int, int, QuantizationScheme], QuantizedMatrix]
+Reader = Callable[[TensorSource, str, int, int, QuantizationScheme], QuantizedArrays]
 READERS: dict[Method, Reader] = {
     "awq": awq.read,
     "gptq": gptq.read,
@@ -23,7 +23,7 @@ MARKERS: dict[Method, tuple[str, ...]] = {
 
 def read_quantized(
     source: TensorSource, name: str, out_size: int, in_size: int, scheme: QuantizationScheme | None
-) -> QuantizedMatrix | None:
+) -> QuantizedArrays | None:
     """Reads module `name` in canonical form, or returns None if it is not quantized."""
     if scheme is None or not any(f"{name}.{marker}" in source for marker in MARKERS[scheme.method]):
         return None

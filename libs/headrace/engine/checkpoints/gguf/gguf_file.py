@@ -1,180 +1,36 @@
-"""Reads a GGUF file as if it were a Hugging Face folder: metadata as config.json, tensors by their Hugging Face names.
+"""The tensors of a GGUF file for torch, by their names in Hugging Face checkpoints."""
 
-The `gguf` package dequantizes the tensors; its arithmetic is the format's reference.
-"""
-
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gguf
-import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.gguf.gguf_architecture import EXPERT_NAMES, find_architecture
-from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
+from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
 from headrace.engine.checkpoints.weights.loaded_weight import place_rounded
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
-from headrace.errors.tree import InvalidCheckpoint, Unsupported
-
-TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
-ROPE_FACTORS = "rope_freqs.weight"
-LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
-UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowError, NotImplementedError)
-"""Errors that the `gguf` package raises for truncated files or unknown content."""
 
 
 class GgufFile:
-    """The tensors and the metadata of one GGUF file, memory mapped."""
+    """A WeightSource that reads from one GGUF file, memory mapped."""
 
     def __init__(self, path: Path, round_to_bits: int | None = None) -> None:
         """Raises InvalidCheckpoint or Unsupported."""
-        self._path = path
+        self._arrays = GgufArrays(path)
         self._round_to_bits = round_to_bits
-        try:
-            reader = gguf.GGUFReader(path)
-            self._tensors = {tensor.name: tensor for tensor in reader.tensors}
-        except UNREADABLE as error:
-            raise InvalidCheckpoint(f"{path} is not a whole GGUF file: {error!r}") from error
-        self._metadata = GgufMetadata(path, reader)
-        self._architecture = find_architecture(self._metadata)
 
     def config(self) -> dict[str, Any]:
-        """Converts the metadata to a config.json. Raises InvalidCheckpoint naming a missing key."""
-        metadata = self._metadata
-        head_count = metadata.integer("attention.head_count")
-        config = {
-            "architectures": [self._architecture.class_name],
-            "vocab_size": self._shape("token_embd.weight")[0],
-            "hidden_size": metadata.integer("embedding_length"),
-            "intermediate_size": metadata.integer("feed_forward_length"),
-            "num_hidden_layers": metadata.integer("block_count"),
-            "num_attention_heads": head_count,
-            "num_key_value_heads": metadata.integer("attention.head_count_kv", head_count),
-            "rms_norm_eps": metadata.number("attention.layer_norm_rms_epsilon"),
-            "max_position_embeddings": metadata.integer("context_length"),
-            "rope_theta": metadata.number("rope.freq_base", 10_000.0),
-            "tie_word_embeddings": "output.weight" not in self._tensors,
-            "eos_token_id": metadata.eos_token_ids,
-            "dtype": "float32",
-        }
-        if metadata.has("attention.key_length"):
-            config["head_dim"] = metadata.integer("attention.key_length")
-        if (scaling := self._rope_scaling()) is not None:
-            config["rope_scaling"] = scaling
-        try:
-            return config | dict(self._architecture.describe(metadata))
-        except ZeroDivisionError as error:
-            raise InvalidCheckpoint(f"{self._path}: a size in its metadata is 0") from error
+        """Converts the metadata to a config.json, see GgufArrays."""
+        return self._arrays.config()
 
     def __contains__(self, name: str) -> bool:
-        return self._place(name)[0] in self._tensors
+        return name in self._arrays
 
     def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
         """Reads the tensor that Hugging Face calls `name`. Raises InvalidCheckpoint if it is missing or misshapen."""
-        gguf_name, expert = self._place(name)
-        if gguf_name not in self._tensors:
-            raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name} ({name})")
-        found = self._shape(gguf_name)
-        if (found if expert is None else found[1:]) != shape or (expert is not None and expert >= found[0]):
-            wanted = shape if expert is None else ("experts", *shape)
-            raise InvalidCheckpoint(
-                f"{self._path}: tensor {gguf_name} has shape {found}, but its metadata imply {wanted}"
-            )
-        values = self._in_order(gguf_name, self._dequantize(gguf_name, expert).reshape(shape))
-        if gguf_name.endswith("norm.weight"):
-            values = values - self._architecture.norm_offset
-        return values.to(device=device, dtype=dtype)
+        return torch.from_numpy(self._arrays.values(name, shape)).to(device=device, dtype=dtype)
 
     def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
         """Reads the weight [out, in] of module `name`: see WeightSource."""
         weight = self.read(f"{name}.weight", shape, torch.float32, torch.device("cpu"))
         return place_rounded(name, weight, self._round_to_bits, dtype, device)
-
-    def _dequantize(self, gguf_name: str, expert: int | None = None) -> Tensor:
-        """Dequantizes a tensor, or one expert's part, to fp32. Raises Unsupported or InvalidCheckpoint naming the
-        tensor."""
-        tensor = self._tensors[gguf_name]
-        data = tensor.data if expert is None else tensor.data[expert]
-        try:
-            # Invalid values are reported below, with the tensor's name.
-            with np.errstate(all="ignore"):
-                values = gguf.dequantize(data, tensor.tensor_type).astype(np.float32, copy=True)
-        except UNREADABLE as error:
-            kind = tensor.tensor_type.name
-            raise Unsupported(f"{self._path}: tensor {gguf_name} of type {kind} cannot be read: {error!r}") from error
-        if not np.isfinite(values).all():
-            raise InvalidCheckpoint(f"{self._path}: tensor {gguf_name} holds values that are not finite numbers")
-        return torch.from_numpy(values)
-
-    def _shape(self, gguf_name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor, outermost dimension first. The file lists it last."""
-        if gguf_name not in self._tensors:
-            raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name}")
-        return tuple(int(size) for size in reversed(self._tensors[gguf_name].shape))
-
-    def _place(self, name: str) -> tuple[str, int | None]:
-        """Returns GGUF's name of a tensor, and the index of the expert whose part is wanted, if any."""
-        module, _, kind = name.rpartition(".")
-        if module in TOP_NAMES:
-            return f"{TOP_NAMES[module]}.{kind}", None
-        if (found := EXPERT.fullmatch(module)) and found[3] in EXPERT_NAMES:
-            return f"blk.{found[1]}.{EXPERT_NAMES[found[3]]}.{kind}", int(found[2])
-        if not module.startswith("model.layers."):
-            return name, None
-        index, _, part = module.removeprefix("model.layers.").partition(".")
-        return f"blk.{index}.{self._architecture.layer_names.get(part, part)}.{kind}", None
-
-    def _in_order(self, gguf_name: str, values: Tensor) -> Tensor:
-        """Reorders the rows of queries and keys, so that the first half of each head comes before the second."""
-        part = gguf_name.split(".")[-2]
-        if not self._architecture.interleaves_heads or part not in ("attn_q", "attn_k"):
-            return values
-        heads = self._metadata.integer("attention.head_count")
-        if part == "attn_k":
-            heads = self._metadata.integer("attention.head_count_kv", heads)
-        split = values.reshape(heads, -1, 2, *values.shape[1:])
-        return split.transpose(1, 2).reshape(values.shape)
-
-    def _rope_scaling(self) -> Mapping[str, Any] | None:
-        metadata = self._metadata
-        if ROPE_FACTORS in self._tensors:
-            return self._llama3_scaling()
-        if LONG_FACTORS in self._tensors:
-            return self._long_rope_scaling()
-        kind = metadata.text("rope.scaling.type", "none")
-        if kind == "none":
-            return None
-        if kind not in ("linear", "yarn"):
-            raise Unsupported(f"{self._path}: rotary scaling {kind!r} is not supported: only linear and yarn")
-        scaling = {"rope_type": kind, "factor": metadata.number("rope.scaling.factor")}
-        if metadata.has("rope.scaling.original_context_length"):
-            scaling["original_max_position_embeddings"] = metadata.integer("rope.scaling.original_context_length")
-        return scaling
-
-    def _llama3_scaling(self) -> Mapping[str, Any]:
-        """Reads Llama 3's scaling, stored as a factor per frequency. Its models share the other settings."""
-        return {
-            "rope_type": "llama3",
-            "factor": float(self._dequantize(ROPE_FACTORS).max()),
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 8192,
-        }
-
-    def _long_rope_scaling(self) -> Mapping[str, Any]:
-        """Reads Phi-3's scaling: one factor per frequency for short contexts, and another for long ones."""
-        self._shape(SHORT_FACTORS)
-        original = self._metadata.integer("rope.scaling.original_context_length")
-        scaling = {
-            "rope_type": "longrope",
-            "long_factor": self._dequantize(LONG_FACTORS).tolist(),
-            "short_factor": self._dequantize(SHORT_FACTORS).tolist(),
-            "original_max_position_embeddings": original,
-        }
-        if self._metadata.has("rope.scaling.attn_factor"):
-            scaling["attention_factor"] = self._metadata.number("rope.scaling.attn_factor")
-        return scaling

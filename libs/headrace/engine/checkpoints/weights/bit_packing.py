@@ -1,7 +1,7 @@
 """Integers of 2, 3, 4 and 8 bits packed into 32-bit words, low bits first."""
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 WORD_BITS = 32
 
@@ -11,33 +11,25 @@ def words_for(count: int, bits: int) -> int:
     return -(-count * bits // WORD_BITS)
 
 
-def unpack(words: Tensor, bits: int, count: int) -> Tensor:
+def unpack(words: NDArray[np.int32], bits: int, count: int) -> NDArray[np.uint8]:
     """Unpacks int32 [..., words] to uint8 [..., count], in order along the last dimension."""
-    # Negative words mean unsigned ones; in int64, right shifts do not bring in sign bits.
-    wide = words.to(torch.int64) & 0xFFFFFFFF
-    if WORD_BITS % bits == 0:
-        shifts = torch.arange(0, WORD_BITS, bits, device=words.device)
-        values = (wide.unsqueeze(-1) >> shifts) & ((1 << bits) - 1)
-        return values.flatten(-2)[..., :count].to(torch.uint8)
-    return _unpack_straddling(wide, bits, count)
+    # Negative words mean unsigned ones, whose right shifts bring in no sign bits.
+    wide = np.ascontiguousarray(words).view(np.uint32)
+    mask = np.uint32((1 << bits) - 1)
+    if WORD_BITS % bits:
+        return _unpack_straddling(wide, bits, count)
+    # Value by value of a word, so that no intermediate result is larger than what is read.
+    per_word = WORD_BITS // bits
+    values = np.empty((*wide.shape, per_word), np.uint8)
+    for index in range(per_word):
+        values[..., index] = (wide >> np.uint32(index * bits)) & mask
+    return np.ascontiguousarray(values.reshape(*wide.shape[:-1], -1)[..., :count])
 
 
-def pack(values: Tensor, bits: int) -> Tensor:
-    """Packs uint8 [..., count] to int32 [..., words]: the inverse of `unpack`. The count must fill whole words."""
-    wide = values.to(torch.int64)
-    positions = torch.arange(values.shape[-1], device=values.device) * bits
-    words = torch.zeros((*values.shape[:-1], words_for(values.shape[-1], bits) + 1), dtype=torch.int64)
-    low = positions // WORD_BITS
-    shifted = wide << (positions % WORD_BITS)
-    words.index_add_(-1, low, shifted & 0xFFFFFFFF)
-    words.index_add_(-1, low + 1, shifted >> WORD_BITS)
-    words = words[..., :-1]
-    return torch.where(words >= 1 << 31, words - (1 << 32), words).to(torch.int32)
-
-
-def _unpack_straddling(wide: Tensor, bits: int, count: int) -> Tensor:
-    positions = torch.arange(count, device=wide.device) * bits
-    low, offset = positions // WORD_BITS, positions % WORD_BITS
-    high = torch.clamp(low + 1, max=wide.shape[-1] - 1)
-    joined = (wide[..., low] >> offset) | (wide[..., high] << (WORD_BITS - offset))
-    return (joined & ((1 << bits) - 1)).to(torch.uint8)
+def _unpack_straddling(words: NDArray[np.uint32], bits: int, count: int) -> NDArray[np.uint8]:
+    wide = words.astype(np.uint64)
+    positions = np.arange(count) * bits
+    low, offset = positions // WORD_BITS, (positions % WORD_BITS).astype(np.uint64)
+    high = np.minimum(low + 1, wide.shape[-1] - 1)
+    joined = (wide[..., low] >> offset) | (wide[..., high] << (np.uint64(WORD_BITS) - offset))
+    return (joined & np.uint64((1 << bits) - 1)).astype(np.uint8)

@@ -6,10 +6,7 @@ from torch import Tensor
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.checkpoints.weights.packable import can_pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
-
-GROUP_SIZES = (128, 64, 32)
-"""Group sizes for rounding at load, in order of preference: the first that divides the input size is used."""
-HEAD_BITS = 8
+from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
 
 
 def place(matrix: QuantizedMatrix, dtype: torch.dtype, device: torch.device) -> Weight:

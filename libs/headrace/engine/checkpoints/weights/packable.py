@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
+from headrace.engine.checkpoints.weights.quantized_arrays import kernel_group_of
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.kernels.library import load_kernels
-from headrace.engine.kernels.packed_weight import GROUPS
 
 
 def can_pack(weight: Weight) -> tuple[bool, str]:
@@ -15,11 +15,6 @@ def can_pack(weight: Weight) -> tuple[bool, str]:
         return False, "the weight is not in the memory of the CPU"
     if isinstance(weight, QuantizedMatrix):
         in_size = weight.codes.shape[1]
-        if in_size % weight.group_size or kernel_group(weight) is None:
+        if in_size % weight.group_size or kernel_group_of(weight.group_size) is None:
             return False, f"groups of {weight.group_size} in {in_size} inputs; the kernels need whole groups of 32s"
     return True, "ok"
-
-
-def kernel_group(matrix: QuantizedMatrix) -> int | None:
-    """Returns the largest kernel group size that divides the matrix's own, or None."""
-    return next((size for size in GROUPS if matrix.group_size % size == 0), None)

@@ -1,10 +1,13 @@
-"""The canonical form of a quantized weight, whatever the file format."""
+"""The canonical form of a quantized weight in torch's tensors, whatever the file format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
+
+from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,19 @@ class QuantizedMatrix:
     """Inputs that share a scale. The last group may be shorter."""
     input_order: Tensor | None = None
     """Input index of each column of `codes`, int64 [in], for groups that are not contiguous inputs. None: in order."""
+
+    @classmethod
+    def of(cls, arrays: QuantizedArrays) -> Self:
+        """Returns the same weight over the same memory, for torch."""
+        order = None if arrays.input_order is None else torch.from_numpy(arrays.input_order)
+        codes, scales, zeros = (torch.from_numpy(array) for array in (arrays.codes, arrays.scales, arrays.zeros))
+        return cls(codes, scales, zeros, arrays.bits, arrays.group_size, order)
+
+    def arrays(self) -> QuantizedArrays:
+        """Returns the same weight over the same memory where it can, for numpy."""
+        order = None if self.input_order is None else self.input_order.numpy()
+        codes, scales, zeros = (tensor.contiguous().numpy() for tensor in (self.codes, self.scales.float(), self.zeros))
+        return QuantizedArrays(codes, scales, zeros, self.bits, self.group_size, order)
 
     def dequantize(self) -> Tensor:
         """Returns float32 [out, in], exact: codes and zero points have at most 8 bits, so the only rounding is to

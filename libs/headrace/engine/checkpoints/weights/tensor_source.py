@@ -1,40 +1,40 @@
 """Source of raw tensors for format readers, with the checks that all formats need."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.errors.tree import InvalidCheckpoint
 
+Array = NDArray[Any]
+
 
 class TensorSource(Protocol):
-    """The named tensors of a checkpoint, unconverted."""
+    """The named tensors of a checkpoint: integers as stored, floating-point numbers of 16 and 32 bits as fp32."""
 
     def __contains__(self, name: str) -> bool: ...
 
-    def raw(self, name: str) -> Tensor:
-        """Reads a tensor unconverted. Raises InvalidCheckpoint if it is missing or unreadable."""
+    def array(self, name: str) -> Array:
+        """Reads a tensor. Raises InvalidCheckpoint if it is missing or unreadable."""
         ...
 
 
-def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: torch.dtype) -> Tensor:
+def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: type[np.generic]) -> Array:
     """Reads one tensor with the given shape and one of the given dtypes. Raises InvalidCheckpoint naming it."""
-    tensor = source.raw(name)
-    if tuple(tensor.shape) != shape:
-        raise InvalidCheckpoint(
-            f"tensor {name} has shape {tuple(tensor.shape)}; its format and config.json imply {shape}"
-        )
-    if tensor.dtype not in dtypes:
-        wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-        raise InvalidCheckpoint(f"tensor {name} holds {str(tensor.dtype).removeprefix('torch.')}; expected {wanted}")
-    return tensor
+    array = source.array(name)
+    if array.shape != shape:
+        raise InvalidCheckpoint(f"tensor {name} has shape {array.shape}; its format and config.json imply {shape}")
+    if array.dtype not in dtypes:
+        wanted = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+        raise InvalidCheckpoint(f"tensor {name} holds {array.dtype}; expected {wanted}")
+    return array
 
 
-def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> Tensor:
+def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Reads scales as float32. Raises InvalidCheckpoint if one is not finite."""
-    scales = take(source, name, shape, torch.float16, torch.bfloat16, torch.float32).float()
-    if not torch.isfinite(scales).all():
+    scales = take(source, name, shape, np.float32)
+    if not np.isfinite(scales).all():
         raise InvalidCheckpoint(f"tensor {name} holds scales that are not finite numbers")
     return scales
 
@@ -42,11 +42,3 @@ def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> Tens
 def check_divisible(name: str, what: str, size: int, divisor: int) -> None:
     if size % divisor:
         raise InvalidCheckpoint(f"module {name}: {what} is {size}, which is not a multiple of {divisor}")
-
-
-def take_finite(source: TensorSource, name: str) -> Tensor:
-    """Reads one tensor of finite floating-point numbers, unconverted. Raises InvalidCheckpoint naming it."""
-    tensor = source.raw(name)
-    if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
-        raise InvalidCheckpoint(f"tensor {name} holds values that are not finite floating-point numbers")
-    return tensor

@@ -8,12 +8,16 @@ from torch import Tensor
 from headrace.engine.checkpoints.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
 from headrace.engine.checkpoints.weight_source import WeightSource
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
 from headrace.engine.torch.decoder.self_attention import SelfAttention
+from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.layers.expert_mlp import ExpertMlp
 from headrace.engine.torch.layers.gated_mlp import GatedMlp, Mlp
 from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.operators.operators import Operators, RowNorm
+
+TorchProjection = Projection[Tensor, Weight]
 
 
 class DecoderReader:
@@ -29,7 +33,7 @@ class DecoderReader:
     ) -> None:
         self._config = config
         self._operators = operators
-        self._weights = DecoderWeights(config, weights, dtype, device)
+        self._weights = DecoderWeights(config, TorchTensors(weights, dtype, device))
 
     @property
     def parameter_count(self) -> int:
@@ -97,9 +101,9 @@ class DecoderReader:
             route=partial(self._operators.route, count=experts.chosen_count, normalizes=experts.normalizes_weights),
         )
 
-    def _mlp(self, gate_up: Projection, down: Projection) -> GatedMlp:
+    def _mlp(self, gate_up: TorchProjection, down: TorchProjection) -> GatedMlp:
         gate = partial(self._operators.gate, activation=self._config.activation)
         return GatedMlp(self._linear(gate_up), self._linear(down), gate)
 
-    def _linear(self, projection: Projection) -> Linear:
+    def _linear(self, projection: TorchProjection) -> Linear:
         return self._operators.linear(projection.weight, projection.bias)

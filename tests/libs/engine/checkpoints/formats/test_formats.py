@@ -5,14 +5,16 @@ The packers below are written from the formats' descriptions, value by value, an
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.formats import awq, compressed_tensors, gptq
-from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.quantized_arrays import QuantizedArrays
 from headrace.errors import InvalidCheckpoint, Unsupported
 
 OUT, IN = 32, 96
@@ -22,10 +24,11 @@ GROUPS = [32, 96, None]
 class Tensors(dict[str, Tensor]):
     """A checkpoint in memory."""
 
-    def raw(self, name: str) -> Tensor:
+    def array(self, name: str) -> NDArray[Any]:
         if name not in self:
             raise InvalidCheckpoint(f"Tensor {name} is in none of the checkpoint's files.")
-        return self[name]
+        tensor = self[name]
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
 
 
 def to_int32(word: int) -> int:
@@ -58,8 +61,8 @@ def expected_weight(codes: Tensor, zeros: Tensor, scales: Tensor, group_of: Sequ
     return weight
 
 
-def check(matrix: QuantizedMatrix, expected: Tensor, scales: Tensor) -> None:
-    found = matrix.dequantize()
+def check(matrix: QuantizedArrays, expected: Tensor, scales: Tensor) -> None:
+    found = torch.from_numpy(matrix.dequantize())
     assert torch.equal(found, expected)
     # In the file's own precision too: that is what its producer computes with.
     assert torch.equal(found.to(scales.dtype), expected.to(scales.dtype))
@@ -170,7 +173,7 @@ def test_compressed_tensors_int8() -> None:
     scales = torch.rand(OUT, 1).bfloat16() + 0.01
     source = Tensors({"m.weight": weight, "m.weight_scale": scales})
     matrix = compressed_tensors.read(source, "m", OUT, IN, QuantizationScheme("compressed-tensors", 8, None, True))
-    assert torch.equal(matrix.dequantize(), weight.float() * scales.float())
+    assert torch.equal(torch.from_numpy(matrix.dequantize()), weight.float() * scales.float())
 
 
 def good_gptq() -> Tensors:

@@ -1,0 +1,1 @@
+"""Commands about models and logs, and about what a platform does now."""

@@ -1,0 +1,120 @@
+"""A conversation with a model over the OpenAI-compatible API."""
+
+import json
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from headrace.cli.target import key_headers
+from headrace.errors import InvalidRequest, Unavailable
+
+READ_TIMEOUT = 600.0
+CONTEXT_CODE = "context_length_exceeded"
+
+
+@dataclass(slots=True)
+class AnswerSpeed:
+    """Speed of an answer, as seen from here."""
+
+    ttft_seconds: float | None = None
+    seconds: float = 0.0
+    token_count: int = 0
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens per second after the first; None for answers too short to tell."""
+        if self.ttft_seconds is None or self.token_count < 2 or self.seconds <= self.ttft_seconds:
+            return None
+        return (self.token_count - 1) / (self.seconds - self.ttft_seconds)
+
+
+class Conversation:
+    """The turns so far. When they no longer fit the model's context, the oldest are dropped."""
+
+    def __init__(self, url: str, settings: dict[str, Any], system: str | None, key: str = "") -> None:
+        self._url = url
+        self._headers = key_headers(key)
+        self._settings = {**settings, "stream": True, "stream_options": {"include_usage": True}}
+        self._opening = [{"role": "system", "content": system}] if system else []
+        self._turns: list[dict[str, str]] = []
+        self.speed = AnswerSpeed()
+        """Speed of the last answer."""
+        self.dropped_count = 0
+        """Turns, a question and its answer each, that were dropped for the last question."""
+
+    def clear(self) -> None:
+        """Forgets all turns."""
+        self._turns = []
+
+    def ask(self, question: str) -> Generator[str]:
+        """Yields the answer as it comes. What came stays in the conversation, also if nobody reads on. Raises
+        Unavailable, or InvalidRequest for a question that is refused, which is then forgotten."""
+        self.dropped_count = 0
+        said: list[str] = []
+        turns = [*self._turns, {"role": "user", "content": question}]
+        while True:
+            try:
+                for text in self._stream(turns):
+                    said.append(text)
+                    yield text
+            except _ContextFull as error:
+                if len(turns) == 1:
+                    raise InvalidRequest(error.message) from None
+                del turns[:2]
+                self.dropped_count += 1
+                continue
+            except GeneratorExit:
+                self._turns = [*turns, {"role": "assistant", "content": "".join(said)}]
+                raise
+            self._turns = [*turns, {"role": "assistant", "content": "".join(said)}]
+            return
+
+    def _stream(self, turns: list[dict[str, str]]) -> Iterator[str]:
+        body = {**self._settings, "messages": [*self._opening, *turns]}
+        self.speed = AnswerSpeed()
+        started = time.monotonic()
+        try:
+            with httpx2.stream("POST", self._url, json=body, headers=self._headers, timeout=READ_TIMEOUT) as response:
+                if response.status_code != httpx2.codes.OK:
+                    response.read()
+                    raise _refusal(response.text)
+                for line in response.iter_lines():
+                    if line.startswith('data: {"error"'):
+                        raise _refusal(line[6:])
+                    if line.startswith("data: {"):
+                        yield from self._texts(json.loads(line[6:]), time.monotonic() - started)
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"the connection to the platform was lost: {error}") from None
+
+    def _texts(self, chunk: dict[str, Any], seconds: float) -> Iterator[str]:
+        if usage := chunk.get("usage"):
+            self.speed.token_count = int(usage["completion_tokens"])
+        for choice in chunk["choices"]:
+            if text := choice["delta"].get("content"):
+                self.speed.ttft_seconds = self.speed.ttft_seconds or seconds
+                self.speed.seconds = seconds
+                yield text
+
+
+class _ContextFull(Exception):
+    """The turns do not fit the model's context."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def _refusal(body: str) -> Exception:
+    """Returns the error that a body stands for."""
+    try:
+        error = json.loads(body)["error"]
+        message = str(error["message"])
+    except (ValueError, KeyError, TypeError):
+        return Unavailable(body[:300])
+    # Of these messages only the length of the rendered prompt can be wrong.
+    if error.get("code") == CONTEXT_CODE or error.get("param") == "prompt":
+        return _ContextFull(message)
+    return Unavailable(message)

@@ -1,0 +1,69 @@
+"""The tensors of a model in numpy's arrays, for the kernels: read without torch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
+from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
+from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
+from headrace.engine.checkpoints.weights.array_rounding import quantize_array
+from headrace.engine.checkpoints.weights.quantized_arrays import (
+    ArrayWeight,
+    Floats,
+    QuantizedArrays,
+    kernel_group_of,
+    stack_arrays,
+)
+from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
+
+
+class ArraySource(Protocol):
+    """Tensors by their names in Hugging Face checkpoints. Raises InvalidCheckpoint naming the tensor."""
+
+    def values(self, name: str, shape: tuple[int, ...]) -> Floats:
+        """Reads one tensor as fp32."""
+        ...
+
+    def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | None:
+        """Reads the weight [out, in] of module `name`; None if it is stored as plain numbers."""
+        ...
+
+
+class ArrayWeights:
+    """Tensors that kernels can multiply, see DecoderTensors. Rounds plain matrices to `bits`, if set."""
+
+    def __init__(self, source: ArraySource, bits: int | None) -> None:
+        self._source = source
+        self._bits = bits
+
+    def read(self, name: str, shape: tuple[int, ...]) -> Floats:
+        return self._source.values(name, shape)
+
+    def matrix(self, name: str, shape: tuple[int, int]) -> ArrayWeight:
+        quantized = self._source.quantized(name, shape)
+        if quantized is not None:
+            fits = shape[1] % quantized.group_size == 0 and kernel_group_of(quantized.group_size) is not None
+            return quantized if fits else quantized.dequantize()
+        weight = self._source.values(f"{name}.weight", shape)
+        group_size = next((size for size in GROUP_SIZES if shape[1] % size == 0), None)
+        if self._bits is None or group_size is None:
+            return weight
+        return quantize_array(weight, HEAD_BITS if name == "lm_head" else self._bits, group_size)
+
+    def stack(self, weights: Sequence[ArrayWeight]) -> ArrayWeight:
+        return stack_arrays(weights)
+
+    def join(self, vectors: Sequence[Floats]) -> Floats:
+        return np.concatenate(vectors)
+
+    def raised(self, vector: Floats, offset: float) -> Floats:
+        return vector + np.float32(offset)
+
+
+def open_array_weights(source: Path, scheme: QuantizationScheme | None, bits: int | None) -> ArrayWeights:
+    """Opens a model folder or a GGUF file. Raises InvalidCheckpoint or Unsupported."""
+    return ArrayWeights(GgufArrays(source) if is_gguf(source) else SafetensorsArrays(source, scheme), bits)

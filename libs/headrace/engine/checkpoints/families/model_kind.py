@@ -1,0 +1,27 @@
+"""Kind of a model: whether it makes text or embeddings."""
+
+from pathlib import Path
+
+from headrace.engine.checkpoints.families.registry import ENCODER_FAMILIES, HEADLESS
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
+from headrace.engine.checkpoints.files.json_file import read_json
+from headrace.engine.checkpoints.files.sentence_files import has_sentence_settings
+
+
+def architecture_of(folder: Path) -> str | None:
+    """Returns the architecture that config.json names. Raises InvalidCheckpoint if it cannot be read."""
+    architectures = read_json(folder / "config.json").get("architectures")
+    return str(architectures[0]) if isinstance(architectures, list) and architectures else None
+
+
+def is_encoder(source: Path) -> bool:
+    """Whether a model is an encoder. Raises InvalidCheckpoint."""
+    return not is_gguf(source) and architecture_of(source) in ENCODER_FAMILIES
+
+
+def makes_embeddings(source: Path) -> bool:
+    """Whether a model is for embeddings: encoders, and decoders with sentence-transformers' files or without a head.
+    Raises InvalidCheckpoint."""
+    if is_gguf(source):
+        return False
+    return is_encoder(source) or architecture_of(source) in HEADLESS or has_sentence_settings(source)

@@ -1,0 +1,115 @@
+"""Reads arrays by name from the safetensors files of a model folder, memory mapped, with numpy alone.
+
+The layout: https://huggingface.co/docs/safetensors. numpy has no bfloat16, so its 16 bits become the upper half of an
+fp32 number, which is the same number.
+"""
+
+import json
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.files.safetensors_files import check_index, list_files
+from headrace.engine.checkpoints.formats.formats import read_quantized
+from headrace.engine.checkpoints.weights.quantized_arrays import Floats, QuantizedArrays
+from headrace.errors.tree import InvalidCheckpoint
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype(np.float64),
+    "F32": np.dtype(np.float32),
+    "F16": np.dtype(np.float16),
+    "BF16": np.dtype(np.uint16),
+    "I64": np.dtype(np.int64),
+    "I32": np.dtype(np.int32),
+    "I16": np.dtype(np.int16),
+    "I8": np.dtype(np.int8),
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
+}
+_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Place of a tensor in its file."""
+
+    path: Path
+    contents: NDArray[np.uint8]
+    """The whole file, mapped."""
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+class SafetensorsArrays:
+    """The tensors of a checkpoint: one file, or shards with an index."""
+
+    def __init__(self, folder: Path, scheme: QuantizationScheme | None = None) -> None:
+        """Opens all files. Raises InvalidCheckpoint naming a file that is missing or unreadable."""
+        self._scheme = scheme
+        self._places: dict[str, _Place] = {}
+        for path in list_files(folder):
+            self._places |= _places(path)
+        check_index(folder, set(self._places))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def values(self, name: str, shape: tuple[int, ...]) -> Floats:
+        """Reads one tensor as fp32. Raises InvalidCheckpoint if it is missing or misshapen."""
+        place = self._find(name)
+        if place.shape != shape:
+            raise InvalidCheckpoint(
+                f"{place.path}: tensor {name} has shape {place.shape}, but config.json implies {shape}"
+            )
+        if place.dtype not in _FLOATS:
+            raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, not floating-point numbers")
+        return self.array(name).astype(np.float32, copy=False)
+
+    def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | None:
+        """Reads the weight [out, in] of module `name`; None if the checkpoint has it as plain numbers."""
+        return read_quantized(self, name, *shape, self._scheme)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Reads one tensor for the readers of formats, see TensorSource."""
+        place = self._find(name)
+        if place.dtype not in _DTYPES:
+            raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, which is not read")
+        mapped = place.contents[place.begin : place.end].view(_DTYPES[place.dtype]).reshape(place.shape)
+        stored = np.require(mapped, requirements="A")
+        if place.dtype == "BF16":
+            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return stored.astype(np.float32) if place.dtype == "F16" else stored
+
+    def _find(self, name: str) -> _Place:
+        if name not in self._places:
+            raise InvalidCheckpoint(f"tensor {name} is in none of the checkpoint's files")
+        return self._places[name]
+
+
+def _places(path: Path) -> dict[str, _Place]:
+    """Finds the tensors of one file. The safetensors library has checked its header by then."""
+    if not path.is_file():
+        raise InvalidCheckpoint(f"{path} is missing")
+    try:
+        with safe_open(path, framework="numpy"), path.open("rb") as file:
+            (size,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(size))
+        contents = np.asarray(np.memmap(path, np.uint8, mode="r"))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}") from error
+    base = 8 + size
+    return {
+        name: _Place(
+            path, contents, entry["dtype"], tuple(entry["shape"]), *(base + end for end in entry["data_offsets"])
+        )
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }

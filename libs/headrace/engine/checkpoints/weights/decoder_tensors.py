@@ -1,0 +1,31 @@
+"""Tensors of a decoder in one library's arrays, and what is done with them before their use."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+ArrayT = TypeVar("ArrayT")
+WeightT = TypeVar("WeightT")
+
+
+class DecoderTensors(Protocol[ArrayT, WeightT]):
+    """Tensors by their names in Hugging Face checkpoints. Raises InvalidCheckpoint naming the tensor."""
+
+    def read(self, name: str, shape: tuple[int, ...]) -> ArrayT:
+        """Reads one tensor and converts it."""
+        ...
+
+    def matrix(self, name: str, shape: tuple[int, int]) -> WeightT:
+        """Reads the weight [out, in] of module `name`. Converts it unless a product can use it quantized."""
+        ...
+
+    def stack(self, weights: Sequence[WeightT]) -> WeightT:
+        """Stacks the rows of weights that share their inputs."""
+        ...
+
+    def join(self, vectors: Sequence[ArrayT]) -> ArrayT:
+        """Joins vectors end to end."""
+        ...
+
+    def raised(self, vector: ArrayT, offset: float) -> ArrayT:
+        """Adds an offset in fp32."""
+        ...

@@ -1,0 +1,85 @@
+"""The canonical form of a quantized weight in numpy's arrays, whatever the file format. It is read without torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.kernels.packed_weight import GROUPS
+
+Floats = NDArray[np.float32]
+Codes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedArrays:
+    """A weight [out, in] as integer codes with a scale and a zero point per row and group of inputs.
+
+    W[n, input_order[k]] = (codes[n, k] - zeros[n, g]) * scales[n, g]  with  g = k // group_size
+    """
+
+    codes: Codes
+    """Codes [out, in], each below 2**bits."""
+    scales: Floats
+    """Scales [out, groups]."""
+    zeros: Codes
+    """Codes that represent 0 [out, groups]."""
+    bits: int
+    group_size: int
+    """Inputs that share a scale. The last group may be shorter."""
+    input_order: NDArray[np.int64] | None = None
+    """Input index of each column of `codes` [in], for groups that are not contiguous inputs. None: in order."""
+
+    def dequantize(self) -> Floats:
+        """Returns the weight [out, in], exact: codes and zero points have at most 8 bits, so the only rounding is to
+        fp32."""
+        groups = np.arange(self.codes.shape[1]) // self.group_size
+        centered = self.codes.astype(np.float32) - self.zeros.astype(np.float32)[:, groups]
+        weight: Floats = centered * self.scales[:, groups]
+        if self.input_order is None:
+            return weight
+        restored = np.empty_like(weight)
+        restored[:, self.input_order] = weight
+        return restored
+
+
+ArrayWeight = Floats | QuantizedArrays
+"""The weight [out, in] of a product, plain or quantized."""
+
+
+def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
+    """Stacks the rows of weights that share their inputs into one weight. Keeps quantized ones quantized if they are
+    alike."""
+    if len(weights) == 1:
+        return weights[0]
+    matrices = [weight for weight in weights if isinstance(weight, QuantizedArrays)]
+    if len(matrices) == len(weights) and all(_is_like(matrices[0], matrix) for matrix in matrices):
+        return QuantizedArrays(
+            np.concatenate([matrix.codes for matrix in matrices]),
+            np.concatenate([matrix.scales for matrix in matrices]),
+            np.concatenate([matrix.zeros for matrix in matrices]),
+            matrices[0].bits,
+            matrices[0].group_size,
+            matrices[0].input_order,
+        )
+    return np.concatenate([plain_array(weight) for weight in weights])
+
+
+def plain_array(weight: ArrayWeight) -> Floats:
+    """Returns the weight as floating-point numbers."""
+    return weight.dequantize() if isinstance(weight, QuantizedArrays) else weight
+
+
+def kernel_group_of(group_size: int) -> int | None:
+    """Returns the largest group size of the kernels that divides a matrix's own, or None."""
+    return next((size for size in GROUPS if group_size % size == 0), None)
+
+
+def _is_like(first: QuantizedArrays, other: QuantizedArrays) -> bool:
+    """Whether both can be rows of the same matrix."""
+    if (first.bits, first.group_size) != (other.bits, other.group_size):
+        return False
+    if first.input_order is None or other.input_order is None:
+        return first.input_order is other.input_order
+    return np.array_equal(first.input_order, other.input_order)

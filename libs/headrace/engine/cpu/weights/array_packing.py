@@ -1,0 +1,67 @@
+"""Packs weights that were read into numpy's arrays, plain or quantized."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.checkpoints.weights.quantized_arrays import (
+    ArrayWeight,
+    Floats,
+    QuantizedArrays,
+    kernel_group_of,
+)
+from headrace.engine.kernels.packed_weight import PackedWeight, pack_codes, pack_plain
+from headrace.engine.kernels.storage import Storage
+
+Rows = Sequence[int] | NDArray[np.int64]
+
+
+def pack_array(weight: ArrayWeight, bias: Floats | None = None, rows: Rows | None = None) -> PackedWeight:
+    """Packs a weight. `rows` gives, for each row of the product, the row of `weight` and `bias` to use, or -1 for
+    zeros; unset: all rows in order. Plain weights take 16 bits each if that loses nothing."""
+    if isinstance(weight, QuantizedArrays):
+        return with_bias(_pack_codes(weight, chosen_rows(rows, len(weight.codes))), bias, rows)
+    return with_bias(pack_plain(*stored_array(weight), chosen_rows(rows, len(weight))), bias, rows)
+
+
+def chosen_rows(rows: Rows | None, count: int) -> NDArray[np.int64]:
+    """Returns the rows to pack as integers: all `count` in order if none are given."""
+    return np.arange(count) if rows is None else np.ascontiguousarray(rows, dtype=np.int64)
+
+
+def with_bias(packed: PackedWeight, bias: Floats | None, rows: Rows | None) -> PackedWeight:
+    """Adds a bias [out] to a packed weight, in the order of its rows."""
+    if bias is None:
+        return packed
+    chosen = chosen_rows(rows, len(bias))
+    picked = np.where(chosen >= 0, bias[np.maximum(chosen, 0)], np.float32(0)).astype(np.float32)
+    return replace(packed, bias=picked)
+
+
+def stored_array(numbers: Floats) -> tuple[NDArray[np.generic], Storage]:
+    """Returns the same numbers in a type the kernels read: 16 bits if all of them fit, since checkpoints mostly come
+    from bf16 or fp16."""
+    numbers = np.ascontiguousarray(numbers)
+    bits = numbers.view(np.uint32)
+    if not (bits & np.uint32(0xFFFF)).any():
+        return (bits >> np.uint32(16)).astype(np.uint16).view(np.int16), Storage.BF16
+    with np.errstate(over="ignore"):
+        half = numbers.astype(np.float16)
+    return (half, Storage.F16) if np.array_equal(half.astype(np.float32), numbers) else (numbers, Storage.F32)
+
+
+def _pack_codes(matrix: QuantizedArrays, rows: NDArray[np.int64]) -> PackedWeight:
+    """Packs the codes of a quantized matrix. 8-bit codes become signed."""
+    group = kernel_group_of(matrix.group_size)
+    if group is None:
+        raise ValueError("ask can_pack first")
+    storage = Storage.U4 if matrix.bits <= 4 else Storage.S8
+    repeats = matrix.group_size // group
+    scales = np.repeat(matrix.scales, repeats, axis=1)
+    zeros, codes = np.repeat(matrix.zeros, repeats, axis=1), np.ascontiguousarray(matrix.codes)
+    if storage is Storage.S8:
+        codes, zeros = codes ^ np.uint8(0x80), zeros ^ np.uint8(0x80)
+    packed = pack_codes(codes, np.ascontiguousarray(scales), np.ascontiguousarray(zeros), storage, rows)
+    return packed if matrix.input_order is None else replace(packed, order=matrix.input_order.astype(np.int32))

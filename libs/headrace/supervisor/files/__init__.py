@@ -1,0 +1,1 @@
+"""Files of a local platform: models that were pulled, and logs."""
