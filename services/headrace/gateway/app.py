@@ -21,9 +21,13 @@ from headrace.gateway.access.gate import open_gate
 from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.console.fleet_report import FleetReport
+from headrace.gateway.console.fleet_routes import FleetRoutes
+from headrace.gateway.console.key_routes import KeyRoutes
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
+from headrace.gateway.endpoints.console import ConsoleRoutes
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.messages import MessageRoutes
@@ -96,8 +100,9 @@ async def open_app(
         groups = [
             *_api_groups(settings, pipeline, ledger, archive, background),
             MonitoringRoutes(health, gate, registry),
+            FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics, ledger)),
         ]
-        routes = Routes(settings, groups, gate, ledger.recent)
+        routes = Routes(settings, groups, gate, ledger.recent, ConsoleRoutes())
         http = HttpServer(routes, settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
         for collector in register(registry, settings.metrics_compat, metrics):
@@ -148,6 +153,7 @@ def _api_groups(
         TextRoutes(settings, pipeline, ledger),
         UsageRoutes(settings.usage_folder),
         RequestRoutes(ledger.recent),
+        KeyRoutes(settings.keys_file),
     ]
 
 
