@@ -2,6 +2,7 @@
 
 import { events, get, request } from "./api.js";
 
+const SHORTEST_MS = 20;
 const RECORD_TRIES = 12;
 const RECORD_WAIT_MS = 150;
 
@@ -16,10 +17,10 @@ export class Answer {
     return performance.now() - this.started;
   }
 
-  /** Tokens per second after the first, as this browser saw them. */
+  /** Tokens per second after the first, as this browser saw them; null where all came at once. */
   get seenRate() {
     const tokens = this.usage?.completion_tokens;
-    return tokens > 1 && this.lastMs > this.firstMs ? ((tokens - 1) / (this.lastMs - this.firstMs)) * 1000 : null;
+    return tokens > 1 && this.lastMs - this.firstMs > SHORTEST_MS ? ((tokens - 1) / (this.lastMs - this.firstMs)) * 1000 : null;
   }
 
   add(data) {

@@ -35,7 +35,8 @@ function draw(report) {
     h("section", { class: "panel" }, h("h2", {}, "Services"), services(report)),
     h("div", { class: "tiles" }, tile("Open requests", count(now.open), "open"), tile("Running", count(now.running), "running"),
       tile("Waiting", count(now.waiting), "waiting"), tile("KV blocks in use", share(now.kv), "kv", 1)),
-    h("section", { class: "panel flush" }, h("h2", {}, "Workers"), table("Workers", WORKER_COLUMNS, workers.map(worker), "No worker is known yet.")),
+    h("section", { class: "panel flush" }, h("h2", {}, "Workers"), table("Workers", LOAD, workers.map(load), "No worker is known yet.")),
+    h("section", { class: "panel flush" }, h("h2", {}, "Caches and memory"), table("Caches and memory", MEMORY, workers.map(memory), "No worker is known yet.")),
     h("div", { class: "halves" },
       h("section", { class: "panel flush" }, h("h2", {}, "Queues of the schedulers"), table("Queues", [["Scheduler"], ["Model"], ["Waiting", true]],
         queues.map((queue) => [queue.scheduler, queue.model, count(queue.waiting)]), "Nothing has been queued.")),
@@ -50,14 +51,17 @@ function services(report) {
     h("li", {}, h("span", { class: "dot", "data-state": state === "ready" ? "ready" : "waiting", "aria-hidden": "true" }), h("b", {}, name), h("span", { class: "muted" }, state))));
 }
 
-const WORKER_COLUMNS = [["Worker"], ["Model"], ["State"], ["Running", true], ["Waiting", true], ["Sessions", true], ["Credit", true], ["KV blocks", true], ["", false],
-  ["Prefix hits", true], ["Drafts right", true], ["Preempted", true], ["Weights", true], ["KV cache", true], ["Process", true]];
+const LOAD = [["Worker"], ["Model"], ["State"], ["Running", true], ["Waiting", true], ["Sessions", true], ["Credit", true], ["KV blocks", true], ["In use", true]];
+const MEMORY = [["Worker"], ["Prefix hits", true], ["Drafts right", true], ["Preempted", true], ["Weights", true], ["KV cache", true], ["Process", true]];
 
-function worker(one) {
-  const ratio = (part, of) => (of ? share(part / of) : "–");
+function load(one) {
   return [one.id, one.model, h("span", { class: one.state === "ready" ? "tag" : "tag bad" }, one.state), count(one.running), count(one.waiting),
-    count(one.sessions), count(one.credit), `${count(one.kv_blocks_used)} / ${count(one.kv_blocks)}`, meter(one.kv_usage, `KV blocks of ${one.id}`),
-    ratio(one.cached_tokens, one.looked_up_tokens), ratio(one.accepted_tokens, one.draft_tokens), count(one.preemptions),
+    count(one.sessions), count(one.credit), `${count(one.kv_blocks_used)} / ${count(one.kv_blocks)}`, meter(one.kv_usage, `KV blocks of ${one.id}`)];
+}
+
+function memory(one) {
+  const ratio = (part, of) => (of ? share(part / of) : "–");
+  return [one.id, ratio(one.cached_tokens, one.looked_up_tokens), ratio(one.accepted_tokens, one.draft_tokens), count(one.preemptions),
     bytes(one.weight_bytes), bytes(one.kv_bytes), bytes(one.resident_bytes)];
 }
 
@@ -74,5 +78,5 @@ function spark(values, top) {
   const most = top || Math.max(1, ...values);
   const points = values.map((value, at) => `${(at + SAMPLES - values.length) * 2},${(31 - (value / most) * 30).toFixed(1)}`);
   return svg("svg", { class: "spark", viewBox: `0 0 ${(SAMPLES - 1) * 2} 32`, preserveAspectRatio: "none", "aria-hidden": "true" },
-    svg("polyline", { points: points.join(" ") }));
+    svg("path", { class: "base", d: `M0,31 H${(SAMPLES - 1) * 2}` }), svg("polyline", { points: points.join(" ") }));
 }

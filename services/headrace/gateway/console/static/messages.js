@@ -3,6 +3,8 @@
 import { h } from "./dom.js";
 import { tokenView } from "./tokens.js";
 
+/** Results that are being written, by call: drawing the conversation again must not lose them. */
+const drafts = new WeakMap();
 const ROLES = ["system", "user", "assistant"];
 
 /** A message as the API takes it. */
@@ -41,7 +43,7 @@ function editor(message, label, actions) {
 }
 
 function written(message) {
-  if (message.tokens?.length) return tokenView(message.tokens);
+  if (message.tokens?.length) return tokenView(message.tokens, message.content ?? "");
   return message.content ? h("div", { class: "text" }, message.content) : null;
 }
 
@@ -61,7 +63,8 @@ function callView(call, actions) {
   const { name, arguments: given } = call.function;
   const head = [h("p", {}, "Calls ", h("b", {}, name)), h("pre", { class: "code", tabindex: "0", role: "region", "aria-label": `Arguments of ${name}` }, pretty(given))];
   if (actions.isAnswered(call)) return h("section", { class: "call", "aria-label": `Call of ${name}` }, head);
-  const area = h("textarea", { rows: 2, class: "code", id: `result-${call.id}`, placeholder: '{"celsius": 21}' });
+  const area = h("textarea", { rows: 2, class: "code", id: `result-${call.id}`, placeholder: '{"celsius": 21}', on: { input: () => drafts.set(call, area.value) } });
+  area.value = drafts.get(call) ?? "";
   const answer = () => actions.answerCall(call, area.value);
   return h("section", { class: "call", "aria-label": `Call of ${name}` }, head,
     h("div", { class: "field" }, h("label", { for: `result-${call.id}` }, `Result of ${name}`), area),

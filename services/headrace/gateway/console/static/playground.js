@@ -83,7 +83,7 @@ class Playground {
     const { messages } = state;
     const answered = new Set(messages.filter((message) => message.role === "tool").map((message) => message.callId));
     show(this.conversation, messages.length === 0 && h("p", { class: "muted empty" }, "The conversation is empty. Write below; Ctrl Enter sends."), messages.map((message, at) => messageView(message, at + 1, {
-      change: (fields) => { Object.assign(message, fields); this.drawMessages(); },
+      change: (fields) => { Object.assign(message, fields); this.drawMessages(); this.drawTab(); },
       edited: () => this.drawTab(),
       remove: () => { messages.splice(at, 1); this.drawMessages(); this.drawTab(); },
       isAnswered: (call) => answered.has(call.id),
@@ -231,8 +231,8 @@ function numbers(answer) {
   const { usage } = answer;
   const tokens = usage ? `${count(usage.prompt_tokens)} + ${count(usage.completion_tokens)}` : told ? `${count(told.prompt_tokens)} + ${count(told.output_tokens)}` : null;
   return facts([
-    ["First token, here", milliseconds(answer.firstMs), "Measured in this browser"], ["gateway", milliseconds(told?.ttft_ms), "Measured by the gateway"],
-    ["Tokens/s, here", rate(answer.seenRate), "After the first token, measured in this browser"], ["gateway", rate(told?.tokens_per_second), "After the first token, measured by the gateway"],
+    ["First token, here", milliseconds(answer.firstMs), "Measured in this browser"], ["First token, gateway", milliseconds(told?.ttft_ms), "Measured by the gateway"],
+    ["Tokens/s, here", rate(answer.seenRate), "After the first token, measured in this browser"], ["Tokens/s, gateway", rate(told?.tokens_per_second), "After the first token, measured by the gateway"],
     ["Tokens", tokens], ["Cached", told ? count(told.cached_tokens) : null], ["Total", milliseconds(answer.wallMs)],
     ["Ended", answer.stopped ? "stopped" : answer.error ? "failed" : answer.finish], ["Worker", told?.worker],
   ]);

@@ -5,7 +5,7 @@ import { announce, copyButton, failure, h, show, table } from "./dom.js";
 import { count, day } from "./format.js";
 import { command } from "./requests.js";
 
-const GROUPS = { key: "key", model: "model", day: "day", tenant: "tenant" };
+const GROUPS = { key: "Key", model: "Model", day: "Day", tenant: "Tenant" };
 const chosen = { by: "model", since: "" };
 
 export function usagePage(main, signal) {

@@ -46,6 +46,7 @@ export function waterfall(record, wallMs = null) {
 function verdict(record, wallMs) {
   const sum = sumOf(record);
   const parts = [`Stages add up to ${milliseconds(sum)} of ${milliseconds(record.total_ms)} (${share(sum / (record.total_ms || 1))}).`];
-  if (wallMs) parts.push(`This browser waited ${milliseconds(wallMs)}: ${milliseconds(Math.max(0, wallMs - record.total_ms))} on the way and in the page.`);
+  const rest = wallMs - record.total_ms;
+  if (wallMs) parts.push(`This browser waited ${milliseconds(wallMs)}${rest > 0 ? `: ${milliseconds(rest)} on the way and in the page` : ""}.`);
   return parts.join(" ");
 }
