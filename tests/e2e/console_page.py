@@ -46,6 +46,12 @@ class ConsolePage:
         self.ask(text)
         self.wait_until_told()
 
+    def copied(self, selector: str, what: str) -> str:
+        """Presses a button that copies, and returns what is on the clipboard once the page says so."""
+        self.page.click(selector)
+        self.page.wait_for_selector(f"#notice:has-text('{what} copied')")
+        return str(self.page.evaluate("navigator.clipboard.readText()"))
+
     def until(self, expression: str) -> None:
         """Waits until an expression is true in the page. Playwright's own way needs what the page's policy forbids."""
         deadline = time.monotonic() + PATIENCE_MS / 1000

@@ -198,14 +198,12 @@ def test_what_is_copied_runs(console: ConsolePage) -> None:
     page = console.page
     page.fill("#p-max_tokens", "4")
     page.fill("#compose", 'It\'s "quoted" & $odd: what is batching?')
-    page.click("text=Copy as curl")
-    words = shlex.split(page.evaluate("navigator.clipboard.readText()"))
+    words = shlex.split(console.copied("text=Copy as curl", "Command"))
     body = json.loads(words[words.index("-d") + 1])
     answer = httpx2.post(words[2], json=body, timeout=20)
     assert (words[:2], answer.status_code) == (["curl", "-sN"], 200)
     assert body["messages"][0]["content"] == 'It\'s "quoted" & $odd: what is batching?'
-    page.click("text=Copy as Python")
-    code = page.evaluate("navigator.clipboard.readText()")
+    code = console.copied("text=Copy as Python", "Code")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout

@@ -84,8 +84,7 @@ def test_a_key_is_asked_for_before_anything_else(console: ConsolePage, plain: st
     console.ask_and_wait("Hello")
     assert console.page.evaluate("sessionStorage.getItem('headrace.key')") == plain
     assert plain not in console.page.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
-    console.page.click("text=Copy as curl")
-    copied = console.page.evaluate("navigator.clipboard.readText()")
+    copied = console.copied("text=Copy as curl", "Command")
     assert "$HEADRACE_API_KEY" in copied
     assert plain not in copied
 
@@ -137,8 +136,7 @@ def test_a_key_is_made_and_revoked(console: ConsolePage, admin: str) -> None:
     page.click("text=Create key")
     page.wait_for_selector("#made-key")
     made = page.inner_text("#made-key")
-    page.click(".made >> text=Copy")
-    assert page.evaluate("navigator.clipboard.readText()") == made
+    assert console.copied(".made button", "Key") == made
     until_status(console, made, 200)
     assert "5 requests per minute" in page.inner_text("tr:has-text('visitor')")
     page.click("[aria-label='Revoke visitor']")

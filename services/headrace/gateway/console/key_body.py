@@ -11,13 +11,13 @@ MAX_SECONDS = 100 * 366 * 86400
 
 
 class KeyBody(BaseModel):
-    """What a new key is to be. Fields that are left out are as `headrace keys create` has them."""
+    """Fields of a new key. Those that are left out are as `headrace keys create` has them."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     name: str
     tenant: str = ""
-    """Whoever pays. Empty: the name."""
+    """Tenant that pays. Empty: the name."""
     scopes: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] = DEFAULT_SCOPES
     lifetime_seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = None
     """Seconds after which the key no longer works. None: it works until it is revoked."""

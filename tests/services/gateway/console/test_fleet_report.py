@@ -1,4 +1,4 @@
-"""What the fleet looks like to a caller: everything, or the part that its key may see."""
+"""The fleet as a caller sees it: everything, or the part that its key may see."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -114,7 +114,7 @@ async def test_an_unknown_key_cannot_be_revoked(send: Send) -> None:
 
 
 async def test_without_keys_nobody_makes_any() -> None:
-    """Whoever reaches a gateway without keys would otherwise shut everyone else out."""
+    """Anyone who reaches a gateway without keys would otherwise shut all others out."""
     app = httpx2.ASGITransport(app=Routes(GatewaySettings(), [KeyRoutes(None)]))
     async with httpx2.AsyncClient(transport=app, base_url="http://localhost") as client:
         for method, path in (("GET", PATH), ("POST", PATH), ("DELETE", f"{PATH}/abcdefgh")):

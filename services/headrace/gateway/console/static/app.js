@@ -51,7 +51,7 @@ function useKey(text) {
 
 function describeKey() {
   const id = readKey().split("-")[1];
-  element("key-button").textContent = readKey() ? `Key ${id ?? ""}` : "Key";
+  show(element("key-button"), "Key", id && h("span", { class: "key-id" }, ` ${id}`));
   element("key-button").hidden = !platform.needsKey && !readKey();
 }
 

@@ -42,7 +42,7 @@ function sumsTable(data) {
     return [one[chosen.by] || "no key", count(one.requests), count(one.finished), count(one.prompt_tokens), count(one.cached_tokens), count(one.output_tokens), bar];
   });
   return [table("Usage", columns, rows, "Nothing has been used yet."),
-    h("p", { class: "legend muted small" }, h("span", { class: "swatch in" }), "prompt", h("span", { class: "swatch out" }), "output; days are in UTC")];
+    data.length > 0 && h("p", { class: "legend muted small" }, h("span", { class: "swatch in" }), "prompt", h("span", { class: "swatch out" }), "output; days are in UTC")];
 }
 
 async function readKeys(place, signal, made = null) {
