@@ -56,7 +56,7 @@ function listPage(main, signal) {
   poll(async () => { if (filters.live) await read(); }, REFRESH_MS, signal);
 }
 
-const COLUMNS = [["Time"], ["Request"], ["Model"], ["Class"], ["Tenant"], ["Outcome"], ["Status", true], ["Tokens in", true], ["out", true], ["TTFT", true], ["Total", true]];
+const COLUMNS = [["Time"], ["Request"], ["Model"], ["Class"], ["Tenant"], ["Outcome"], ["Status", true], ["Tokens in", true], ["Tokens out", true], ["TTFT", true], ["Total", true]];
 
 const nameOf = (record) => record.request_id || record.id;
 
