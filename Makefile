@@ -6,7 +6,7 @@ KERNEL_SOURCES := $(wildcard libs/headrace/engine/kernels/src/*)
 KERNELS := hatch_build.py $(KERNEL_SOURCES)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
+.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -17,6 +17,7 @@ help:
 	@echo "make determinism   the tests of determinism under every setting of torch's libraries"
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
+	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
@@ -89,6 +90,10 @@ sanitize: .venv/.dev
 
 gen: .venv/.dev
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py
+
+# Random requests made from the description of the API, for five minutes: no 5xx, no answer that is not described.
+fuzz-api: .venv/.dev
+	@$(BIN)/python -m tests.fuzz $(if $(SEED),--seed $(SEED))
 
 bench: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.platform_cost

@@ -220,3 +220,18 @@ def test_a_client_that_leaves_takes_its_inputs_with_it(embedding_platform: Runni
 def test_nothing_is_left_behind(embedding_platform: RunningPlatform) -> None:
     embed(embedding_platform, MIXED)
     embedding_platform.wait_until_idle()
+
+
+def test_documents_are_ranked_by_their_meaning(embedding_platform: RunningPlatform) -> None:
+    documents = ["Bread is baked in an oven.", "I forgot my password.", "Bread rises with yeast."]
+    body = {"model": "minilm", "query": "How do I reset my password?", "documents": documents, "top_n": 2}
+    ranked = httpx2.post(f"{embedding_platform.http}/v1/rerank", json=body, timeout=60).json()
+    assert ranked["results"][0]["index"] == 1
+    assert len(ranked["results"]) == 2
+    assert ranked["results"][0]["document"] == {"text": documents[1]}
+    score_body = {"model": "minilm", "text_1": body["query"], "text_2": documents}
+    scored = httpx2.post(f"{embedding_platform.http}/v1/score", json=score_body, timeout=60).json()
+    assert scored["data"][1]["score"] == pytest.approx(ranked["results"][0]["relevance_score"])
+    assert max(scored["data"], key=lambda entry: entry["score"])["index"] == 1
+    uneven = httpx2.post(f"{embedding_platform.http}/v1/score", json=score_body | {"text_1": ["a", "b"]}, timeout=60)
+    assert uneven.status_code == 400

@@ -3,6 +3,7 @@
 from headrace.errors.tree import (
     AddressInUse,
     ConfigError,
+    ContentFiltered,
     DeadlineExceeded,
     Forbidden,
     HeadraceError,
@@ -28,6 +29,7 @@ from headrace.errors.tree import (
 __all__ = [
     "AddressInUse",
     "ConfigError",
+    "ContentFiltered",
     "DeadlineExceeded",
     "Forbidden",
     "HeadraceError",

@@ -5,6 +5,7 @@ WorkerLost, SchedulerGone and GatewayStopping stay within a service; beyond it, 
 HeadraceError
 ├── InvalidRequest            the request can never succeed as it is (also a ValueError)
 │   ├── Unsupported           a known field or feature that Headrace does not have
+│   ├── ContentFiltered       its text holds what a filter does not let through
 │   ├── UnsupportedMediaType
 │   └── PayloadTooLarge
 ├── Unauthenticated
@@ -72,6 +73,10 @@ class InvalidRequest(HeadraceError, ValueError):
 
 class Unsupported(InvalidRequest):
     """Headrace does not support this."""
+
+
+class ContentFiltered(InvalidRequest):
+    """The text holds what a filter does not let through."""
 
 
 class UnsupportedMediaType(InvalidRequest):

@@ -78,6 +78,8 @@ class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishRe
     """The token limit or the end of the context."""
     FINISH_REASON_CANCELLED: _FinishReason.ValueType  # 3
     """Cancelled by the caller."""
+    FINISH_REASON_CONTENT_FILTER: _FinishReason.ValueType  # 4
+    """The output held what a filter of the tenant does not let through."""
 
 class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper):
     """Why a request ended."""
@@ -90,6 +92,8 @@ FINISH_REASON_LENGTH: FinishReason.ValueType  # 2
 """The token limit or the end of the context."""
 FINISH_REASON_CANCELLED: FinishReason.ValueType  # 3
 """Cancelled by the caller."""
+FINISH_REASON_CONTENT_FILTER: FinishReason.ValueType  # 4
+"""The output held what a filter of the tenant does not let through."""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
 class _PriorityClass:

@@ -650,7 +650,7 @@ class GenerationChunk(_message.Message):
     """New reasoning, which is not part of the text."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The tokens that arrived since the previous chunk."""
+        """The tokens that arrived since the previous chunk. All are -1 where the tenant has an output filter."""
 
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCallDelta]:

@@ -21,23 +21,26 @@ from headrace.gateway.access.gate import open_gate
 from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.console.console_routes import ConsoleRoutes
 from headrace.gateway.console.fleet_report import FleetReport
 from headrace.gateway.console.fleet_routes import FleetRoutes
 from headrace.gateway.console.key_routes import KeyRoutes
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
-from headrace.gateway.endpoints.console import ConsoleRoutes
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.messages import MessageRoutes
 from headrace.gateway.endpoints.models import ModelRoutes
+from headrace.gateway.endpoints.moderations import ModerationRoutes
 from headrace.gateway.endpoints.monitoring import MonitoringRoutes
+from headrace.gateway.endpoints.ranking import RankingRoutes
 from headrace.gateway.endpoints.requests import RequestRoutes
 from headrace.gateway.endpoints.responses import ResponseRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.endpoints.usage import UsageRoutes
 from headrace.gateway.exposition import register
+from headrace.gateway.filter.filters import read_filters
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
@@ -47,6 +50,7 @@ from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.openai.responses.response_archive import ResponseArchive
+from headrace.gateway.openapi.document_routes import DocumentRoutes
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
@@ -90,8 +94,9 @@ async def open_app(
     metrics = PlatformMetrics(fleet, ledger)
     async with contextlib.AsyncExitStack() as stack:
         others = await _connect(settings, stack)
+        filters = read_filters(settings.filters_file)
         schedulers = Schedulers(others.schedulers, SelfPlacement(fleet))
-        pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet)
+        pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet, filters)
         health = PlatformHealth(others.questions, fleet, subscriber)
         background = Background()
         epoch = time.time_ns()
@@ -99,11 +104,12 @@ async def open_app(
         archive = ResponseArchive(others.cache)
         groups = [
             *_api_groups(settings, pipeline, ledger, archive, background),
+            ModerationRoutes(filters),
+            DocumentRoutes(),
             MonitoringRoutes(health, gate, registry),
             FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics, ledger)),
         ]
-        routes = Routes(settings, groups, gate, ledger.recent, ConsoleRoutes())
-        http = HttpServer(routes, settings)
+        http = HttpServer(Routes(settings, groups, gate, ledger.recent, ConsoleRoutes()), settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
         for collector in register(registry, settings.metrics_compat, metrics):
             stack.callback(registry.unregister, collector)
@@ -149,6 +155,7 @@ def _api_groups(
         ResponseRoutes(settings, pipeline, ledger, archive, background),
         MessageRoutes(settings, pipeline, ledger),
         EmbeddingRoutes(settings, pipeline, ledger),
+        RankingRoutes(settings, pipeline, ledger),
         ModelRoutes(pipeline),
         TextRoutes(settings, pipeline, ledger),
         UsageRoutes(settings.usage_folder),

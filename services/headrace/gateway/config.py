@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Literal
 
 from opentelemetry.sdk.trace.sampling import Sampler
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from headrace.errors import ConfigError
 from headrace.lifecycle import ServiceSettings
 from headrace.settings.addresses import Addresses
 from headrace.settings.names_by_name import NamesByName
@@ -40,6 +41,22 @@ class GatewaySettings(ServiceSettings):
     """Addresses of the caches. While none is available, every request is computed."""
     keys_file: Path | None = None
     """File of API keys, made by `headrace keys`. Unset: no key is needed."""
+    jwt_keys: str = ""
+    """Public keys of an identity provider, as the path or the URL of a JSON Web Key Set: its tokens work like API keys.
+    Empty: they do not."""
+    jwt_issuer: str = ""
+    """Issuer that a token must name."""
+    jwt_audience: str = ""
+    """Audience that a token must name."""
+    jwt_tenant_claim: str = "tenant"
+    """Claim that names the tenant. A token without it has one of its own, by its subject."""
+    tls_certificate: Path | None = None
+    """PEM file with the certificate chain of the REST bridge. Unset: it speaks plain HTTP."""
+    tls_key: Path | None = None
+    """PEM file with the private key of the certificate."""
+    filters_file: Path | None = None
+    """TOML file of what is masked or blocked in inputs and outputs, with a table per tenant and one called default.
+    Unset: nothing is."""
     usage_folder: Path | None = None
     """Folder for records of what each request used. Unset: none are kept."""
     workers_file: Path | None = None
@@ -98,6 +115,14 @@ class GatewaySettings(ServiceSettings):
         default_factory=lambda: {"realtime": 0.05, "interactive": 0.1, "default": 0.2, "batch": 2.0}
     )
     """CLASS=SECONDS: the mean time per output token after the first that requests of each class are to get."""
+
+    @model_validator(mode="after")
+    def _check(self) -> "GatewaySettings":
+        if self.jwt_keys and not (self.jwt_issuer and self.jwt_audience):
+            raise ConfigError("jwt_keys needs jwt_issuer and jwt_audience: tokens for others must not work here")
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ConfigError("tls_certificate and tls_key belong together: one of them is not set")
+        return self
 
     def trace_sampler(self) -> Sampler:
         """Returns the sampler of a service that strangers call."""

@@ -12,7 +12,7 @@ from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCanc
 from headrace.errors.table import row_of
 from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.endpoints.console import ConsoleRoutes, wants_page
+from headrace.gateway.console.console_routes import ConsoleRoutes, wants_page
 from headrace.gateway.http.browser_guard import BrowserGuard
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.endpoints import Endpoints

@@ -2,10 +2,14 @@
 
 import asyncio
 
+from headrace.access.key_record import KeyRecord
+from headrace.errors import Unauthenticated
 from headrace.gateway.access.bookkeeper import Bookkeeper
 from headrace.gateway.access.caller import Caller, tenant_of
-from headrace.gateway.access.key_ring import KeyRing
+from headrace.gateway.access.jwks import Jwks
+from headrace.gateway.access.key_ring import SCHEME, KeyRing
 from headrace.gateway.access.limits.limiter import Limiter
+from headrace.gateway.access.token_verifier import TokenVerifier
 from headrace.gateway.access.usage_book import UsageBook
 from headrace.gateway.config import GatewaySettings
 
@@ -13,22 +17,37 @@ from headrace.gateway.config import GatewaySettings
 class Gate:
     """Makes callers of headers."""
 
-    def __init__(self, keys: KeyRing | None = None, bookkeeper: Bookkeeper | None = None) -> None:
-        """`keys`: None where no key is needed."""
+    def __init__(
+        self,
+        keys: KeyRing | None = None,
+        bookkeeper: Bookkeeper | None = None,
+        tokens: TokenVerifier | None = None,
+    ) -> None:
+        """Without `keys` and `tokens`, neither is needed."""
         self._keys = keys
+        self._tokens = tokens
         self._bookkeeper = bookkeeper or Bookkeeper()
         self._anyone = Caller(bookkeeper=self._bookkeeper)
 
     def caller(self, authorization: str | None, api_key: str | None) -> Caller:
         """Returns who sends a request with these headers. Raises Unauthenticated."""
-        if self._keys is None:
+        if self._keys is None and self._tokens is None:
             return self._anyone
-        key = self._keys.find(authorization, api_key)
+        key = self._key(authorization, api_key)
         return Caller(tenant_of(key), key, self._bookkeeper)
+
+    def _key(self, authorization: str | None, api_key: str | None) -> KeyRecord:
+        given = authorization or api_key or ""
+        text = given[len(SCHEME) :].strip() if given.lower().startswith(SCHEME) else given
+        if self._tokens is not None and self._tokens.is_token(text):
+            return self._tokens.find(text)
+        if self._keys is None:
+            raise Unauthenticated("a token of the identity provider is needed: send it as Authorization: Bearer TOKEN")
+        return self._keys.find(authorization, api_key)
 
     async def watch(self) -> None:
         """Follows the file of keys, and renews what limits hold, until cancelled."""
-        following = [] if self._keys is None else [self._keys.watch()]
+        following = [each.watch() for each in (self._keys, self._tokens) if each is not None]
         await asyncio.gather(self._bookkeeper.watch(), *following)
 
     async def close(self) -> None:
@@ -38,7 +57,7 @@ class Gate:
     def report(self) -> dict[str, object]:
         """Reports, for people, on the keys and on who counts their limits."""
         if self._keys is None:
-            return {"keys": "none needed"}
+            return {"keys": "none needed" if self._tokens is None else "tokens of the identity provider"}
         return {"keys": self._keys.report(), "limits": self._bookkeeper.report()}
 
 
@@ -49,4 +68,5 @@ def open_gate(settings: GatewaySettings, limiter: Limiter) -> Gate:
     """Makes the gate that the settings describe. Raises ConfigError for files that cannot be used."""
     keys = None if settings.keys_file is None else KeyRing(settings.keys_file)
     book = None if settings.usage_folder is None else UsageBook(settings.usage_folder, settings.service_id)
-    return Gate(keys, Bookkeeper(limiter, book))
+    tokens = TokenVerifier(settings, Jwks(settings.jwt_keys)) if settings.jwt_keys else None
+    return Gate(keys, Bookkeeper(limiter, book), tokens)

@@ -9,10 +9,10 @@ from headrace.gateway.chat.reading.block import Block
 from headrace.gateway.chat.reading.block_kind import BlockKind
 from headrace.gateway.chat.reading.blocks import Blocks
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.openai.response import Choice
+from headrace.gateway.openai.response import CONTENT_FILTER, Choice
 from headrace.gateway.openai.token_logprobs import Json
 
-_STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use"}
+_STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use", CONTENT_FILTER: "refusal"}
 
 
 class MessageEvents:

@@ -12,6 +12,7 @@ from headrace.clients.encoded_conversation import EncodedConversation
 from headrace.clients.tokenizer import TokenizerClient
 from headrace.errors import DeadlineExceeded, InternalError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.chat.answer_style import AnswerStyle
+from headrace.gateway.chat.reading.answer_part import AnswerPart
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.joined import joined
@@ -19,6 +20,10 @@ from headrace.gateway.delivery.merged import merged
 from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
 from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.delivery.token_stream import Places, TokenStream
+from headrace.gateway.filter.answer_filter import AnswerFilter
+from headrace.gateway.filter.filter_rules import FilterRules
+from headrace.gateway.filter.filters import Filters
+from headrace.gateway.filter.input_filter import InputFilter
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
@@ -38,6 +43,8 @@ SEQUENCES_AT_ONCE = 128
 """Most sequences of one embeddings request that are placed at once. The rest wait here instead of in the model's queue,
 where other requests wait too."""
 
+HIDDEN_TOKEN_ID = -1
+"""Number in place of every token id where a filter may hide its text."""
 Prompt = str | list[int]
 T = TypeVar("T")
 
@@ -52,8 +59,10 @@ class Pipeline:
         places: Places,
         cache: CacheClient,
         fleet: Fleet,
+        filters: Filters | None = None,
     ) -> None:
         self.fleet = fleet
+        self._filters = filters or Filters()
         self.vocabularies = Vocabularies(tokenizer)
         self._settings = settings
         self._tokenizer = tokenizer
@@ -70,6 +79,8 @@ class Pipeline:
     ) -> Job:
         """Encodes text prompts and checks the request. Raises HeadraceError."""
         model_info = self.fleet.text_model(model)
+        rules = self._rules(envelope, options)
+        prompts = [InputFilter(rules).prompt(prompt, "prompt") for prompt in prompts]
         if not all(prompts):
             raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
         encoded = [
@@ -92,7 +103,8 @@ class Pipeline:
         vocabulary = await self._vocabulary(model, envelope.deadline)
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
-        encoded = await self.encode_chat(model, conversation, envelope.deadline, model_info.max_model_length)
+        clean = InputFilter(self._rules(envelope, options)).conversation(conversation)
+        encoded = await self.encode_chat(model, clean, envelope.deadline, model_info.max_model_length)
         style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
         job = Job(envelope, model_info, vocabulary, [encoded.token_ids], options.following(style), style)
         job.check()
@@ -107,6 +119,7 @@ class Pipeline:
         model_info = self.fleet.embedding_model(model)
         options.check(model_info)
         limit, special = options.limit(model_info), options.add_special_tokens
+        clean = InputFilter(self._filters.of(envelope.tenant.name))
 
         async def encode(given: Prompt) -> list[int]:
             if not isinstance(given, str):
@@ -120,13 +133,21 @@ class Pipeline:
             except InvalidRequest as error:
                 raise type(error)(error.message, param="input") from None
 
-        encoded = await joined([partial(encode, given) for given in inputs], SEQUENCES_AT_ONCE)
+        calls = [partial(encode, clean.prompt(given, "input")) for given in inputs]
+        encoded = await joined(calls, SEQUENCES_AT_ONCE)
         job = EmbeddingJob(envelope, model_info, encoded, options)
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         envelope.record.prompt_token_count = job.token_count
         await envelope.account.reserve(job.token_count, 0)
         return job
+
+    def _rules(self, envelope: Envelope, options: Options) -> FilterRules:
+        """Returns the filter's rules for a request. Raises Unsupported for what would show what it hides."""
+        rules, sampling = self._filters.of(envelope.tenant.name), options.sampling
+        if rules.on_output and (sampling.logprob_count is not None or sampling.prompt_logprob_count is not None):
+            raise Unsupported("log-probabilities would show what the filter of this tenant hides", param="logprobs")
+        return rules
 
     async def _vocabulary(self, model: str, deadline: Deadline) -> Vocabulary:
         tokenizer = self.fleet.tokenizer_of(model)
@@ -192,10 +213,14 @@ class Pipeline:
 
     async def _pieces(self, job: Job, index: int, sequence: SequenceRequest) -> AsyncGenerator[Piece, None]:
         text, record = TextStream(sequence, job.vocabulary, index, job.style), sequence.envelope.record
+        rules = self._filters.of(sequence.envelope.tenant.name)
+        answer_filter = AnswerFilter(rules) if rules.on_output else None
         async with aclosing(self._deltas(sequence)) as deltas:
             async for delta in deltas:
                 record.note_tokens()
                 piece = text.push(delta)
+                if answer_filter is not None:
+                    _filter(piece, answer_filter)
                 _note_piece(record, piece)
                 yield piece
                 if piece.finish_reason:
@@ -213,6 +238,16 @@ def _note_piece(record: RequestRecord, piece: Piece) -> None:
         record.cached_token_count += piece.cached_token_count
     if piece.finish_reason:
         record.finish_reasons.append(FinishReason.Name(piece.finish_reason).rpartition("_")[2].lower())
+
+
+def _filter(piece: Piece, answer_filter: AnswerFilter) -> None:
+    """Leaves in a piece what may be shown."""
+    part = AnswerPart(piece.reasoning, piece.text, list(piece.calls))
+    shown = answer_filter.push(part, bool(piece.finish_reason))
+    piece.text, piece.reasoning, piece.calls = shown.content, shown.reasoning, shown.calls
+    piece.token_ids = [HIDDEN_TOKEN_ID] * len(piece.token_ids)
+    if answer_filter.blocked_by:
+        piece.finish_reason, piece.stop_reason = FinishReason.FINISH_REASON_CONTENT_FILTER, None
 
 
 async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:

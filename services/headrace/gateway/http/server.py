@@ -5,6 +5,7 @@ import contextlib
 import logging
 import resource
 import socket
+import ssl
 from collections.abc import Iterator
 
 import uvicorn
@@ -50,7 +51,15 @@ class HttpServer:
             proxy_headers=False,
             timeout_keep_alive=settings.idle_seconds,  # type: ignore[arg-type]
             backlog=BACKLOG,
+            ssl_certfile=settings.tls_certificate,
+            ssl_keyfile=settings.tls_key,
         )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            self._socket.close()
+            message = f"the certificate {settings.tls_certificate} or its key cannot be used: {error}"
+            raise ConfigError(message, param="tls_certificate") from None
         self._server = _Server(config)
         self._task: asyncio.Task[None] | None = None
 

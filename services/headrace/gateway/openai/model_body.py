@@ -11,7 +11,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from headrace.errors import InvalidRequest, Unsupported
-from headrace.gateway.openai.fields.bulk_fields import MISTAKE
+from headrace.gateway.openai.body_errors import explain
 
 Neutral = Callable[[Any], bool]
 """Whether a value of a field that does not work asks for nothing."""
@@ -55,7 +55,7 @@ def parse(schema: type[M], body: bytes) -> M:
     try:
         parsed = schema.model_validate(content)
     except ValidationError as error:
-        raise _explain(error) from None
+        raise explain(error) from None
     for name, value in (parsed.model_extra or {}).items():
         neutral = schema.unsupported.get(name)
         if neutral is not None and value is not None and not neutral(value):
@@ -69,19 +69,6 @@ def ignored_fields(parsed: ModelBody, strict: bool) -> list[str]:
     if unknown and strict:
         raise InvalidRequest(f"unknown field {unknown[0]}", param=unknown[0])
     return unknown
-
-
-def _explain(error: ValidationError) -> InvalidRequest:
-    """Explains the first problem in words."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    location = [str(part) for part in first["loc"] if isinstance(part, int) or str(part).isidentifier()]
-    name = location[0] if location else None
-    where = ".".join(location)
-    if first["type"] == "missing":
-        return InvalidRequest(f"{where} is required", param=name)
-    if first["type"] == MISTAKE and len(location) == 1:
-        return InvalidRequest(f"{name} {first['msg']}", param=name)
-    return InvalidRequest(f"{where or 'the body'}: {first['msg'].lower()}", param=name)
 
 
 def _check_encodable(content: Any) -> None:

@@ -13,11 +13,13 @@ from headrace.gateway.openai.token_logprobs import Json
 from headrace.gateway.request.job import Job
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob
 
+CONTENT_FILTER = "content_filter"
 FINISH_NAMES: dict[int, str | None] = {
     FinishReason.FINISH_REASON_UNSPECIFIED: None,
     FinishReason.FINISH_REASON_STOP: "stop",
     FinishReason.FINISH_REASON_LENGTH: "length",
     FinishReason.FINISH_REASON_CANCELLED: "stop",
+    FinishReason.FINISH_REASON_CONTENT_FILTER: CONTENT_FILTER,
 }
 PADDED_LENGTH = 64
 TOOL_CALLS = "tool_calls"

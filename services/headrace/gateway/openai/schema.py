@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headrace.errors import InvalidRequest
 from headrace.gateway.openai.fields.bulk_fields import LogitBiasField, PromptField, StopField, TokenIdsField
 from headrace.gateway.openai.fields.message_fields import Message
 from headrace.gateway.openai.fields.output_format import Choices, ResponseFormatField, Schema, StructuredOutputs
@@ -137,3 +138,46 @@ class DetokenizeBody(ModelBody):
     """Body of POST /detokenize."""
 
     tokens: TokenIdsField
+
+
+class ModerationBody(ModelBody):
+    """Body of POST /v1/moderations."""
+
+    model: str = ""
+    """Accepted without effect: there is one filter."""
+    input: str | list[str] | list[dict[str, Any]]
+
+
+class TextDocument(BaseModel):
+    """Document to rank, as Cohere's and Jina's APIs also write it."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    text: str
+
+
+class RerankBody(ModelBody):
+    """Body of POST /v1/rerank, as in Jina's and Cohere's APIs."""
+
+    query: str
+    documents: list[str | TextDocument] = Field(min_length=1, fail_fast=True)
+    top_n: int | None = Field(default=None, ge=1)
+    return_documents: bool | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        return [each if isinstance(each, str) else each.text for each in self.documents]
+
+
+class ScoreBody(ModelBody):
+    """Body of POST /v1/score, as in vLLM."""
+
+    text_1: str | Annotated[list[str], Field(min_length=1)]
+    text_2: str | Annotated[list[str], Field(min_length=1)]
+
+    @property
+    def pairs(self) -> tuple[list[str], list[str]]:
+        """Texts to compare: the first list has one for all of the second, or as many. Raises InvalidRequest."""
+        first, second = ([given] if isinstance(given, str) else given for given in (self.text_1, self.text_2))
+        if len(first) not in (1, len(second)):
+            raise InvalidRequest(f"text_1 has {len(first)} texts and text_2 {len(second)}: it must be one, or as many")
+        return first, second

@@ -88,7 +88,7 @@ def test_free_text(fields: dict[str, Any]) -> None:
         ({"response_format": {"type": "structural_tag"}}, "structural_tag"),
         ({"response_format": {"type": "json_schema"}}, "required"),
         ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}, "required"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": []}}}, "dictionary"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": []}}}, "must be an object"),
         ({"guided_choice": []}, "at least 1"),
         ({"guided_choice": [""]}, "at least 1"),
         ({"guided_choice": [1]}, "string"),

@@ -7,7 +7,7 @@ gigabytes for one body of 8 MB.
 from array import array
 from typing import Annotated, Any
 
-from pydantic import PlainValidator
+from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 MISTAKE = "mistake"
@@ -78,7 +78,14 @@ def _logit_bias(value: Any) -> Any:
     return value
 
 
-PromptField = Annotated[str | list[str] | list[int] | list[list[int]], PlainValidator(_prompt)]
-TokenIdsField = Annotated[list[int], PlainValidator(_token_ids)]
-StopField = Annotated[str | list[str] | None, PlainValidator(_stop)]
-LogitBiasField = Annotated[dict[str, float] | None, PlainValidator(_logit_bias)]
+_TokenId = Annotated[int, Field(ge=0, le=_MAX_TOKEN_ID)]
+_Bias = Annotated[float, Field(ge=-100, le=100)]
+_Prompt = str | list[str] | list[_TokenId] | list[list[_TokenId]]
+PromptField = Annotated[
+    str | list[str] | list[int] | list[list[int]], PlainValidator(_prompt, json_schema_input_type=_Prompt)
+]
+TokenIdsField = Annotated[list[int], PlainValidator(_token_ids, json_schema_input_type=list[_TokenId])]
+StopField = Annotated[str | list[str] | None, PlainValidator(_stop, json_schema_input_type=str | list[str] | None)]
+LogitBiasField = Annotated[
+    dict[str, float] | None, PlainValidator(_logit_bias, json_schema_input_type=dict[str, _Bias] | None)
+]

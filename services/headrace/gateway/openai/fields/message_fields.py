@@ -36,7 +36,14 @@ def _part(value: Any) -> str:
     return text
 
 
-ContentField = Annotated[str | None, PlainValidator(_content)]
+class TextPart(BaseModel):
+    """Part of the content of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+ContentField = Annotated[str | None, PlainValidator(_content, json_schema_input_type=str | list[TextPart] | None)]
 
 
 class CalledFunction(FunctionName):

@@ -9,7 +9,7 @@ from headrace.gateway.chat.reading.block import Block
 from headrace.gateway.chat.reading.block_kind import BlockKind
 from headrace.gateway.chat.reading.blocks import Blocks
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.openai.response import Choice
+from headrace.gateway.openai.response import CONTENT_FILTER, Choice
 from headrace.gateway.openai.responses.response_object import (
     COMPLETED,
     FAILED,
@@ -24,6 +24,7 @@ from headrace.gateway.openai.token_logprobs import Json, scored_token
 from headrace.gateway.request.job import Job
 from headrace.v1.generation_pb2 import TokenLogprob
 
+_CUT_REASONS = {"length": "max_output_tokens", CONTENT_FILTER: CONTENT_FILTER}
 _DELTAS = {
     BlockKind.REASONING: "response.reasoning_text",
     BlockKind.TEXT: "response.output_text",
@@ -61,12 +62,12 @@ class ResponseEvents:
 
     def end(self, choice: Choice) -> Iterator[Json]:
         """Yields the last events, after which the response is whole."""
-        is_cut = choice.finish_name == "length"
+        reason = _CUT_REASONS.get(choice.finish_name or "")
         for change in self._blocks.end():
-            yield from self._done(change.block, INCOMPLETE if is_cut else COMPLETED)
+            yield from self._done(change.block, INCOMPLETE if reason else COMPLETED)
         self.response["usage"] = response_usage(choice)
-        self.response["status"] = INCOMPLETE if is_cut else COMPLETED
-        self.response["incomplete_details"] = {"reason": "max_output_tokens"} if is_cut else None
+        self.response["status"] = INCOMPLETE if reason else COMPLETED
+        self.response["incomplete_details"] = {"reason": reason} if reason else None
         yield self._event(f"response.{self.response['status']}", response=self.response)
 
     def fail(self, error: Json) -> Iterator[Json]:

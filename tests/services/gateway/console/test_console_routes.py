@@ -12,7 +12,7 @@ from headrace.gateway.access.gate import Gate
 from headrace.gateway.access.key_ring import KeyRing
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.console.console_files import ConsoleFiles
-from headrace.gateway.endpoints.console import ConsoleRoutes
+from headrace.gateway.console.console_routes import ConsoleRoutes
 from headrace.gateway.routes import Routes
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,61 @@
+"""The route /v1/moderations: what the filter of a tenant would find."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.errors import InvalidRequest
+from headrace.gateway.filter.filter_rules import FilterRules
+from headrace.gateway.filter.filters import NOTHING, Filters
+from headrace.gateway.filter.personal_data import PERSONAL_DATA
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.exchange import Handler, HttpExchange
+from headrace.gateway.openai.model_body import parse
+from headrace.gateway.openai.schema import ModerationBody
+
+_EVERYTHING = FilterRules(list(PERSONAL_DATA.values()))
+MODEL = "headrace-filter"
+"""Name of the filter where a model is named."""
+
+
+class ModerationRoutes:
+    """Tells what a filter finds, in the shape of OpenAI's moderations. Its categories are the filter's detectors."""
+
+    describe_error = staticmethod(error_body)
+    scopes = frozenset({"generate"})
+
+    def __init__(self, filters: Filters) -> None:
+        self._filters = filters
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {"/v1/moderations": {"POST": self.moderate}}
+
+    async def moderate(self, exchange: HttpExchange) -> None:
+        body = parse(ModerationBody, await exchange.read_body())
+        rules = self._filters.of(exchange.caller.tenant.name)
+        used = _EVERYTHING if rules is NOTHING else rules
+        texts = [body.input] if isinstance(body.input, str) else [_text(part) for part in body.input]
+        if not texts:
+            raise InvalidRequest("the input is empty", param="input")
+        results = [_result(used, text) for text in texts]
+        await exchange.send_json(200, {"id": f"modr-{uuid.uuid4().hex}", "model": MODEL, "results": results})
+
+
+def _text(part: str | dict[str, Any]) -> str:
+    if isinstance(part, str):
+        return part
+    text = part.get("text")
+    if part.get("type") != "text" or not isinstance(text, str):
+        raise InvalidRequest("the input must be texts: other parts are not read", param="input")
+    return text
+
+
+def _result(rules: FilterRules, text: str) -> dict[str, Any]:
+    found = {finding.name for finding in rules.findings(text)}
+    categories = {detector.name: detector.name in found for detector in rules.detectors}
+    return {
+        "flagged": bool(found),
+        "categories": categories,
+        "category_scores": {name: float(is_found) for name, is_found in categories.items()},
+        "category_applied_input_types": {name: ["text"] for name in categories},
+    }

@@ -1,0 +1,35 @@
+"""Rules of one tenant's filter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.gateway.filter.detector import Detector
+from headrace.gateway.filter.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRules:
+    """Detectors, and what to do about what they find."""
+
+    detectors: Sequence[Detector] = ()
+    action: Literal["mask", "block"] = "mask"
+    """`mask` puts the detector's name in place of a finding; `block` refuses an input, and ends an output."""
+    on_input: bool = True
+    on_output: bool = True
+
+    def findings(self, text: str) -> list[Finding]:
+        """Returns findings that do not overlap, from the left. Of several at one place, the longest counts."""
+        found = sorted(
+            (finding for detector in self.detectors for finding in detector.find(text)),
+            key=lambda finding: (finding.start, -finding.end),
+        )
+        kept: list[Finding] = []
+        for finding in found:
+            if not kept or finding.start >= kept[-1].end:
+                kept.append(finding)
+        return kept
+
+    def undecided(self, text: str) -> int:
+        """Returns the length of the end of `text` that may belong to a finding when more text follows."""
+        return max((detector.undecided(text) for detector in self.detectors), default=0)

@@ -1,0 +1,1 @@
+"""Description of the REST API, made from what it checks requests with."""

@@ -1,0 +1,120 @@
+"""JSON schemas of answers."""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+TEXT: Json = {"type": "string"}
+INTEGER: Json = {"type": "integer"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+NUMBER: Json = {"type": "number"}
+ANYTHING: Json = {}
+MAYBE_TEXT: Json = {"type": ["string", "null"]}
+
+
+def listed(items: Json) -> Json:
+    return {"type": "array", "items": items}
+
+
+def record(required: Json, optional: Json | None = None) -> Json:
+    """Returns the schema of an object, which may have further properties: new ones are no breaking change."""
+    return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
+
+
+def constant(value: str) -> Json:
+    return {"const": value}
+
+
+USAGE = record(
+    {"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT},
+    {
+        "prompt_tokens_details": record({"cached_tokens": COUNT}),
+        "completion_tokens_details": record({"reasoning_tokens": COUNT}),
+    },
+)
+CALL = record(
+    {"id": TEXT, "type": constant("function"), "function": record({"name": TEXT, "arguments": TEXT})},
+)
+MESSAGE = record(
+    {"role": constant("assistant"), "content": MAYBE_TEXT},
+    {"refusal": MAYBE_TEXT, "reasoning": TEXT, "reasoning_content": TEXT, "tool_calls": listed(CALL)},
+)
+FINISH_REASON: Json = {"enum": ["stop", "length", "tool_calls", "content_filter", None]}
+CHAT_COMPLETION = record(
+    {
+        "id": TEXT,
+        "object": constant("chat.completion"),
+        "created": INTEGER,
+        "model": TEXT,
+        "choices": listed(record({"index": COUNT, "message": MESSAGE, "finish_reason": FINISH_REASON})),
+        "usage": USAGE,
+    }
+)
+COMPLETION = record(
+    {
+        "id": TEXT,
+        "object": constant("text_completion"),
+        "created": INTEGER,
+        "model": TEXT,
+        "choices": listed(record({"index": COUNT, "text": TEXT, "finish_reason": FINISH_REASON})),
+        "usage": USAGE,
+    }
+)
+RESPONSE = record(
+    {
+        "id": TEXT,
+        "object": constant("response"),
+        "created_at": INTEGER,
+        "status": {"enum": ["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]},
+        "model": TEXT,
+        "output": listed(record({"id": TEXT, "type": {"enum": ["message", "function_call", "reasoning"]}})),
+    },
+    {"usage": {"type": ["object", "null"]}, "error": {"type": ["object", "null"]}},
+)
+ANTHROPIC_MESSAGE = record(
+    {
+        "id": TEXT,
+        "type": constant("message"),
+        "role": constant("assistant"),
+        "model": TEXT,
+        "content": listed(record({"type": {"enum": ["text", "thinking", "tool_use"]}})),
+        "stop_reason": {"enum": ["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]},
+        "stop_sequence": MAYBE_TEXT,
+        "usage": record({"input_tokens": COUNT, "output_tokens": COUNT}),
+    }
+)
+EMBEDDINGS = record(
+    {
+        "object": constant("list"),
+        "data": listed(
+            record({"object": constant("embedding"), "index": COUNT, "embedding": {"type": ["array", "string"]}})
+        ),
+        "model": TEXT,
+        "usage": record({"prompt_tokens": COUNT, "total_tokens": COUNT}),
+    }
+)
+RANKING = record(
+    {
+        "id": TEXT,
+        "model": TEXT,
+        "results": listed(record({"index": COUNT, "relevance_score": NUMBER})),
+        "usage": record({"total_tokens": COUNT}),
+    }
+)
+MODEL = record(
+    {"id": TEXT, "object": constant("model"), "created": INTEGER, "owned_by": TEXT},
+    {"max_model_length": COUNT, "architecture": TEXT, "precision": TEXT, "parameter_count": COUNT},
+)
+LIST = record({"object": constant("list"), "data": listed(ANYTHING)})
+MODERATION = record(
+    {
+        "id": TEXT,
+        "model": TEXT,
+        "results": listed(record({"flagged": {"type": "boolean"}, "categories": {"type": "object"}})),
+    }
+)
+EVENT = record({}, {"event": TEXT, "data": ANYTHING})
+ERROR = record(
+    {"error": record({"message": TEXT, "type": TEXT}, {"param": MAYBE_TEXT, "code": MAYBE_TEXT})},
+)
+ANTHROPIC_ERROR = record({"type": constant("error"), "error": record({"type": TEXT, "message": TEXT})})

@@ -1,0 +1,34 @@
+"""The routes /openapi.json and /docs."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.exchange import Handler, HttpExchange
+from headrace.gateway.openapi.document import document
+from headrace.gateway.openapi.operations import OPERATIONS
+from headrace.gateway.openapi.page import page
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+class DocumentRoutes:
+    """Describes the API, to programs and to people."""
+
+    describe_error = staticmethod(error_body)
+    scopes = None
+
+    def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
+        return {"/openapi.json": {"GET": self._document}, "/docs": {"GET": self._page}}
+
+    async def _document(self, exchange: HttpExchange) -> None:
+        await exchange.send_json(200, self._made)
+
+    async def _page(self, exchange: HttpExchange) -> None:
+        exchange.headers["content-security-policy"] = _POLICY
+        await exchange.send_bytes(200, page(self._made).encode(), "text/html; charset=utf-8")
+
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        return document(OPERATIONS)

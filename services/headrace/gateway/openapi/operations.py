@@ -1,0 +1,90 @@
+"""Operations of the REST API, by method and path."""
+
+from headrace.gateway.anthropic.message_body import CountBody, MessageBody
+from headrace.gateway.console.key_body import KeyBody
+from headrace.gateway.openai.responses.response_body import ResponseBody
+from headrace.gateway.openai.schema import (
+    ChatBody,
+    CompletionBody,
+    DetokenizeBody,
+    EmbeddingBody,
+    ModerationBody,
+    RerankBody,
+    ScoreBody,
+    TokenizeBody,
+)
+from headrace.gateway.openapi import answers
+from headrace.gateway.openapi.answers import COUNT, INTEGER, LIST, RESPONSE, TEXT, constant, listed, record
+from headrace.gateway.openapi.operation import Operation
+
+_RESPONSE_ID = {"type": "string", "pattern": "^resp_[0-9a-f]{32}$"}
+_DAY = {"type": "string", "format": "date"}
+OPERATIONS: dict[str, Operation] = {
+    "POST /v1/chat/completions": Operation("Answers a conversation", answers.CHAT_COMPLETION, ChatBody, streams=True),
+    "POST /v1/completions": Operation("Continues prompts", answers.COMPLETION, CompletionBody, streams=True),
+    "POST /v1/responses": Operation("Creates a response", RESPONSE, ResponseBody, streams=True),
+    "GET /v1/responses/{id}": Operation("Shows a stored response", RESPONSE, path_schema=_RESPONSE_ID),
+    "DELETE /v1/responses/{id}": Operation(
+        "Deletes a stored response", record({"id": TEXT, "deleted": {"const": True}}), path_schema=_RESPONSE_ID
+    ),
+    "POST /v1/responses/{id}/cancel": Operation(
+        "Cancels a response in the background", RESPONSE, path_schema=_RESPONSE_ID
+    ),
+    "GET /v1/responses/{id}/input_items": Operation(
+        "Lists the input of a stored response", LIST, path_schema=_RESPONSE_ID
+    ),
+    "POST /v1/responses/input_tokens": Operation(
+        "Counts the tokens of an input",
+        record({"object": constant("response.input_tokens"), "input_tokens": COUNT}),
+        ResponseBody,
+    ),
+    "POST /v1/messages": Operation(
+        "Answers a conversation, as Anthropic's API does",
+        answers.ANTHROPIC_MESSAGE,
+        MessageBody,
+        streams=True,
+        errors="anthropic",
+    ),
+    "POST /v1/messages/count_tokens": Operation(
+        "Counts the tokens of a conversation", record({"input_tokens": COUNT}), CountBody, errors="anthropic"
+    ),
+    "POST /v1/embeddings": Operation("Makes embeddings of inputs", answers.EMBEDDINGS, EmbeddingBody),
+    "POST /v1/rerank": Operation("Ranks documents by how close they are to a query", answers.RANKING, RerankBody),
+    "POST /v1/score": Operation("Compares texts", LIST, ScoreBody),
+    "POST /v1/moderations": Operation("Tells what the filter finds", answers.MODERATION, ModerationBody),
+    "GET /v1/models": Operation("Lists the models", LIST),
+    "GET /v1/models/{name}": Operation("Describes a model", answers.MODEL),
+    "POST /tokenize": Operation(
+        "Turns text into token ids",
+        record({"tokens": listed(INTEGER), "count": COUNT, "max_model_length": COUNT}),
+        TokenizeBody,
+    ),
+    "POST /detokenize": Operation("Turns token ids into text", record({"prompt": TEXT}), DetokenizeBody),
+    "GET /headrace/usage": Operation(
+        "Sums what requests used",
+        LIST,
+        query={"by": {"enum": ["key", "model", "tenant", "day"]}, "since": _DAY, "until": _DAY},
+    ),
+    "GET /headrace/requests": Operation(
+        "Lists the last requests, and where their time went",
+        LIST,
+        query={"limit": {"type": "integer", "minimum": 1, "maximum": 1000}, "model": TEXT, "outcome": TEXT},
+    ),
+    "GET /headrace/requests/{id}": Operation("Shows where the time of one request went", record({"id": TEXT})),
+    "GET /headrace/fleet": Operation("Describes services, workers, queues and open requests", record({"status": TEXT})),
+    "GET /headrace/keys": Operation("Lists the API keys, without their secrets", LIST),
+    "POST /headrace/keys": Operation("Makes an API key, shown this once", record({"id": TEXT, "key": TEXT}), KeyBody),
+    "DELETE /headrace/keys/{id}": Operation("Revokes an API key", record({"id": TEXT, "state": TEXT})),
+    "GET /console": Operation("The console, as a page", TEXT, media_type="text/html", needs_key=False),
+    "GET /console/{name}": Operation("A file of the console", TEXT, media_type="text/javascript", needs_key=False),
+    "GET /health": Operation("Tells that the gateway lives", record({"status": TEXT}), needs_key=False),
+    "GET /ready": Operation(
+        "Tells whether the platform can serve",
+        record({"status": TEXT, "services": {"type": "object"}}),
+        needs_key=False,
+    ),
+    "GET /metrics": Operation("Metrics for Prometheus", TEXT, media_type="text/plain", needs_key=False),
+    "GET /openapi.json": Operation("This description", record({"openapi": TEXT}), needs_key=False),
+    "GET /docs": Operation("This description as a page", TEXT, media_type="text/html", needs_key=False),
+    "GET /": Operation("Lists what there is", record({"name": TEXT, "endpoints": listed(TEXT)}), needs_key=False),
+}

@@ -1,0 +1,34 @@
+"""The description of the API: complete, true, readable, and held to under random requests."""
+
+import httpx2
+import pytest
+from tests.fuzz.run_schemathesis import run_schemathesis
+
+from headrace.gateway.openapi.operations import OPERATIONS
+from headrace.testing.running_platform import RunningPlatform
+
+SECONDS = 40
+
+
+def test_it_describes_what_there_is_and_nothing_else(demo_platform: RunningPlatform) -> None:
+    listed = httpx2.get(f"{demo_platform.http}/", headers={"accept": "application/json"}).json()["endpoints"]
+    assert sorted(listed) == sorted(OPERATIONS)
+    described = httpx2.get(f"{demo_platform.http}/openapi.json").json()
+    places = [f"{method.upper()} {path}" for path, methods in described["paths"].items() for method in methods]
+    assert sorted(places) == sorted(listed)
+
+
+def test_the_page_shows_each_operation(demo_platform: RunningPlatform) -> None:
+    answer = httpx2.get(f"{demo_platform.http}/docs")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    for place, operation in OPERATIONS.items():
+        assert f"<code>{place.split()[1]}</code>" in answer.text
+        assert operation.summary.replace("'", "&#x27;") in answer.text
+    assert "<script" not in answer.text
+
+
+@pytest.mark.timeout(SECONDS + 120)
+def test_random_requests_find_nothing_that_is_not_described(demo_platform: RunningPlatform) -> None:
+    found = run_schemathesis(demo_platform, SECONDS)
+    assert found.problems == [], found.output
+    demo_platform.wait_until_idle()

@@ -1,0 +1,1 @@
+"""Random requests, made from the description of the API."""
