@@ -70,6 +70,14 @@ def test_the_bundled_model_is_in_it(names: set[str]) -> None:
         assert f"headrace/demo_model/checkpoint/{name}" in names
 
 
+def test_the_console_is_in_it(root: Path, names: set[str]) -> None:
+    """Every file that browsers get: there is no step that makes them."""
+    folder = root / "services" / "headrace" / "gateway" / "console" / "static"
+    files = {f"headrace/gateway/console/static/{path.name}" for path in folder.iterdir()}
+    assert len(files) > 10
+    assert files <= names
+
+
 def test_the_generated_code_is_in_it(root: Path, names: set[str]) -> None:
     protos = {path.stem for path in (root / "protos" / "headrace" / "v1").glob("*.proto")}
     assert protos

@@ -2,14 +2,14 @@
 
 import re
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 SCOPES = {
     "generate": "completions and chats, and their tokens",
     "embed": "embeddings, and their tokens",
-    "admin": "the usage of every tenant",
+    "admin": "the usage of every tenant, the requests that are open, and keys: to list, create and revoke them",
 }
 """Scopes of keys, and what each is good for."""
 DEFAULT_SCOPES = ("generate", "embed")
@@ -18,6 +18,8 @@ CLASS_NAMES = ("batch", "default", "interactive", "realtime")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 """Names of keys and tenants: they are printed in tables, logs and reports, so they hold no control characters."""
 MINUTE, DAY = 60.0, 86400.0
+_SECRETS = ("digest", "former_digest", "former_expires")
+"""Fields of a record that are shown to nobody."""
 
 _Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Name = Annotated[str, StringConstraints(pattern=rf"^{NAME.pattern}$")]
@@ -76,3 +78,14 @@ class KeyRecord(BaseModel):
         """Whether the key works at a time, which is now unless given."""
         moment = time.time() if now is None else now
         return self.revoked is None and (self.expires is None or moment < self.expires)
+
+    @property
+    def state(self) -> str:
+        """State of the key, for people: valid, revoked or expired."""
+        if self.revoked is not None:
+            return "revoked"
+        return "valid" if self.is_valid() else "expired"
+
+    def described(self) -> dict[str, Any]:
+        """Returns the record as JSON has it, with its state and without what its secret could be tested against."""
+        return self.model_dump(mode="json", exclude=set(_SECRETS)) | {"state": self.state}

@@ -21,6 +21,10 @@ from headrace.gateway.access.gate import open_gate
 from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.console.console_routes import ConsoleRoutes
+from headrace.gateway.console.fleet_report import FleetReport
+from headrace.gateway.console.fleet_routes import FleetRoutes
+from headrace.gateway.console.key_routes import KeyRoutes
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
@@ -103,9 +107,9 @@ async def open_app(
             ModerationRoutes(filters),
             DocumentRoutes(),
             MonitoringRoutes(health, gate, registry),
+            FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics, ledger)),
         ]
-        routes = Routes(settings, groups, gate, ledger.recent)
-        http = HttpServer(routes, settings)
+        http = HttpServer(Routes(settings, groups, gate, ledger.recent, ConsoleRoutes()), settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
         for collector in register(registry, settings.metrics_compat, metrics):
             stack.callback(registry.unregister, collector)
@@ -156,6 +160,7 @@ def _api_groups(
         TextRoutes(settings, pipeline, ledger),
         UsageRoutes(settings.usage_folder),
         RequestRoutes(ledger.recent),
+        KeyRoutes(settings.keys_file),
     ]
 
 

@@ -12,6 +12,7 @@ from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCanc
 from headrace.errors.table import row_of
 from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.console.console_routes import ConsoleRoutes, wants_page
 from headrace.gateway.http.browser_guard import BrowserGuard
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.endpoints import Endpoints
@@ -26,7 +27,12 @@ _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 CLIENT_GONE = 499
 """Status, as nginx has it, that stands in metrics for a client that left before there was one."""
 BAD_REQUEST = 400
-_UNREMEMBERED = frozenset({"/", "/health", "/ready", "/metrics", "/headrace/requests", "/headrace/requests/{id}"})
+_UNREMEMBERED = frozenset(
+    {
+        *("/", "/health", "/ready", "/metrics", "/console", "/console/{name}", "/headrace/fleet", "/headrace/usage"),
+        *("/headrace/requests", "/headrace/requests/{id}", "/headrace/keys", "/headrace/keys/{id}"),
+    }
+)
 """Routes that ask about the platform: their refusals are counted only."""
 _log = logging.getLogger(__name__)
 
@@ -43,9 +49,12 @@ class Routes:
         groups: Sequence[EndpointGroup],
         gate: Gate = OPEN_GATE,
         recent: RecentRequests | None = None,
+        console: ConsoleRoutes | None = None,
     ) -> None:
+        """`console`: whoever answers browsers that come to /. None: they see what everyone sees."""
         self._settings = settings
-        self._endpoints = Endpoints([*groups, self])
+        self._console = console
+        self._endpoints = Endpoints([*groups, *([console] if console else []), self])
         self._gate = gate
         self._uploads = UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
@@ -53,6 +62,15 @@ class Routes:
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
         return {"/": {"GET": self._welcome}}
+
+    async def _welcome(self, exchange: HttpExchange) -> None:
+        """Answers browsers with the console, and all others with the endpoints."""
+        exchange.headers["vary"] = ", ".join(filter(None, ["accept", exchange.headers.get("vary")]))
+        if self._console is not None and wants_page(exchange):
+            await self._console.show_page(exchange)
+            return
+        endpoints = [f"{method} {endpoint.path}" for endpoint in self._endpoints for method in endpoint.methods]
+        await exchange.send_json(200, {"name": "headrace", "endpoints": endpoints})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,7 +125,3 @@ class Routes:
             return
         exchange.headers |= error_headers(error)
         await exchange.refuse(row_of(error).http_status, exchange.describe_error(error))
-
-    async def _welcome(self, exchange: HttpExchange) -> None:
-        endpoints = [f"{method} {endpoint.path}" for endpoint in self._endpoints for method in endpoint.methods]
-        await exchange.send_json(200, {"name": "headrace", "endpoints": endpoints})

@@ -4,7 +4,7 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from rich.table import Table
@@ -20,8 +20,6 @@ keys = App(name="keys", help="Gives out API keys, and takes them back.")
 _Json = Annotated[bool, Parameter(negative="")]
 _File = Annotated[Path | None, Parameter(name="--file")]
 _List = Parameter(negative="")
-_SECRETS = ("digest", "former_digest", "former_expires")
-"""Fields of a record that are shown to nobody."""
 
 
 @Parameter(name="*")
@@ -106,7 +104,7 @@ def list_keys(*, state_dir: Path = DEFAULT_FOLDER, file: _File = None, json: _Js
     """
     records = list(_key_file(state_dir, file).read().values())
     if json:
-        print_json({"keys": [_described(record) for record in records]})
+        print_json({"keys": [record.described() for record in records]})
     else:
         console.print(_table(records))
 
@@ -140,7 +138,7 @@ def revoke(key_id: str, *, state_dir: Path = DEFAULT_FOLDER, file: _File = None,
     """
     record = _key_file(state_dir, file).revoke(key_id)
     if json:
-        print_json(_described(record))
+        print_json(record.described())
     else:
         console.print(f"revoked {record.id} ({record.name})")
 
@@ -152,20 +150,10 @@ def _key_file(state_dir: Path, file: Path | None) -> KeyFile:
 def _show_secret(key: ApiKey, record: KeyRecord, as_json: bool) -> None:
     """Prints the key alone on stdout, so that a script can take it, and the advice on stderr."""
     if as_json:
-        print_json({"key": key.text} | _described(record))
+        print_json({"key": key.text} | record.described())
         return
     console.print(key.text, soft_wrap=True, markup=False)
     error_console.print("[dim]Shown this once. Clients send it as their API key, as in HEADRACE_API_KEY.[/]")
-
-
-def _described(record: KeyRecord) -> dict[str, Any]:
-    return record.model_dump(mode="json", exclude=set(_SECRETS)) | {"state": _state(record)}
-
-
-def _state(record: KeyRecord) -> str:
-    if record.revoked is not None:
-        return "revoked"
-    return "valid" if record.is_valid() else "expired"
 
 
 def _table(records: list[KeyRecord]) -> Table:
@@ -178,7 +166,7 @@ def _table(records: list[KeyRecord]) -> Table:
             record.id,
             record.name,
             record.tenant,
-            _state(record),
+            record.state,
             " ".join(record.scopes),
             "" if record.expires is None else datetime.fromtimestamp(record.expires, tz=UTC).strftime("%Y-%m-%d %H:%M"),
             " ".join(record.models) or "all",

@@ -57,6 +57,11 @@ class PlatformMetrics(Collector):
         fresh = {name: told for name, told in self._queues.items() if now - told[0] < STALE_SECONDS}
         self._queues = fresh | {scheduler_id: (now, waiting_counts)}
 
+    def waiting_counts(self) -> dict[str, Mapping[str, int]]:
+        """Sequences that wait in the queue of each scheduler heard from lately, by model."""
+        now = time.monotonic()
+        return {name: counts for name, (heard, counts) in list(self._queues.items()) if now - heard < STALE_SECONDS}
+
     def collect(self) -> Iterator[Metric]:
         workers = [worker for worker in self._fleet.workers if self._fleet.is_attached(worker.worker_id)]
         # Workers, blocks and running batches belong to a model, whatever adapters its requests choose.
@@ -86,10 +91,9 @@ class PlatformMetrics(Collector):
         family = GaugeMetricFamily("headrace_requests_waiting", "Sequences waiting to run", labels=["model", "holder"])
         for worker in workers:
             family.add_metric([worker.model.model, worker.worker_id], worker.waiting_count)
-        for scheduler_id, (heard, counts) in list(self._queues.items()):
-            if time.monotonic() - heard < STALE_SECONDS:
-                for model, count in counts.items():
-                    family.add_metric([model, scheduler_id], count)
+        for scheduler_id, counts in self.waiting_counts().items():
+            for model, count in counts.items():
+                family.add_metric([model, scheduler_id], count)
         for model in models:
             family.add_metric([model, NOBODY], 0.0)
         return family

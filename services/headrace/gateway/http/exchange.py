@@ -180,6 +180,11 @@ class HttpExchange:
         await self._send({"type": "http.response.body", "body": body})
         self.record.note_flush()
 
+    async def send_not_modified(self) -> None:
+        """Says that what the client has kept is current (RFC 9110, 15.4.5). There is no body, nor the length of one."""
+        await self._start(304, {})
+        await self._send({"type": "http.response.body", "body": b""})
+
     async def send_event(self, event: Event) -> None:
         """Writes one event, whole. The first starts the response."""
         self.record.stopwatch.lap(SERIALIZE)

@@ -1,6 +1,7 @@
 """Operations of the REST API, by method and path."""
 
 from headrace.gateway.anthropic.message_body import CountBody, MessageBody
+from headrace.gateway.console.key_body import KeyBody
 from headrace.gateway.openai.responses.response_body import ResponseBody
 from headrace.gateway.openai.schema import (
     ChatBody,
@@ -70,6 +71,12 @@ OPERATIONS: dict[str, Operation] = {
         query={"limit": {"type": "integer", "minimum": 1, "maximum": 1000}, "model": TEXT, "outcome": TEXT},
     ),
     "GET /headrace/requests/{id}": Operation("Shows where the time of one request went", record({"id": TEXT})),
+    "GET /headrace/fleet": Operation("Describes services, workers, queues and open requests", record({"status": TEXT})),
+    "GET /headrace/keys": Operation("Lists the API keys, without their secrets", LIST),
+    "POST /headrace/keys": Operation("Makes an API key, shown this once", record({"id": TEXT, "key": TEXT}), KeyBody),
+    "DELETE /headrace/keys/{id}": Operation("Revokes an API key", record({"id": TEXT, "state": TEXT})),
+    "GET /console": Operation("The console, as a page", TEXT, media_type="text/html", needs_key=False),
+    "GET /console/{name}": Operation("A file of the console", TEXT, media_type="text/javascript", needs_key=False),
     "GET /health": Operation("Tells that the gateway lives", record({"status": TEXT}), needs_key=False),
     "GET /ready": Operation(
         "Tells whether the platform can serve",

@@ -58,6 +58,10 @@ class Ledger:
             counts[entry.model] = counts.get(entry.model, 0) + 1
         return counts
 
+    def open_records(self) -> list[RequestRecord]:
+        """Records of the requests that are open."""
+        return [entry.record for entry in list(self._open)]
+
     async def wait_until_empty(self, deadline: Deadline) -> None:
         """Waits until every request has ended, or until the deadline."""
         while self._open and not deadline.expired:  # noqa: ASYNC110 - once in the life of a process

@@ -1,0 +1,89 @@
+"""Report on the fleet: services, workers, queues and open requests as this gateway knows them, for people."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.gateway.access.caller import Caller
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.platform_health import PlatformHealth
+from headrace.gateway.fleet.platform_metrics import PlatformMetrics
+from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.timing.request_record import RequestRecord
+
+Json = dict[str, Any]
+
+
+class FleetReport:
+    """Describes the platform to a caller: the models that its key may use, and the requests of its own tenant; all of
+    both for a key with the scope admin."""
+
+    def __init__(
+        self, gateway: str, fleet: Fleet, health: PlatformHealth, metrics: PlatformMetrics, ledger: Ledger
+    ) -> None:
+        """`gateway`: name of this process."""
+        self._gateway = gateway
+        self._fleet = fleet
+        self._health = health
+        self._metrics = metrics
+        self._ledger = ledger
+
+    def describe(self, caller: Caller) -> Json:
+        """Returns the report as JSON has it. Memory is in bytes, KV usage a share from 0 to 1."""
+        workers = [worker for worker in self._fleet.workers if caller.may_use(worker.model.model)]
+        waiting = self._metrics.waiting_counts()
+        records = self._ledger.open_records()
+        if not caller.sees_all_usage:
+            records = [record for record in records if record.tenant == caller.tenant.name]
+        health = self._health.report()
+        return {
+            "gateway": self._gateway,
+            "status": health["status"],
+            "services": health["services"],
+            "workers": [self._worker(worker) for worker in sorted(workers, key=lambda worker: worker.worker_id)],
+            "queues": [
+                {"scheduler": scheduler, "model": model, "waiting": count}
+                for scheduler, counts in sorted(waiting.items())
+                for model, count in sorted(counts.items())
+                if caller.may_use(model)
+            ],
+            "open": _counted(records),
+            "caller": {
+                "tenant": caller.tenant.name,
+                "key": caller.key.id if caller.key else None,
+                "scopes": list(caller.key.scopes) if caller.key else [],
+            },
+        }
+
+    def _worker(self, worker: WorkerFacts) -> Json:
+        is_attached = self._fleet.is_attached(worker.worker_id)
+        return {
+            "id": worker.worker_id,
+            "model": worker.model.model,
+            "state": "draining" if worker.draining else "ready" if is_attached else "not attached",
+            "running": worker.running_count,
+            "waiting": worker.waiting_count,
+            "sessions": worker.open_request_count,
+            "credit": worker.credit_count,
+            "kv_blocks": worker.block_count,
+            "kv_blocks_used": worker.used_block_count,
+            "kv_usage": round(worker.kv_usage, 4),
+            "weight_bytes": worker.weight_byte_count,
+            "kv_bytes": worker.kv_byte_count,
+            "resident_bytes": worker.resident_byte_count,
+            "looked_up_tokens": worker.queried_token_count,
+            "cached_tokens": worker.cached_token_count,
+            "draft_tokens": worker.draft_token_count,
+            "accepted_tokens": worker.accepted_token_count,
+            "preemptions": worker.preemption_count,
+        }
+
+
+def _counted(records: Iterable[RequestRecord]) -> list[Json]:
+    """Counts open requests by model, class and tenant."""
+    counts = Counter((record.model, record.request_class, record.tenant) for record in records)
+    return [
+        {"model": model, "class": urgency, "tenant": tenant, "requests": count}
+        for (model, urgency, tenant), count in sorted(counts.items())
+    ]

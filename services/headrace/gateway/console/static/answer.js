@@ -1,0 +1,82 @@
+// One answer while it arrives: what the events add to it, and when.
+
+import { events, get, request } from "./api.js";
+
+const SHORTEST_MS = 20;
+const RECORD_TRIES = 12;
+const RECORD_WAIT_MS = 150;
+
+export class Answer {
+  constructor() {
+    Object.assign(this, { text: "", reasoning: "", calls: [], tokens: [], raw: [], finish: null, usage: null, timings: null, error: null,
+      requestId: "", started: performance.now(), firstMs: null, lastMs: null, wallMs: null, stopped: false, record: null });
+  }
+
+  /** Milliseconds since the request was sent. */
+  elapsed() {
+    return performance.now() - this.started;
+  }
+
+  /** Tokens per second after the first, as this browser saw them; null where all came at once. */
+  get seenRate() {
+    const tokens = this.usage?.completion_tokens;
+    return tokens > 1 && this.lastMs - this.firstMs > SHORTEST_MS ? ((tokens - 1) / (this.lastMs - this.firstMs)) * 1000 : null;
+  }
+
+  add(data) {
+    this.raw.push([this.elapsed(), data]);
+    if (data === "[DONE]") return;
+    const chunk = JSON.parse(data);
+    if (chunk.error) throw new Error(chunk.error.message);
+    this.usage = chunk.usage ?? this.usage;
+    this.timings = chunk.timings ?? this.timings;
+    for (const choice of chunk.choices ?? []) this.addChoice(choice);
+  }
+
+  addChoice({ delta, logprobs, finish_reason: finish }) {
+    const said = delta.content || delta.reasoning_content || delta.reasoning || delta.tool_calls;
+    if (said) {
+      this.lastMs = this.elapsed();
+      this.firstMs ??= this.lastMs;
+    }
+    this.text += delta.content ?? "";
+    this.reasoning += delta.reasoning_content ?? delta.reasoning ?? "";
+    this.tokens.push(...(logprobs?.content ?? []));
+    this.finish = finish ?? this.finish;
+    for (const call of delta.tool_calls ?? []) this.addCall(call);
+  }
+
+  addCall({ index, id, function: called }) {
+    this.calls[index] ??= { id, type: "function", function: { name: called.name, arguments: "" } };
+    this.calls[index].function.arguments += called.arguments ?? "";
+  }
+}
+
+/** Sends a chat and yields its answer after each event. `signal` stops it. */
+export async function* ask(body, urgency, signal) {
+  const answer = new Answer();
+  try {
+    const response = await request("POST", "v1/chat/completions", body, signal, urgency === "default" ? {} : { "x-headrace-class": urgency });
+    answer.requestId = response.headers.get("x-request-id") ?? "";
+    for await (const data of events(response)) {
+      answer.add(data);
+      yield answer;
+    }
+  } catch (error) {
+    if (signal.aborted) answer.stopped = true;
+    else answer.error = error;
+  }
+  answer.wallMs = answer.elapsed();
+  yield answer;
+}
+
+/** Finds the record of a request, which is there a moment after the last byte; null if another gateway has it. */
+export async function findRecord(id, signal) {
+  for (let tries = 0; id && tries < RECORD_TRIES && !signal.aborted; tries += 1) {
+    const { data } = await get("headrace/requests?limit=50").catch(() => ({ data: [] }));
+    const record = data.find((one) => one.id === id);
+    if (record) return record;
+    await new Promise((resolve) => setTimeout(resolve, RECORD_WAIT_MS));
+  }
+  return null;
+}

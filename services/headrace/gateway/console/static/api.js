@@ -1,0 +1,84 @@
+// The gateway's API. The key lives in sessionStorage: one tab, until it is closed.
+
+const KEY = "headrace.key";
+const PATIENCE_MS = 15_000;
+
+export const platform = { needsKey: false };
+
+export const readKey = () => sessionStorage.getItem(KEY) ?? "";
+
+export function keepKey(text) {
+  if (text) sessionStorage.setItem(KEY, text);
+  else sessionStorage.removeItem(KEY);
+}
+
+export const lacksKey = () => platform.needsKey && !readKey();
+
+export class ApiError extends Error {
+  constructor(status, message, code) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export function headers(extra = {}) {
+  const key = readKey();
+  return { ...(key ? { authorization: `Bearer ${key}` } : {}), ...extra };
+}
+
+export async function get(path, signal) {
+  return ask("GET", path, undefined, signal);
+}
+
+export async function ask(method, path, body, signal, extra = {}) {
+  const response = await request(method, path, body, signal ?? AbortSignal.timeout(PATIENCE_MS), extra);
+  return response.json();
+}
+
+/** Sends a request, and throws ApiError with the gateway's own words where it refuses. */
+export async function request(method, path, body, signal, extra = {}) {
+  let response;
+  const given = body === undefined ? extra : { ...extra, "content-type": "application/json" };
+  try {
+    response = await fetch(path, { method, headers: headers(given), body: body && JSON.stringify(body), signal, cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, error.name === "TimeoutError" ? "The gateway did not answer in time. Try again." : "The gateway cannot be reached. Is the platform running?", "unreachable");
+  }
+  if (response.ok) return response;
+  const content = await response.json().catch(() => null);
+  if (response.status === 401) document.dispatchEvent(new CustomEvent("headrace:key", { detail: content?.error?.message }));
+  throw new ApiError(response.status, content?.error?.message ?? `HTTP status ${response.status}`, content?.error?.code ?? "");
+}
+
+/** Yields the data of each server-sent event (HTML, 9.2), as text. */
+export async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const parts = (rest + value).split("\n\n");
+      rest = parts.pop();
+      for (const part of parts) {
+        const lines = part.split("\n").filter((line) => line.startsWith("data:"));
+        if (lines.length) yield lines.map((line) => line.slice(5).trimStart()).join("\n");
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/** Reads something again and again while its page is shown and the window visible. */
+export function poll(read, milliseconds, signal) {
+  let timer;
+  const next = async () => {
+    if (!document.hidden) await read().catch(() => {});
+    if (!signal.aborted) timer = setTimeout(next, milliseconds);
+  };
+  signal.addEventListener("abort", () => clearTimeout(timer));
+  next();
+}

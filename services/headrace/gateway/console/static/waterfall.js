@@ -1,0 +1,52 @@
+// Where the time of one request went: a bar for each stage, from its begin to its end.
+
+import { h } from "./dom.js";
+import { milliseconds, share } from "./format.js";
+
+const MEANINGS = {
+  receive: "the request arrives",
+  parse: "JSON is read and checked",
+  admission: "model, key, limits",
+  tokenize: "text becomes tokens",
+  cache: "the response cache is asked",
+  lost: "attempts on workers that were lost",
+  queue: "waiting in the scheduler's queue",
+  dispatch: "between gateway, scheduler and worker",
+  worker_queue: "waiting for a step of the worker",
+  prefill: "the prompt is read, to the first token",
+  decode: "waiting for further tokens",
+  detokenize: "tokens become text",
+  serialize: "text becomes JSON",
+  flush: "the client takes the bytes",
+};
+
+export const sumOf = (record) => Object.values(record.stages_ms).reduce((sum, spent) => sum + spent, 0);
+
+/** Draws `stages_ms` and `total_ms`. `wallMs`: what the browser measured, if it did. */
+export function waterfall(record, wallMs = null) {
+  const stages = Object.entries(record.stages_ms);
+  if (!stages.length) return h("p", { class: "muted empty" }, "No stage was measured.");
+  const total = record.total_ms || 1;
+  const longest = stages.reduce((most, stage) => (stage[1] > most[1] ? stage : most))[0];
+  let begin = 0;
+  const rows = stages.map(([stage, spent]) => {
+    const bar = h("span", { class: "fall-bar", "aria-hidden": "true", vars: { "--begin": begin / total, "--spent": spent / total } });
+    begin += spent;
+    return h("tr", { class: stage === longest && "longest", title: MEANINGS[stage] },
+      h("th", { scope: "row" }, stage), h("td", { class: "fall-track" }, bar),
+      h("td", { class: "number" }, milliseconds(spent)), h("td", { class: "number" }, share(spent / total)),
+      h("td", { class: "meaning" }, MEANINGS[stage] ?? ""));
+  });
+  const titles = [["Stage"], [h("span", { class: "offscreen" }, "Bar"), "fall-track"], ["Time", "number"], ["Share", "number"], ["", "meaning"]];
+  const head = titles.map(([title, kind]) => (title ? h("th", { scope: "col", class: kind }, title) : h("td", { class: kind })));
+  const table = h("table", { class: "fall" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows));
+  return h("figure", { class: "fall-figure" }, table, h("figcaption", { class: "muted small" }, verdict(record, wallMs)));
+}
+
+function verdict(record, wallMs) {
+  const sum = sumOf(record);
+  const parts = [`Stages add up to ${milliseconds(sum)} of ${milliseconds(record.total_ms)} (${share(sum / (record.total_ms || 1))}).`];
+  const rest = wallMs - record.total_ms;
+  if (wallMs) parts.push(`This browser waited ${milliseconds(wallMs)}${rest > 0 ? `: ${milliseconds(rest)} on the way and in the page` : ""}.`);
+  return parts.join(" ");
+}
