@@ -5,9 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
+from headrace.errors import DeadlineExceeded
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
-from headrace.gateway.http.exchange import HttpExchange
+from headrace.gateway.http.exchange import PARTING_SECONDS, HttpExchange
 from headrace.gateway.openai.fields.field_names import named
 from headrace.gateway.openai.model_body import ModelBody, ignored_fields
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
@@ -82,7 +83,15 @@ class Admission:
         )
 
 
-def _limited(exchange: HttpExchange, envelope: Envelope, is_detached: bool) -> AbstractAsyncContextManager[object]:
+def _limited(exchange: HttpExchange, envelope: Envelope, is_detached: bool) -> AbstractAsyncContextManager[None]:
     """Returns a block that ends at the deadline, and when the client leaves that waits for it."""
-    deadline = envelope.deadline
-    return asyncio.timeout(deadline.remaining) if is_detached else exchange.unless_client_leaves(deadline)
+    return _until(envelope.deadline) if is_detached else exchange.unless_client_leaves(envelope.deadline)
+
+
+@contextlib.asynccontextmanager
+async def _until(deadline: Deadline) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(deadline.remaining + PARTING_SECONDS):
+            yield
+    except TimeoutError:
+        raise DeadlineExceeded("the deadline passed while nobody waited", stage="deliver") from None

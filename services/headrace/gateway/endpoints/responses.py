@@ -158,6 +158,8 @@ class ResponseRoutes:
                 for event in events.push(job, piece):
                     yield event
         last = list(events.end(choice))
+        if created.body.background and await self._is_cancelled(created):
+            return
         if created.body.store is not False:
             created.stored.messages.append(events.answer())
             await self._archive.put(envelope.tenant, created.stored)
@@ -198,14 +200,16 @@ class ResponseRoutes:
                 await self._archive.put(created.exchange.caller.tenant, created.stored)
 
     async def _wait_for_cancel(self, created: "_Created") -> None:
-        while True:
+        while not await self._is_cancelled(created):
             await asyncio.sleep(CANCEL_POLL_SECONDS)
-            try:
-                stored = await self._archive.get(created.exchange.caller.tenant, str(created.events.response["id"]))
-            except HeadraceError:
-                continue
-            if stored.response["status"] == CANCELLED:
-                return
+
+    async def _is_cancelled(self, created: "_Created") -> bool:
+        """Whether a response was cancelled, as far as the archive can tell."""
+        try:
+            stored = await self._archive.get(created.exchange.caller.tenant, str(created.events.response["id"]))
+        except HeadraceError:
+            return False
+        return bool(stored.response["status"] == CANCELLED)
 
 
 class _Created:
