@@ -200,7 +200,7 @@ class ResponseRoutes:
                 await self._archive.put(created.exchange.caller.tenant, created.stored)
 
     async def _wait_for_cancel(self, created: "_Created") -> None:
-        while not await self._is_cancelled(created):
+        while not await self._is_cancelled(created):  # noqa: ASYNC110 - perhaps through another gateway
             await asyncio.sleep(CANCEL_POLL_SECONDS)
 
     async def _is_cancelled(self, created: "_Created") -> bool:
