@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from headrace.gateway.chat.reading.answer_block import AnswerBlock
+from headrace.gateway.chat.reading.answer_blocks import AnswerBlocks
 from headrace.gateway.chat.reading.answer_part import AnswerPart
-from headrace.gateway.chat.reading.block import Block
 from headrace.gateway.chat.reading.block_kind import BlockKind
-from headrace.gateway.chat.reading.blocks import Blocks
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.openai.response import CONTENT_FILTER, Choice
 from headrace.gateway.openai.token_logprobs import Json
@@ -21,7 +21,7 @@ class MessageEvents:
     def __init__(self, message_id: str, model: str, choice: Choice) -> None:
         self._head: Json = {"id": message_id, "type": "message", "role": "assistant", "model": model}
         self._choice = choice
-        self._blocks = Blocks()
+        self._blocks = AnswerBlocks()
 
     def push(self, piece: Piece) -> Iterator[Json]:
         """Yields the events of a piece."""
@@ -73,7 +73,7 @@ class MessageEvents:
         }
 
 
-def _begun(block: Block) -> Json:
+def _begun(block: AnswerBlock) -> Json:
     match block.kind:
         case BlockKind.REASONING:
             return {"type": "thinking", "thinking": "", "signature": ""}
@@ -83,7 +83,7 @@ def _begun(block: Block) -> Json:
             return {"type": "text", "text": ""}
 
 
-def _delta(block: Block, added: str) -> Json:
+def _delta(block: AnswerBlock, added: str) -> Json:
     match block.kind:
         case BlockKind.REASONING:
             return {"type": "thinking_delta", "thinking": added}
@@ -93,7 +93,7 @@ def _delta(block: Block, added: str) -> Json:
             return {"type": "text_delta", "text": added}
 
 
-def _whole(block: Block) -> Json:
+def _whole(block: AnswerBlock) -> Json:
     match block.kind:
         case BlockKind.REASONING:
             return _begun(block) | {"thinking": block.text}

@@ -45,6 +45,8 @@ class HttpConnection(HttpToolsProtocol):
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_bytes = 0
         self._is_refused = False
+        self._is_upgraded = False
+        """Whether the connection is a WebSocket now, and another protocol's."""
         self._is_parting = False
         """Whether the server is stopping: the connection ends after its first request, or without one."""
         self._mistake: InvalidRequest | None = None
@@ -67,7 +69,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._is_refused:
             return
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_upgraded:
             return
         if self._head_timer is None and (self.cycle is None or self.cycle.response_complete):
             # Line breaks before a head end the idle time, so the time limit of the head must begin.
@@ -99,6 +101,10 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
         if self._is_parting:
             self.cycle.keep_alive = False
+
+    def handle_websocket_upgrade(self) -> None:
+        self._is_upgraded = True
+        super().handle_websocket_upgrade()
 
     def shutdown(self) -> None:
         """Ends the connection after the running request. A connection that was just accepted may have its first request

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from headrace.errors import AddressInUse, ConfigError
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.connection import HttpConnection
+from headrace.gateway.http.response_socket import ResponseSocket
 from headrace.rpc.deadline import Deadline
 
 STARTUP_TIMEOUT = 10.0
@@ -40,10 +41,12 @@ class HttpServer:
         host, port = self._socket.getsockname()[:2]
         self.address = f"{host}:{port}"
         config = uvicorn.Config(
-            app,
+            ResponseSocket(app, settings),
             loop="none",
             http=_connection_class(settings),
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=settings.max_body_bytes,
+            ws_max_queue=1,
             lifespan="off",
             log_config=None,
             access_log=False,

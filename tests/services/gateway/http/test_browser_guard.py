@@ -100,9 +100,10 @@ async def test_pages_from_elsewhere_are_refused(origin: str, method: str) -> Non
 
 async def test_a_handshake_of_a_page_from_elsewhere_is_refused() -> None:
     async with serving() as gateway:
-        upgrade = "connection: upgrade\nupgrade: websocket\nsec-websocket-version: 13\nsec-websocket-key: AAAA"
+        key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="
+        upgrade = f"connection: upgrade\nupgrade: websocket\nsec-websocket-version: 13\n{key}"
         head = f"host: localhost\norigin: {PAGE}\n{upgrade}"
-        status, _, content = await ask(gateway, head, "GET", "/v1/realtime")
+        status, _, content = await ask(gateway, head, "GET", "/v1/responses")
         assert (status, error_of(content)["param"]) == (403, "origin")
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from headrace.clients.message import Message
 from headrace.clients.tool_call import ToolCall
+from headrace.gateway.chat.reading.answer_block import AnswerBlock
+from headrace.gateway.chat.reading.answer_blocks import AnswerBlocks
 from headrace.gateway.chat.reading.answer_part import AnswerPart
-from headrace.gateway.chat.reading.block import Block
 from headrace.gateway.chat.reading.block_kind import BlockKind
-from headrace.gateway.chat.reading.blocks import Blocks
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.openai.response import CONTENT_FILTER, Choice
 from headrace.gateway.openai.responses.response_object import (
@@ -38,7 +38,7 @@ class ResponseEvents:
     def __init__(self, response: Json) -> None:
         """`response`: the object without output, see `response_object`."""
         self.response = response
-        self._blocks = Blocks()
+        self._blocks = AnswerBlocks()
         self._logprobs: list[Json] = []
         self._number = 0
 
@@ -91,18 +91,18 @@ class ResponseEvents:
             reasoning="".join(texts[BlockKind.REASONING]),
         )
 
-    def _added(self, block: Block) -> Iterator[Json]:
+    def _added(self, block: AnswerBlock) -> Iterator[Json]:
         item = output_item(self._id, block, IN_PROGRESS)
         self.response["output"].append(item)
         yield self._event("response.output_item.added", output_index=block.index, item=item)
         if block.kind is not BlockKind.CALL:
             yield self._event("response.content_part.added", **self._place(block), part=content_part(block))
 
-    def _grown(self, block: Block, added: str, logprobs: Sequence[Json]) -> Iterator[Json]:
+    def _grown(self, block: AnswerBlock, added: str, logprobs: Sequence[Json]) -> Iterator[Json]:
         scored = {"logprobs": list(logprobs)} if block.kind is BlockKind.TEXT else {}
         yield self._event(f"{_DELTAS[block.kind]}.delta", **self._place(block), delta=added, **scored)
 
-    def _done(self, block: Block, status: str = COMPLETED) -> Iterator[Json]:
+    def _done(self, block: AnswerBlock, status: str = COMPLETED) -> Iterator[Json]:
         logprobs = self._logprobs if block.kind is BlockKind.TEXT else []
         item = output_item(self._id, block, status, logprobs)
         self.response["output"][block.index] = item
@@ -115,7 +115,7 @@ class ResponseEvents:
             yield self._event("response.content_part.done", **place, part=content_part(block, logprobs))
         yield self._event("response.output_item.done", output_index=block.index, item=item)
 
-    def _place(self, block: Block) -> Json:
+    def _place(self, block: AnswerBlock) -> Json:
         place: Json = {"item_id": item_id(self._id, block), "output_index": block.index}
         return place if block.kind is BlockKind.CALL else place | {"content_index": 0}
 

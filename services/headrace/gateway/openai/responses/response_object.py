@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.gateway.chat.reading.block import Block
+from headrace.gateway.chat.reading.answer_block import AnswerBlock
 from headrace.gateway.chat.reading.block_kind import BlockKind
 from headrace.gateway.openai.response import Choice
 from headrace.gateway.openai.responses.response_body import ResponseBody
@@ -59,12 +59,12 @@ def response_object(body: ResponseBody, response_id: str, status: str) -> Json:
     }
 
 
-def item_id(response_id: str, block: Block) -> str:
+def item_id(response_id: str, block: AnswerBlock) -> str:
     """Names an output item: its response and number say which it is."""
     return f"{_PREFIXES[block.kind]}_{response_id.removeprefix('resp_')}_{block.index}"
 
 
-def output_item(response_id: str, block: Block, status: str, logprobs: Sequence[Json] = ()) -> Json:
+def output_item(response_id: str, block: AnswerBlock, status: str, logprobs: Sequence[Json] = ()) -> Json:
     """Returns the item of a block, with its text so far."""
     item: Json = {"id": item_id(response_id, block), "status": status}
     if block.kind is BlockKind.CALL:
@@ -80,7 +80,7 @@ def output_item(response_id: str, block: Block, status: str, logprobs: Sequence[
     return item | {"type": "message", "role": "assistant", "content": content}
 
 
-def content_part(block: Block, logprobs: Sequence[Json] = ()) -> Json:
+def content_part(block: AnswerBlock, logprobs: Sequence[Json] = ()) -> Json:
     """Returns the one part of a block's content."""
     if block.kind is BlockKind.REASONING:
         return {"type": "reasoning_text", "text": block.text}

@@ -6,7 +6,7 @@ from headrace.gateway.chat.reading.block_kind import BlockKind
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class AnswerBlock:
     """Consecutive parts of one kind: APIs that number the parts of an answer number these."""
 
     kind: BlockKind

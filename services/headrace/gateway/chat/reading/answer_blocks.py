@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from headrace.gateway.chat.reading.answer_block import AnswerBlock
 from headrace.gateway.chat.reading.answer_part import AnswerPart
-from headrace.gateway.chat.reading.block import Block
 from headrace.gateway.chat.reading.block_kind import BlockKind
 
 
@@ -12,18 +12,18 @@ from headrace.gateway.chat.reading.block_kind import BlockKind
 class _Change:
     """Something that happens to a block: it begins, grows by `added`, or ends."""
 
-    block: Block
+    block: AnswerBlock
     begins: bool = False
     added: str = ""
     ends: bool = False
 
 
-class Blocks:
+class AnswerBlocks:
     """Gathers parts of an answer into blocks, of which one is open at a time."""
 
     def __init__(self) -> None:
-        self.all: list[Block] = []
-        self._open: Block | None = None
+        self.all: list[AnswerBlock] = []
+        self._open: AnswerBlock | None = None
 
     def push(self, part: AnswerPart) -> Iterator[_Change]:
         """Yields what a part changes."""
@@ -33,7 +33,7 @@ class Blocks:
             yield from self._grow(BlockKind.TEXT, part.content)
         for delta in part.calls:
             if delta.call_id:
-                yield from self._begin(Block(BlockKind.CALL, len(self.all), delta.call_id, delta.name))
+                yield from self._begin(AnswerBlock(BlockKind.CALL, len(self.all), delta.call_id, delta.name))
             if delta.arguments:
                 yield from self._grow(BlockKind.CALL, delta.arguments)
 
@@ -45,12 +45,12 @@ class Blocks:
 
     def _grow(self, kind: BlockKind, added: str) -> Iterator[_Change]:
         if self._open is None or self._open.kind is not kind:
-            yield from self._begin(Block(kind, len(self.all)))
+            yield from self._begin(AnswerBlock(kind, len(self.all)))
         block = self.all[-1]
         block.parts.append(added)
         yield _Change(block, added=added)
 
-    def _begin(self, block: Block) -> Iterator[_Change]:
+    def _begin(self, block: AnswerBlock) -> Iterator[_Change]:
         yield from self.end()
         self.all.append(block)
         self._open = block
