@@ -1,6 +1,7 @@
 """Settings and fixtures that tests of all kinds share."""
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,9 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # Threads of torch that wait for each other sleep. As they come they spin, and where something else runs on a core too,
 # a step that takes a millisecond then takes fifty. It is read when torch is first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# A shell that starts the suite in the background has it ignore Ctrl-C, and what the suite starts inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 

@@ -17,6 +17,11 @@ from headrace.supervisor.state import DEFAULT_FOLDER
 TIMEOUT = 5.0
 WIDTH = 40
 """Columns of the longest bar."""
+STAGE_WIDTH, NUMBER_WIDTH = 12, 8
+WIDE = 110
+"""Columns of a terminal that has room for the meaning of each stage."""
+FEW_TOKENS = 8
+"""Tokens of an output below which its speed says nothing."""
 MANY_ASKS = 12
 """Connections after which each of several gateways that share an address has probably been asked."""
 KEY_VARIABLE = "HEADRACE_API_KEY"
@@ -112,16 +117,28 @@ def waterfall(record: dict[str, Any]) -> Table:
     """Returns one row per stage: a bar from its begin to its end, milliseconds, share, and what happens in it. Stages
     that alternate, as decode and flush do, are drawn one after the other."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title, justify in (("stage", "left"), ("", "left"), ("ms", "right"), ("share", "right"), ("", "left")):
-        table.add_column(title, justify="right" if justify == "right" else "left", no_wrap=True)
+    width, is_wide = _bar_width(console.width), console.width >= WIDE
+    table.add_column("stage", no_wrap=True, min_width=STAGE_WIDTH)
+    table.add_column("", no_wrap=True, min_width=width)
+    for title in ("ms", "share"):
+        table.add_column(title, justify="right", no_wrap=True, min_width=NUMBER_WIDTH)
+    if is_wide:
+        table.add_column("", no_wrap=True)
     stages, total = record["stages_ms"], record["total_ms"] or 1.0
     longest, begin = max(stages, key=stages.get, default=""), 0.0
     for stage, spent in stages.items():
         style = "bold yellow" if stage == longest else "cyan"
-        bar = Text(" " * round(WIDTH * begin / total)).append("█" * max(1, round(WIDTH * spent / total)), style)
-        table.add_row(stage, bar, f"{spent:.2f}", f"{spent / total:.1%}", Text(MEANINGS.get(stage, ""), "dim"))
+        begun = min(width - 1, round(width * begin / total))
+        bar = Text(" " * begun).append("█" * max(1, min(width - begun, round(width * spent / total))), style)
+        meaning = [Text(MEANINGS.get(stage, ""), "dim")] if is_wide else []
+        table.add_row(stage, bar, f"{spent:.2f}", f"{spent / total:.1%}", *meaning)
         begin += spent
     return table
+
+
+def _bar_width(columns: int) -> int:
+    """Returns the width of the bars in a terminal of so many columns."""
+    return max(10, min(WIDTH, columns - STAGE_WIDTH - 2 * NUMBER_WIDTH - 4))
 
 
 def summary(record: dict[str, Any]) -> str:
@@ -130,7 +147,7 @@ def summary(record: dict[str, Any]) -> str:
     parts = [f"{total:.1f} ms"]
     if record["ttft_ms"] is not None:
         parts.append(f"first token after {record['ttft_ms']:.1f} ms")
-    if record["tokens_per_second"]:
+    if record["tokens_per_second"] and record["output_tokens"] >= FEW_TOKENS:
         parts.append(f"{record['tokens_per_second']:.1f} tokens/s")
     parts.append(f"{record['prompt_tokens']} + {record['output_tokens']} tokens, {record['cached_tokens']} cached")
     if stages:

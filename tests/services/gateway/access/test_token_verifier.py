@@ -45,8 +45,9 @@ def signed(key: Any = RSA, algorithm: str = "RS256", kid: str = "one", **changes
     return jwt.encode({"alg": algorithm, "kid": kid}, claims(**changes), key, algorithms=[algorithm])
 
 
-@pytest.mark.parametrize("token", [signed(), signed(EC, "ES256", "two")])
-def test_a_good_token_gives_its_rights(verifier: TokenVerifier, token: str) -> None:
+@pytest.mark.parametrize(("key", "algorithm", "kid"), [(RSA, "RS256", "one"), (EC, "ES256", "two")])
+def test_a_good_token_gives_its_rights(verifier: TokenVerifier, key: Any, algorithm: str, kid: str) -> None:
+    token = signed(key, algorithm, kid)
     record = verifier.find(token)
     assert (record.tenant, record.scopes) == ("jane@example.com", ("generate", "embed"))
     assert verifier.find(token) is record
@@ -64,9 +65,9 @@ def test_claims_choose_tenant_scopes_and_models(verifier: TokenVerifier) -> None
         {"aud": None},
         {"iss": "https://other.example"},
         {"iss": None},
-        {"exp": int(time.time()) - 300},
+        {"exp": 1_000_000_000},
         {"exp": None},
-        {"nbf": int(time.time()) + 300},
+        {"nbf": 100_000_000_000},
         {"sub": None},
         {"tenant": "a\nb"},
     ],
