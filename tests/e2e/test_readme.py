@@ -24,7 +24,8 @@ def blocks(root: Path, language: str, heading: str) -> list[str]:
 
 def at(platform: RunningPlatform, code: str) -> str:
     assert "127.0.0.1:8000" in code or "127.0.0.1:9000" in code
-    return code.replace("http://127.0.0.1:8000", platform.http).replace("127.0.0.1:9000", platform.grpc)
+    place = platform.http.removeprefix("http://")
+    return code.replace("127.0.0.1:8000", place).replace("127.0.0.1:9000", platform.grpc)
 
 
 def run(*command: str) -> str:
@@ -52,6 +53,17 @@ def test_curl(root: Path, demo_platform: RunningPlatform) -> None:
 def test_python(root: Path, demo_platform: RunningPlatform, heading: str, expected: str) -> None:
     (code,) = blocks(root, "python", heading)
     assert expected in run_python(demo_platform, code).lower()
+
+
+def test_tools(root: Path, demo_platform: RunningPlatform) -> None:
+    (code,) = blocks(root, "python", "Tools and reasoning")
+    assert "name='get_weather'" in run_python(demo_platform, code)
+
+
+def test_responses_over_websocket_and_anthropics_messages(root: Path, demo_platform: RunningPlatform) -> None:
+    socket, messages = blocks(root, "python", "Responses, and Anthropic's Messages")
+    for code in (socket, messages):
+        assert "key" in run_python(demo_platform, code).lower()
 
 
 def test_embeddings(root: Path, embedding_platform: RunningPlatform) -> None:
