@@ -78,6 +78,11 @@ class _Others:
     questions: dict[str, list[Callable[[], Awaitable[bool]]]]
     """Health checks of the processes, by kind of service."""
 
+    def start(self, background: Background) -> None:
+        """Opens the streams that stay open."""
+        for number, stream in enumerate(self.schedulers):
+            background.start(stream.run(), f"scheduler-stream-{number}")
+
 
 @contextlib.asynccontextmanager
 async def open_app(
@@ -98,12 +103,10 @@ async def open_app(
         schedulers = Schedulers(others.schedulers, SelfPlacement(fleet))
         pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet, filters)
         health = PlatformHealth(others.questions, fleet, subscriber)
-        background = Background()
-        epoch = time.time_ns()
+        background, epoch = Background(), time.time_ns()
         gate = open_gate(settings, Limiter(SharedBudgets(bus), f"{settings.service_id}@{epoch:x}"))
-        archive = ResponseArchive(others.cache)
         groups = [
-            *_api_groups(settings, pipeline, ledger, archive, background),
+            *_api_groups(settings, pipeline, ledger, ResponseArchive(others.cache), background),
             ModerationRoutes(filters),
             DocumentRoutes(),
             MonitoringRoutes(health, gate, registry),
@@ -116,15 +119,12 @@ async def open_app(
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
         background.watch(bus.start())
-        stack.push_async_callback(bus.close)
-        stack.push_async_callback(gate.close)
-        stack.push_async_callback(fleet.close)
-        stack.push_async_callback(background.close)
+        for part in (bus, gate, fleet, background):
+            stack.push_async_callback(part.close)
         background.start(health.watch(), "health")
         background.start(gate.watch(), "gate")
         workers.start(background)
-        for number, stream in enumerate(others.schedulers):
-            background.start(stream.run(), f"scheduler-stream-{number}")
+        others.start(background)
         background.watch(await http.start())
         stack.push_async_callback(http.stop, Deadline.after(0))
 

@@ -108,7 +108,6 @@ def up(
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
     keys = choose_keys(reach, state_dir, config)
-    common = {"log_level": log_level, "otlp_endpoint": otlp_endpoint}
     options = PlatformOptions(
         models=resolve(models, parts.draft, parts.lora),
         http_port=http_port,
@@ -121,7 +120,7 @@ def up(
         config_file=config.absolute() if config else None,
         engine=engine,
         model_options=given(run),
-        service_options={name: value for name, value in common.items() if value is not None},
+        service_options=_said(log_level=log_level, otlp_endpoint=otlp_endpoint),
         strict=strict,
         start_silence_seconds=start_silence_seconds,
     )
@@ -129,6 +128,11 @@ def up(
         warn(warning)
     with StateFolder(state_dir) as state:
         asyncio.run(_run(options, state, _JsonView(keys) if json else _TerminalView(state_dir, keys)))
+
+
+def _said(**options: str | None) -> dict[str, str]:
+    """Returns the options that were given: only those go before files and the environment."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _check_counts(counts: dict[str, int]) -> None:

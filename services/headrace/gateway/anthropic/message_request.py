@@ -1,7 +1,7 @@
 """Translates requests of the Messages API."""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,13 +12,20 @@ from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.anthropic.message_body import Blocks, CountBody, GivenMessage, MessageBody
 from headrace.gateway.chat.output_grammar import Grammar
 from headrace.gateway.chat.tools.tool import Tool
-from headrace.gateway.chat.tools.tool_choice import check_tools, chosen
+from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.openai.options import check_stop_texts, seed_of
 from headrace.gateway.openai.requested_grammar import check_grammar
 from headrace.gateway.request.job import Options
 from headrace.gateway.request.sampling import Sampling
 from headrace.v1.generation_pb2 import GRAMMAR_KIND_JSON_SCHEMA
+
+_CHOICES: dict[str, Literal["none", "auto", "required"]] = {
+    "none": "none",
+    "auto": "auto",
+    "any": "required",
+    "tool": "required",
+}
 
 
 def message_options(body: MessageBody) -> Options:
@@ -116,17 +123,11 @@ def _tools(body: CountBody) -> list[Tool]:
 
 
 def _tool_use(body: MessageBody) -> ToolUse | None:
-    tools, choice = _tools(body), body.tool_choice
-    check_tools(tools)
-    kind = "auto" if choice is None else choice.type
-    if kind == "none" or (kind == "auto" and not tools):
-        return None
-    if not tools:
-        raise InvalidRequest("tool_choice needs tools: there are none to choose from", param="tool_choice")
-    if kind == "tool":
-        tools = chosen(tools, [(choice.name if choice else None) or ""], "tool_choice")
-    several = choice is None or not choice.disable_parallel_tool_use
-    return ToolUse(tuple(tools), is_required=kind in ("any", "tool"), allows_several=several)
+    tools, given = _tools(body), body.tool_choice
+    if given is None:
+        return agreed_use(tools, "auto", allows_several=True)
+    names = [given.name or ""] if given.type == "tool" else None
+    return agreed_use(tools, _CHOICES[given.type], names, allows_several=not given.disable_parallel_tool_use)
 
 
 def _grammar(body: MessageBody) -> Grammar | None:

@@ -1,7 +1,7 @@
 """Translates conversations, tools and calls of the gRPC API."""
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from headrace.clients.conversation import Conversation
 from headrace.clients.message import Message
@@ -9,12 +9,17 @@ from headrace.clients.tool_call import ToolCall
 from headrace.errors import InvalidRequest
 from headrace.gateway.chat.reading.call_delta import CallDelta
 from headrace.gateway.chat.tools.tool import Tool
-from headrace.gateway.chat.tools.tool_choice import check_tools, chosen
+from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1.tokenizer_pb2 import ChatMessage
 
 ChatRequest = pb.ChatRequest | pb.StreamChatRequest
+
+_CHOICES: dict[int, Literal["none", "auto", "required"]] = {
+    pb.TOOL_CHOICE_NONE: "none",
+    pb.TOOL_CHOICE_REQUIRED: "required",
+}
 
 
 def to_conversation(request: ChatRequest) -> Conversation:
@@ -39,17 +44,10 @@ def to_tools(request: ChatRequest) -> list[Tool]:
 
 def to_tool_use(request: ChatRequest) -> ToolUse | None:
     """Returns the use that answers may make of tools, or None if they may not call any. Raises InvalidRequest."""
-    tools = to_tools(request)
-    check_tools(tools)
-    is_required = request.tool_choice == pb.TOOL_CHOICE_REQUIRED
-    if is_required and not tools:
-        raise InvalidRequest("tool_choice needs tools: there are none to choose from", param="tool_choice")
-    if not tools or request.tool_choice == pb.TOOL_CHOICE_NONE:
-        return None
-    if request.allowed_tools:
-        tools = chosen(tools, request.allowed_tools, "allowed_tools")
     several = request.parallel_tool_calls if request.HasField("parallel_tool_calls") else True
-    return ToolUse(tuple(tools), is_required, allows_several=several)
+    names = request.allowed_tools or None
+    choice = _CHOICES.get(request.tool_choice, "auto")
+    return agreed_use(to_tools(request), choice, names, allows_several=several, param="allowed_tools")
 
 
 def to_call_delta(delta: CallDelta) -> pb.ToolCallDelta:

@@ -6,9 +6,8 @@ from typing import Any
 from headrace.clients.conversation import Conversation
 from headrace.clients.message import Message
 from headrace.clients.tool_call import ToolCall
-from headrace.errors import InvalidRequest
 from headrace.gateway.chat.tools.tool import Tool
-from headrace.gateway.chat.tools.tool_choice import check_tools, chosen
+from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.openai.fields import message_fields, tool_fields
 from headrace.gateway.openai.schema import ChatBody
@@ -51,19 +50,15 @@ def tools_of(body: ChatBody) -> list[Tool]:
 
 def tool_use_of(body: ChatBody) -> ToolUse | None:
     """Returns the use that answers may make of tools, or None if they may not call any. Raises InvalidRequest."""
-    tools, choice = tools_of(body), body.tool_choice
-    check_tools(tools)
-    if choice == "none" or (not tools and choice in (None, "auto")):
-        return None
-    if not tools:
-        raise InvalidRequest("tool_choice needs tools: there are none to choose from", param="tool_choice")
-    is_required = choice == "required"
-    if isinstance(choice, tool_fields.NamedTool):
-        tools, is_required = chosen(tools, [choice.function.name], "tool_choice"), True
-    if isinstance(choice, tool_fields.AllowedToolsChoice):
-        names = [tool.function.name for tool in choice.allowed_tools.tools]
-        tools, is_required = chosen(tools, names, "tool_choice"), choice.allowed_tools.mode == "required"
-    return ToolUse(tuple(tools), is_required, allows_several=body.parallel_tool_calls is not False)
+    tools, several = tools_of(body), body.parallel_tool_calls is not False
+    match body.tool_choice:
+        case tool_fields.NamedTool(function=function):
+            return agreed_use(tools, "required", [function.name], allows_several=several)
+        case tool_fields.AllowedToolsChoice(allowed_tools=allowed):
+            names = [tool.function.name for tool in allowed.tools]
+            return agreed_use(tools, allowed.mode, names, allows_several=several)
+        case choice:
+            return agreed_use(tools, choice or "auto", allows_several=several)
 
 
 def _template_arguments(body: ChatBody) -> dict[str, Any]:

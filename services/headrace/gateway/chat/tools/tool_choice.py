@@ -1,9 +1,30 @@
 """Choice among the tools of a request."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.chat.tools.tool import Tool
+from headrace.gateway.chat.tools.tool_use import ToolUse
+
+
+def agreed_use(
+    tools: Sequence[Tool],
+    choice: Literal["none", "auto", "required"],
+    names: Sequence[str] | None = None,
+    *,
+    allows_several: bool,
+    param: str = "tool_choice",
+) -> ToolUse | None:
+    """Returns the use that answers may make of tools, or None if they may not call any. `names`: the only tools that
+    they may call. Raises InvalidRequest, naming the field `param` where the choice is at fault."""
+    check_tools(tools)
+    if choice == "none" or (not tools and choice == "auto"):
+        return None
+    if not tools:
+        raise InvalidRequest("tool_choice needs tools: there are none to choose from", param="tool_choice")
+    allowed = tools if names is None else chosen(tools, names, param)
+    return ToolUse(tuple(allowed), is_required=choice == "required", allows_several=allows_several)
 
 
 def check_tools(tools: Sequence[Tool]) -> None:

@@ -11,7 +11,7 @@ from headrace.clients.tool_call import ToolCall
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.chat.output_grammar import Grammar
 from headrace.gateway.chat.tools.tool import Tool
-from headrace.gateway.chat.tools.tool_choice import check_tools, chosen
+from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.openai.fields.message_fields import ROLES
 from headrace.gateway.openai.options import seed_of
@@ -147,19 +147,14 @@ def _tools(body: ResponseBody) -> list[Tool]:
 
 
 def _tool_use(body: ResponseBody) -> ToolUse | None:
-    tools, choice = _tools(body), body.tool_choice
-    check_tools(tools)
-    if choice == "none" or (not tools and choice in (None, "auto")):
-        return None
-    if not tools:
-        raise InvalidRequest("tool_choice needs tools: there are none to choose from", param="tool_choice")
-    is_required = choice == "required"
-    if isinstance(choice, ChosenTool):
-        tools, is_required = chosen(tools, [choice.name], "tool_choice"), True
-    if isinstance(choice, AllowedResponseTools):
-        tools = chosen(tools, [tool.name for tool in choice.tools], "tool_choice")
-        is_required = choice.mode == "required"
-    return ToolUse(tuple(tools), is_required, allows_several=body.parallel_tool_calls is not False)
+    tools, several = _tools(body), body.parallel_tool_calls is not False
+    match body.tool_choice:
+        case ChosenTool(name=name):
+            return agreed_use(tools, "required", [name], allows_several=several)
+        case AllowedResponseTools(mode=mode, tools=allowed):
+            return agreed_use(tools, mode, [tool.name for tool in allowed], allows_several=several)
+        case choice:
+            return agreed_use(tools, choice or "auto", allows_several=several)
 
 
 def _grammar(body: ResponseBody) -> Grammar | None:
