@@ -7,13 +7,14 @@ from typing import Any
 from headrace.errors import InvalidRequest
 from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.filters import NOTHING, Filters
+from headrace.gateway.filter.pattern_set import PatternSet
 from headrace.gateway.filter.personal_data import PERSONAL_DATA
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.schema import ModerationBody
 
-_EVERYTHING = FilterRules(list(PERSONAL_DATA.values()))
+_EVERYTHING = FilterRules([PatternSet(list(PERSONAL_DATA.values()))])
 MODEL = "headrace-filter"
 """Name of the filter where a model is named."""
 
@@ -52,7 +53,7 @@ def _text(part: str | dict[str, Any]) -> str:
 
 def _result(rules: FilterRules, text: str) -> dict[str, Any]:
     found = {finding.name for finding in rules.findings(text)}
-    categories = {detector.name: detector.name in found for detector in rules.detectors}
+    categories = {name: name in found for name in rules.names}
     return {
         "flagged": bool(found),
         "categories": categories,

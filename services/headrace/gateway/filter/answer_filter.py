@@ -20,8 +20,10 @@ class AnswerFilter:
     @property
     def blocked_by(self) -> str:
         """Name of the detector whose finding ended the answer."""
-        filters = (self._reasoning, self._content, *self._calls.values())
-        return next((each.blocked_by for each in filters if each.blocked_by), "")
+        return self._content.blocked_by or self._reasoning.blocked_by or self._blocked_call()
+
+    def _blocked_call(self) -> str:
+        return next((each.blocked_by for each in self._calls.values() if each.blocked_by), "")
 
     def push(self, part: AnswerPart, is_last: bool) -> AnswerPart:
         """Returns what may be shown of a part, and of what was held back before it."""

@@ -14,7 +14,7 @@ class BoundedDetector:
 
     def __init__(self, name: str, expression: str, longest: int) -> None:
         """`longest`: most characters of a match. Raises ConfigError."""
-        self.name = name
+        self.names = [name]
         self._longest = longest
         try:
             self._expression = re2.compile(expression)
@@ -26,7 +26,7 @@ class BoundedDetector:
     def find(self, text: str) -> Iterator[Finding]:
         for match in self._expression.finditer(text):
             if match.end() > match.start():
-                yield Finding(match.start(), match.end(), self.name)
+                yield Finding(match.start(), match.end(), self.names[0])
 
     def undecided(self, text: str) -> int:
         return min(len(text), self._longest - 1)

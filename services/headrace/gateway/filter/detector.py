@@ -1,6 +1,6 @@
 """Finding of one kind of text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from headrace.gateway.filter.finding import Finding
@@ -9,10 +9,11 @@ from headrace.gateway.filter.finding import Finding
 class Detector(Protocol):
     """Searches texts that arrive in parts. A finding must not depend on text further before it than one character."""
 
-    name: str
+    names: Sequence[str]
+    """Names of what it finds."""
 
-    def find(self, text: str) -> Iterator[Finding]:
-        """Yields findings from the left."""
+    def find(self, text: str) -> Iterable[Finding]:
+        """Returns findings from the left."""
 
     def undecided(self, text: str) -> int:
         """Returns the length of the end of `text` that may belong to a finding when more text follows."""

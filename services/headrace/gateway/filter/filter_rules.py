@@ -18,12 +18,17 @@ class FilterRules:
     on_input: bool = True
     on_output: bool = True
 
+    @property
+    def names(self) -> list[str]:
+        """Names of what the detectors find."""
+        return [name for detector in self.detectors for name in detector.names]
+
     def findings(self, text: str) -> list[Finding]:
         """Returns findings that do not overlap, from the left. Of several at one place, the longest counts."""
-        found = sorted(
-            (finding for detector in self.detectors for finding in detector.find(text)),
-            key=lambda finding: (finding.start, -finding.end),
-        )
+        found = [finding for detector in self.detectors for finding in detector.find(text)]
+        if not found:
+            return found
+        found.sort(key=lambda finding: (finding.start, -finding.end))
         kept: list[Finding] = []
         for finding in found:
             if not kept or finding.start >= kept[-1].end:
@@ -32,4 +37,4 @@ class FilterRules:
 
     def undecided(self, text: str) -> int:
         """Returns the length of the end of `text` that may belong to a finding when more text follows."""
-        return max((detector.undecided(text) for detector in self.detectors), default=0)
+        return max([detector.undecided(text) for detector in self.detectors], default=0)

@@ -11,6 +11,7 @@ from headrace.errors import ConfigError
 from headrace.gateway.filter.bounded_detector import BoundedDetector
 from headrace.gateway.filter.detector import Detector
 from headrace.gateway.filter.filter_rules import FilterRules
+from headrace.gateway.filter.pattern_set import PatternSet
 from headrace.gateway.filter.personal_data import PERSONAL_DATA
 from headrace.gateway.filter.word_detector import WordDetector
 
@@ -40,7 +41,8 @@ class _Table(BaseModel):
     output: bool = True
 
     def rules(self) -> FilterRules:
-        detectors: list[Detector] = [PERSONAL_DATA[name] for name in self.personal]
+        detectors: list[Detector] = []
+        detectors += [PatternSet([PERSONAL_DATA[name] for name in self.personal])] if self.personal else []
         detectors += [WordDetector("word", self.words)] if self.words else []
         detectors += [BoundedDetector(each.name, each.regex, each.longest) for each in self.patterns]
         return FilterRules(detectors, self.action, self.input, self.output)

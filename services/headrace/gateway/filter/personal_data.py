@@ -1,7 +1,6 @@
 """Detectors of personal data and secrets."""
 
 import re
-import string
 
 from headrace.gateway.filter.pattern_detector import PatternDetector
 
@@ -15,6 +14,8 @@ _IBAN_LENGTHS = {
     "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20,
 }  # fmt: skip
 """Characters of an IBAN, by country (ISO 13616)."""
+_NO_WORD_BEFORE = r"(?![^\W_])"
+"""End of a tail, which is read backward, that no word goes on before."""
 _NOT_ALPHANUMERIC = re.compile(r"[^0-9A-Z]")
 _MIN_PHONE_DIGITS = 8
 """Digits of a telephone number with the code of its country (ITU-T E.164)."""
@@ -53,36 +54,42 @@ PERSONAL_DATA: dict[str, PatternDetector] = {
             "card",
             r"[0-9](?:[ -]?[0-9]){12,18}(?![0-9])",
             tails=(r"[ -]?[0-9](?:[ -]?[0-9]){0,18}",),
-            signs=string.digits,
+            sign=r"[0-9]",
             check=_card_length,
         ),
         PatternDetector(
             "iban",
             r"[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}",
             tails=(r"[A-Z]{1,2}", r" ?(?:[A-Z0-9] ?){0,30}[0-9]{1,2}[A-Z]{2}"),
-            signs=string.digits,
+            sign=r"[0-9]",
             check=_iban_length,
         ),
         PatternDetector(
             "email",
             r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,253}\.[A-Za-z]{2,24}",
             tails=(r"[A-Za-z0-9._%+@-]{1,320}",),
-            signs="@",
+            sign="@",
         ),
         PatternDetector(
             "phone",
             r"\+[0-9][0-9 ().-]{6,60}[0-9]|(?:\(0[0-9]{1,5}\)|0)[0-9 ()-]{5,60}[0-9]"
             r"|(?:\([2-9][0-9]{2}\)|[2-9][0-9]{2})[ .-][0-9]{3}[ .-][0-9]{4}(?![0-9])",
             tails=(r"[0-9 ().-]{0,64}[0-9][+(]{0,2}", r"[+(]{1,2}"),
-            signs=string.digits,
+            sign=r"[0-9]",
             check=_phone_length,
         ),
         PatternDetector(
             "secret",
             r"(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|AKIA[0-9A-Z]{16}(?![0-9A-Za-z])|gh[pousr]_[A-Za-z0-9]{36,}"
             r"|xox[abprs]-[A-Za-z0-9-]{10,}|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----",
-            tails=(r"[A-Za-z0-9_-]{1,512}", r"[A-Z -]{0,50}-----"),
-            signs="-_A",
+            tails=(
+                rf"(?:(?:[A-Za-z0-9_-]{{0,512}}-)?k)?[spr]{_NO_WORD_BEFORE}",
+                rf"(?:(?:(?:[0-9A-Z]{{0,16}}A)?I)?K)?A{_NO_WORD_BEFORE}",
+                rf"(?:(?:(?:[A-Za-z0-9]{{0,512}}_)?[pousr])?h)?g{_NO_WORD_BEFORE}",
+                rf"(?:(?:(?:(?:[A-Za-z0-9-]{{0,512}}-)?[abprs])?x)?o)?x{_NO_WORD_BEFORE}",
+                r"(?:[A-Z -]{0,50}-----|-{1,4})",
+            ),
+            sign="[-_]|AKIA",
         ),
     )
 }

@@ -1,5 +1,7 @@
 """Filtering of a text that arrives in parts."""
 
+from collections.abc import Sequence
+
 from prometheus_client import Counter
 
 from headrace.gateway.filter.filter_rules import FilterRules
@@ -24,16 +26,24 @@ class TextFilter:
         if self.blocked_by or not (text or is_last):
             return ""
         self._held += text
-        return self._settle(len(self._held) if is_last else self._settled_length())
+        seen, limit = self._shown + self._held, len(self._held)
+        if not is_last:
+            limit -= min(limit, self._rules.undecided(seen))
+        if findings := self._rules.findings(seen):
+            return self._settle(limit, self._within_held(findings))
+        return self._take(limit)
 
-    def _settled_length(self) -> int:
-        return len(self._held) - min(len(self._held), self._rules.undecided(self._shown + self._held))
+    def _take(self, limit: int) -> str:
+        taken = self._held[:limit]
+        if taken:
+            self._shown, self._held = taken[-1], self._held[limit:]
+        return taken
 
-    def _settle(self, limit: int) -> str:
+    def _settle(self, limit: int, findings: Sequence[Finding]) -> str:
         """Takes out the text before `limit`, or before a finding that goes beyond it."""
         parts: list[str] = []
         at = 0
-        for finding in self._findings():
+        for finding in findings:
             if finding.end > limit:
                 limit = min(limit, max(finding.start, at))
                 break
@@ -45,16 +55,14 @@ class TextFilter:
             parts.append(f"[{finding.name}]")
             at = finding.end
         parts.append(self._held[at:limit])
-        if limit:
-            self._shown = self._held[limit - 1]
-        self._held = self._held[limit:]
+        self._take(limit)
         return "".join(parts)
 
-    def _findings(self) -> list[Finding]:
-        """Returns the findings in the text that is held, by their places in it."""
+    def _within_held(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Returns findings by their places in the text that is held."""
         before = len(self._shown)
         return [
             Finding(max(0, found.start - before), found.end - before, found.name)
-            for found in self._rules.findings(self._shown + self._held)
+            for found in findings
             if found.end > before
         ]

@@ -1,6 +1,7 @@
 """Finding of words and phrases, all in one pass (Aho and Corasick, 1975)."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 import ahocorasick
 
@@ -11,22 +12,28 @@ class WordDetector:
     """Detector of whole words and phrases, in upper or lower case."""
 
     def __init__(self, name: str, words: Sequence[str]) -> None:
-        self.name = name
+        self.names = [name]
         self._automaton = ahocorasick.Automaton()
         folded = {_folded(word) for word in words}
         for word in folded:
             self._automaton.add_word(word, len(word))
         self._automaton.make_automaton()
         self._longest = max(map(len, folded))
+        first = "".join(sorted({re.escape(word[0]) for word in folded}))
+        self._begins = re.compile(f"[{first}]")
 
-    def find(self, text: str) -> Iterator[Finding]:
+    def find(self, text: str) -> Iterable[Finding]:
         folded = _folded(text)
-        found = [Finding(last + 1 - length, last + 1, self.name) for last, length in self._automaton.iter(folded)]
-        yield from sorted(each for each in found if _is_whole(folded, each))
+        found = [Finding(last + 1 - length, last + 1, self.names[0]) for last, length in self._automaton.iter(folded)]
+        return sorted(each for each in found if _is_whole(folded, each)) if found else ()
 
     def undecided(self, text: str) -> int:
         end = _folded(text[-self._longest :])
-        return next((len(end) - at for at in range(len(end)) if self._automaton.match(end[at:])), 0)
+        for match in self._begins.finditer(end):
+            at = match.start()
+            if self._automaton.match(end[at:]) and not _is_inside_word(end, at):
+                return len(end) - at
+        return 0
 
 
 def _folded(text: str) -> str:
@@ -38,6 +45,8 @@ def _folded(text: str) -> str:
 
 
 def _is_whole(text: str, found: Finding) -> bool:
-    begins = found.start == 0 or not (text[found.start - 1].isalnum() and text[found.start].isalnum())
-    ends = found.end == len(text) or not (text[found.end - 1].isalnum() and text[found.end].isalnum())
-    return begins and ends
+    return not _is_inside_word(text, found.start) and not _is_inside_word(text, found.end)
+
+
+def _is_inside_word(text: str, at: int) -> bool:
+    return 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum()

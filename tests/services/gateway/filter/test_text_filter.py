@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from headrace.gateway.filter.bounded_detector import BoundedDetector
 from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.filters import read_filters
+from headrace.gateway.filter.pattern_set import PatternSet
 from headrace.gateway.filter.personal_data import PERSONAL_DATA
 from headrace.gateway.filter.text_filter import TextFilter
 from headrace.gateway.filter.word_detector import WordDetector
@@ -35,7 +36,7 @@ HARMLESS = [
 ]
 ALL = FilterRules(
     [
-        *PERSONAL_DATA.values(),
+        PatternSet(list(PERSONAL_DATA.values())),
         WordDetector("word", HIDDEN["word"]),
         BoundedDetector("ticket", r"TICK-[0-9]{6}", longest=11),
     ]
@@ -107,9 +108,9 @@ def test_rules_are_read_per_tenant(tmp_path: Path) -> None:
         '[[strict.patterns]]\nname = "ticket"\nregex = "T-[0-9]+"\nlongest = 8\n'
     )
     filters = read_filters(path)
-    assert [detector.name for detector in filters.of("anyone").detectors] == ["email"]
+    assert filters.of("anyone").names == ["email"]
     strict = filters.of("strict")
-    assert [detector.name for detector in strict.detectors] == ["word", "ticket"]
+    assert strict.names == ["word", "ticket"]
     assert (strict.action, strict.on_input, strict.on_output) == ("block", True, False)
     assert not read_filters(None).of("anyone").on_output
 

@@ -1,0 +1,30 @@
+"""Finding by several patterns at once."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from headrace.gateway.filter.finding import Finding
+from headrace.gateway.filter.pattern_detector import PatternDetector
+
+LONGEST_TAIL = 640
+
+
+class PatternSet:
+    """Detector of what any of several patterns finds: two searches rule them all out in most texts."""
+
+    def __init__(self, detectors: Sequence[PatternDetector]) -> None:
+        self.names = [each.name for each in detectors]
+        self._detectors = detectors
+        self._has_sign = re.compile("|".join(each.sign for each in detectors)).search
+        tails = [tail for each in detectors for tail in each.tails]
+        self._match_tails = re.compile("".join(f"(?=({tail})|)" for tail in tails)).match
+        """Matches every tail at the beginning, each as a group."""
+
+    def find(self, text: str) -> Iterable[Finding]:
+        if not self._has_sign(text):
+            return ()
+        return [finding for detector in self._detectors for finding in detector.find(text)]
+
+    def undecided(self, text: str) -> int:
+        match = self._match_tails(text[: -LONGEST_TAIL - 1 : -1])
+        return max(match.regs)[1] if match else 0
