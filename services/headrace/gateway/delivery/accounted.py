@@ -1,8 +1,10 @@
 """Counts what a request to generate uses, while its pieces pass."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+from headrace.gateway.access.account import Account
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.request.job import Job
 from headrace.gateway.request.sequence_request import SequenceRequest
@@ -11,17 +13,36 @@ from headrace.gateway.request.sequence_request import SequenceRequest
 async def accounted(
     job: Job, sequences: Sequence[SequenceRequest], pieces: AsyncGenerator[Piece, None]
 ) -> AsyncGenerator[Piece, None]:
-    """Yields the pieces of a job. Reserves its tokens before the first, and finishes its account after the last: what
-    a client is told to be its last bytes comes later. Each prompt counts once, however often it is continued. Raises
-    RateLimited."""
+    """Yields the pieces of a job. Its tokens are reserved before the first is yielded, and its account is finished
+    after the last: what a client is told to be its last bytes comes later. Each prompt counts once, however often it is
+    continued. Raises RateLimited."""
     account, choice_count = job.envelope.account, job.options.choice_count
+    prompt_count = sum(map(len, job.prompts))
     most_output_count = sum(sequence.sampling.max_token_count or 0 for sequence in sequences)
-    await account.reserve(sum(map(len, job.prompts)), most_output_count)
     cached: dict[int, int] = {}
     async with aclosing(pieces):
-        async for piece in pieces:
+        piece = await _first(pieces, account, prompt_count, most_output_count)
+        while piece is not None:
             account.add(len(piece.token_ids))
             if piece.cached_token_count and piece.choice_index % choice_count == 0:
                 cached[piece.choice_index] = max(cached.get(piece.choice_index, 0), piece.cached_token_count)
             yield piece
+            piece = await anext(pieces, None)
     account.finish(sum(cached.values()))
+
+
+async def _first(
+    pieces: AsyncGenerator[Piece, None], account: Account, prompt_count: int, most_output_count: int
+) -> Piece | None:
+    """Returns the first piece of a request whose tokens are reserved. One that is expected to be granted is placed
+    meanwhile, so that nobody waits for NATS; if it is refused all the same, that ends it. Raises HeadraceError."""
+    reserving = account.reserve(prompt_count, most_output_count)
+    if not account.may_start(prompt_count, most_output_count):
+        await reserving
+        return await anext(pieces, None)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reserving)
+            return await anext(pieces, None)
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None

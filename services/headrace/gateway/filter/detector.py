@@ -9,8 +9,9 @@ from headrace.gateway.filter.finding import Finding
 class Detector(Protocol):
     """Searches texts that arrive in parts. A finding must not depend on text further before it than one character."""
 
-    names: Sequence[str]
-    """Names of what it finds."""
+    @property
+    def names(self) -> Sequence[str]:
+        """Returns the names of what it finds."""
 
     def find(self, text: str) -> Iterable[Finding]:
         """Returns findings from the left."""

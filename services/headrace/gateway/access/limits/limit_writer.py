@@ -91,6 +91,12 @@ class LimitWriter:
         """Spending that was decided without the others and is still to be written."""
         self._task: asyncio.Task[None] | None = None
 
+    def expects(self, limits: KeyLimits, wanted: Spending) -> bool:
+        """Whether the budget that was last seen would grant a wish. Others may have spent it since."""
+        budget = self._seen.copy()
+        budget.fill(limits_of(limits), wall_clock())
+        return budget.refusal(limits, wanted) is None
+
     async def ask(self, limits: KeyLimits, wanted: Spending) -> Verdict:
         """Returns whether there is budget, which is then spent, and a place, which is then taken."""
         self._limits = limits

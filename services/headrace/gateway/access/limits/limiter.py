@@ -34,19 +34,27 @@ class Limiter:
         """Whether this gateway counts without the others."""
         return self._shared.is_alone
 
+    def expects(self, key: KeyRecord, token_count: int) -> bool:
+        """Whether a request is likely to be granted, as far as this gateway knows."""
+        return self._writer(key).expects(key.limits, Spending(1, token_count))
+
     async def reserve(
         self, key: KeyRecord, token_count: int, tell: Callable[[dict[str, str]], None] = lambda _: None
     ) -> Reservation:
         """Sets one request and its tokens aside. `tell` takes headers that say what is left. Raises RateLimited."""
-        writer = self._writers.get(key.id)
-        if writer is None:
-            writer = self._writers[key.id] = LimitWriter(key.id, self._gateway, self._shared)
+        writer = self._writer(key)
         wanted = Spending(1, token_count)
         verdict = await writer.ask(key.limits, wanted)
         tell(rate_headers(key.limits, verdict.budget))
         if verdict.refusal is not None:
             raise _error(key, verdict.refusal, wanted)
         return Reservation(wanted, writer.give_back)
+
+    def _writer(self, key: KeyRecord) -> LimitWriter:
+        writer = self._writers.get(key.id)
+        if writer is None:
+            writer = self._writers[key.id] = LimitWriter(key.id, self._gateway, self._shared)
+        return writer
 
     async def watch(self) -> None:
         """Renews places, and writes what could not be written before, until cancelled."""
