@@ -24,6 +24,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from headrace.access.key_file import KeyFile
 from headrace.access.key_record import KeyLimits
 from headrace.cli.output import console, print_json
@@ -65,6 +67,17 @@ class Edge:
         if failed:
             raise SystemExit(f"{len(failed)} requests failed: {failed[0]}")
         return result
+
+    def cpu_ms(self, request_count: int, output_tokens: int) -> float:
+        """Measures the processor time of all services for one request: other programs disturb it less than a rate."""
+        before = self._cpu_seconds()
+        self.load(request_count, 32, output_tokens)
+        return (self._cpu_seconds() - before) / request_count * 1000
+
+    def _cpu_seconds(self) -> float:
+        top = psutil.Process(self.platform.process.pid)
+        times = [each.cpu_times() for each in top.children(recursive=True)]
+        return sum(each.user + each.system for each in times)
 
     def ttft_ms(self) -> float:
         return (percentile([record.ttft for record in self.load(20, 1, 4).records], 50) or 0.0) * 1000
@@ -127,12 +140,14 @@ def measure(rounds: int, parts: Sequence[str]) -> dict[str, Any]:
             edge.ttft_ms()
         ttfts = [(off.ttft_ms(), on.ttft_ms()) for _ in range(rounds)]
     rates: dict[int, list[float]] = {1: [], 64: []}
+    works: dict[int, list[tuple[float, float]]] = {1: [], 64: []}
     with _folder() as name, edges(Path(name), 0.0, parts) as (off, on):
         for index in range(rounds):
             for output_tokens, ratios in rates.items():
                 order = (off, on) if index % 2 else (on, off)
                 speeds = {id(edge): _rate(edge, output_tokens) for edge in order}
                 ratios.append(speeds[id(on)] / speeds[id(off)])
+                works[output_tokens].append((off.cpu_ms(256, output_tokens), on.cpu_ms(256, output_tokens)))
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": f"{machine.machine()}, {os.cpu_count()} cores, Python {machine.python_version()}",
@@ -141,6 +156,11 @@ def measure(rounds: int, parts: Sequence[str]) -> dict[str, Any]:
         "ttft_off_ms": round(statistics.median(pair[0] for pair in ttfts), 2),
         "ttft_on_ms": round(statistics.median(pair[1] for pair in ttfts), 2),
         "ttft_added_ms": round(statistics.median(pair[1] - pair[0] for pair in ttfts), 2),
+        **{
+            f"cpu_{count}_tokens_{name}_ms": round(statistics.median(pair[index] for pair in works[count]), 3)
+            for count in works
+            for index, name in enumerate(("off", "on"))
+        },
         "requests_ratio": round(statistics.median(rates[1]), 3),
         "tokens_ratio": round(statistics.median(rates[64]), 3),
     }

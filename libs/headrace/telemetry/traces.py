@@ -21,7 +21,8 @@ EXPORT_TIMEOUT = 2
 
 Attributes: TypeAlias = dict[str, str | int | float | bool | Sequence[str]]
 _propagator = TraceContextTextMapPropagator()
-_recording = False
+_tracer: trace.Tracer | None = None
+"""Recorder of spans; None while nothing is recorded. Kept, because looking it up costs as much as a span."""
 
 
 def configure_tracing(service: str, endpoint: str, sampler: Sampler | None = None) -> TracerProvider | None:
@@ -34,8 +35,8 @@ def configure_tracing(service: str, endpoint: str, sampler: Sampler | None = Non
     exporter = OTLPSpanExporter(endpoint=endpoint, insecure=True, timeout=EXPORT_TIMEOUT)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
-    global _recording
-    _recording = True
+    global _tracer
+    _tracer = trace.get_tracer("headrace")
     return provider
 
 
@@ -58,12 +59,11 @@ def span(
 ) -> Iterator[trace.Span]:
     """Runs its body inside a span. Free while nothing is recorded. `start_time`: Unix seconds; None is now. Unless it
     `ends` with the body, the body ends it."""
-    if not _recording:
+    if _tracer is None:
         yield trace.INVALID_SPAN
         return
     start = None if start_time is None else int(start_time * 1e9)
-    tracer = trace.get_tracer("headrace")
-    opened = tracer.start_as_current_span(name, attributes=attributes, start_time=start, kind=kind, end_on_exit=ends)
+    opened = _tracer.start_as_current_span(name, attributes=attributes, start_time=start, kind=kind, end_on_exit=ends)
     with opened as current:
         yield current
 
@@ -95,7 +95,7 @@ def continued_trace(traceparent: str) -> Iterator[None]:
 
 def is_recorded(traceparent: str) -> bool:
     """Whether this process records spans of the trace that a `traceparent` names."""
-    return _recording and traceparent[-1:] in tuple("13579bdf")
+    return _tracer is not None and traceparent[-1:] in tuple("13579bdf")
 
 
 def record_span(
@@ -108,11 +108,11 @@ def record_span(
 ) -> None:
     """Records a span after the fact, for work that one step did for many requests. Times are Unix seconds. `linked`:
     `traceparent` of every other trace that the work served."""
-    if not _recording or not traceparent:
+    if _tracer is None or not traceparent:
         return
     parent = _propagator.extract({"traceparent": traceparent})
     named = {"gen_ai.provider.name": "headrace", **attributes}
-    recorded = trace.get_tracer("headrace").start_span(
+    recorded = _tracer.start_span(
         name, context=parent, start_time=int(start_time * 1e9), attributes=named, links=_links(linked)
     )
     recorded.end(int(end_time * 1e9))

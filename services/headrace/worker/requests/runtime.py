@@ -32,7 +32,7 @@ from headrace.worker.stepping.step_pace import StepPace
 EXIT_ENGINE_CRASHED = 70
 """Exit status after a crash of the engine: EX_SOFTWARE of sysexits.h."""
 
-MAX_LINKS = 64
+MAX_LINKS = 16
 """Most traces that the span of one step links to."""
 
 _log = logging.getLogger(__name__)

@@ -42,7 +42,8 @@ class Session:
             return
         attributes = trace_attributes(self.request_id, self.attempt)
         for name, (start, end) in zip(("queue", "prefill", "decode"), self._stages(end_time), strict=True):
-            record_span(name, self.traceparent, start, end, attributes)
+            if end > start:
+                record_span(name, self.traceparent, start, end, attributes)
 
     def _stages(self, end_time: float) -> tuple[tuple[float, float], ...]:
         started = self.started_time or end_time
