@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cheadrace/v1/generation.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\"\x84\x05\n\x0eSamplingParams\x12\x17\n\x0fmax_token_count\x18\x01 \x01(\x05\x12\x18\n\x0btemperature\x18\x02 \x01(\x02H\x00\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\x05top_p\x18\x04 \x01(\x02H\x02\x88\x01\x01\x12\x12\n\x05min_p\x18\x05 \x01(\x02H\x03\x88\x01\x01\x12\x1f\n\x12repetition_penalty\x18\x06 \x01(\x02H\x04\x88\x01\x01\x12\x18\n\x10presence_penalty\x18\x07 \x01(\x02\x12\x19\n\x11\x66requency_penalty\x18\x08 \x01(\x02\x12\x42\n\x0clogit_biases\x18\t \x03(\x0b\x32,.headrace.v1.SamplingParams.LogitBiasesEntry\x12\x11\n\x04seed\x18\n \x01(\x03H\x05\x88\x01\x01\x12\x16\n\x0estop_token_ids\x18\x0b \x03(\x05\x12\x12\n\nignore_eos\x18\x0c \x01(\x08\x12\x17\n\x0fmin_token_count\x18\r \x01(\x05\x12\x1a\n\rlogprob_count\x18\x0e \x01(\x05H\x06\x88\x01\x01\x12!\n\x14prompt_logprob_count\x18\x0f \x01(\x05H\x07\x88\x01\x01\x12%\n\x07grammar\x18\x10 \x01(\x0b\x32\x14.headrace.v1.Grammar\x1a\x32\n\x10LogitBiasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_kB\x08\n\x06_top_pB\x08\n\x06_min_pB\x15\n\x13_repetition_penaltyB\x07\n\x05_seedB\x10\n\x0e_logprob_countB\x17\n\x15_prompt_logprob_count\"R\n\x07Grammar\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.headrace.v1.GrammarKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\tparameter\x18\x03 \x01(\t\"0\n\x0bScoredToken\x12\x10\n\x08token_id\x18\x01 \x01(\x05\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\"h\n\x0cTokenLogprob\x12(\n\x06\x63hosen\x18\x01 \x01(\x0b\x32\x18.headrace.v1.ScoredToken\x12.\n\x0c\x61lternatives\x18\x02 \x03(\x0b\x32\x18.headrace.v1.ScoredToken\"\xab\x01\n\rWorkerTimings\x12\x31\n\x0equeue_duration\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10prefill_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\x0f\x64\x65\x63ode_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xa4\x02\n\tModelInfo\x12\r\n\x05model\x18\x01 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x02 \x01(\t\x12\x18\n\x10max_model_length\x18\x03 \x01(\x05\x12\x17\n\x0fvocabulary_size\x18\x04 \x01(\x05\x12\x12\n\nblock_size\x18\x05 \x01(\x05\x12\x17\n\x0fparameter_count\x18\x06 \x01(\x03\x12\x11\n\tprecision\x18\x07 \x01(\t\x12\x16\n\x0e\x65mbedding_size\x18\x08 \x01(\x05\x12\x13\n\x0b\x66ingerprint\x18\t \x01(\t\x12*\n\x08\x61\x64\x61pters\x18\n \x03(\x0b\x32\x18.headrace.v1.AdapterInfo\x12\x0e\n\x06parent\x18\x0b \x01(\t\x12\x16\n\x0e\x65victs_context\x18\x0c \x01(\x08\"0\n\x0b\x41\x64\x61pterInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\t\"\x1b\n\tEmbedding\x12\x0e\n\x06values\x18\x01 \x03(\x02*\xd3\x01\n\x0bGrammarKind\x12\x1c\n\x18GRAMMAR_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18GRAMMAR_KIND_JSON_SCHEMA\x10\x01\x12\x1c\n\x18GRAMMAR_KIND_JSON_OBJECT\x10\x02\x12\x16\n\x12GRAMMAR_KIND_REGEX\x10\x03\x12\x15\n\x11GRAMMAR_KIND_LARK\x10\x04\x12\x17\n\x13GRAMMAR_KIND_CHOICE\x10\x05\x12\"\n\x1eGRAMMAR_KIND_LARK_WITH_SCHEMAS\x10\x06*\x9e\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x1b\n\x17\x46INISH_REASON_CANCELLED\x10\x03\x12 \n\x1c\x46INISH_REASON_CONTENT_FILTER\x10\x04*\x86\x01\n\rPriorityClass\x12\x1e\n\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x1b\n\x17PRIORITY_CLASS_REALTIME\x10\x01\x12\x1e\n\x1aPRIORITY_CLASS_INTERACTIVE\x10\x02\x12\x18\n\x14PRIORITY_CLASS_BATCH\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cheadrace/v1/generation.proto\x12\x0bheadrace.v1\x1a\x1egoogle/protobuf/duration.proto\"\xba\x05\n\x0eSamplingParams\x12\x17\n\x0fmax_token_count\x18\x01 \x01(\x05\x12\x18\n\x0btemperature\x18\x02 \x01(\x02H\x00\x88\x01\x01\x12\x12\n\x05top_k\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12\x12\n\x05top_p\x18\x04 \x01(\x02H\x02\x88\x01\x01\x12\x12\n\x05min_p\x18\x05 \x01(\x02H\x03\x88\x01\x01\x12\x1f\n\x12repetition_penalty\x18\x06 \x01(\x02H\x04\x88\x01\x01\x12\x18\n\x10presence_penalty\x18\x07 \x01(\x02\x12\x19\n\x11\x66requency_penalty\x18\x08 \x01(\x02\x12\x42\n\x0clogit_biases\x18\t \x03(\x0b\x32,.headrace.v1.SamplingParams.LogitBiasesEntry\x12\x11\n\x04seed\x18\n \x01(\x03H\x05\x88\x01\x01\x12\x16\n\x0estop_token_ids\x18\x0b \x03(\x05\x12\x12\n\nignore_eos\x18\x0c \x01(\x08\x12\x17\n\x0fmin_token_count\x18\r \x01(\x05\x12\x1a\n\rlogprob_count\x18\x0e \x01(\x05H\x06\x88\x01\x01\x12!\n\x14prompt_logprob_count\x18\x0f \x01(\x05H\x07\x88\x01\x01\x12%\n\x07grammar\x18\x10 \x01(\x0b\x32\x14.headrace.v1.Grammar\x12\x34\n\x0freasoning_limit\x18\x11 \x01(\x0b\x32\x1b.headrace.v1.ReasoningLimit\x1a\x32\n\x10LogitBiasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x02:\x02\x38\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_kB\x08\n\x06_top_pB\x08\n\x06_min_pB\x15\n\x13_repetition_penaltyB\x07\n\x05_seedB\x10\n\x0e_logprob_countB\x17\n\x15_prompt_logprob_count\"Y\n\x0eReasoningLimit\x12\x17\n\x0fmax_token_count\x18\x01 \x01(\x05\x12\x17\n\x0fstart_token_ids\x18\x02 \x03(\x05\x12\x15\n\rend_token_ids\x18\x03 \x03(\x05\"R\n\x07Grammar\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.headrace.v1.GrammarKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\tparameter\x18\x03 \x01(\t\"0\n\x0bScoredToken\x12\x10\n\x08token_id\x18\x01 \x01(\x05\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\"h\n\x0cTokenLogprob\x12(\n\x06\x63hosen\x18\x01 \x01(\x0b\x32\x18.headrace.v1.ScoredToken\x12.\n\x0c\x61lternatives\x18\x02 \x03(\x0b\x32\x18.headrace.v1.ScoredToken\"\xab\x01\n\rWorkerTimings\x12\x31\n\x0equeue_duration\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10prefill_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\x0f\x64\x65\x63ode_duration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xa4\x02\n\tModelInfo\x12\r\n\x05model\x18\x01 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x02 \x01(\t\x12\x18\n\x10max_model_length\x18\x03 \x01(\x05\x12\x17\n\x0fvocabulary_size\x18\x04 \x01(\x05\x12\x12\n\nblock_size\x18\x05 \x01(\x05\x12\x17\n\x0fparameter_count\x18\x06 \x01(\x03\x12\x11\n\tprecision\x18\x07 \x01(\t\x12\x16\n\x0e\x65mbedding_size\x18\x08 \x01(\x05\x12\x13\n\x0b\x66ingerprint\x18\t \x01(\t\x12*\n\x08\x61\x64\x61pters\x18\n \x03(\x0b\x32\x18.headrace.v1.AdapterInfo\x12\x0e\n\x06parent\x18\x0b \x01(\t\x12\x16\n\x0e\x65victs_context\x18\x0c \x01(\x08\"0\n\x0b\x41\x64\x61pterInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\t\"\x1b\n\tEmbedding\x12\x0e\n\x06values\x18\x01 \x03(\x02*\xd3\x01\n\x0bGrammarKind\x12\x1c\n\x18GRAMMAR_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18GRAMMAR_KIND_JSON_SCHEMA\x10\x01\x12\x1c\n\x18GRAMMAR_KIND_JSON_OBJECT\x10\x02\x12\x16\n\x12GRAMMAR_KIND_REGEX\x10\x03\x12\x15\n\x11GRAMMAR_KIND_LARK\x10\x04\x12\x17\n\x13GRAMMAR_KIND_CHOICE\x10\x05\x12\"\n\x1eGRAMMAR_KIND_LARK_WITH_SCHEMAS\x10\x06*\x9e\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x1b\n\x17\x46INISH_REASON_CANCELLED\x10\x03\x12 \n\x1c\x46INISH_REASON_CONTENT_FILTER\x10\x04*\x86\x01\n\rPriorityClass\x12\x1e\n\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x1b\n\x17PRIORITY_CLASS_REALTIME\x10\x01\x12\x1e\n\x1aPRIORITY_CLASS_INTERACTIVE\x10\x02\x12\x18\n\x14PRIORITY_CLASS_BATCH\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,28 +34,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SAMPLINGPARAMS_LOGITBIASESENTRY']._loaded_options = None
   _globals['_SAMPLINGPARAMS_LOGITBIASESENTRY']._serialized_options = b'8\001'
-  _globals['_GRAMMARKIND']._serialized_start=1513
-  _globals['_GRAMMARKIND']._serialized_end=1724
-  _globals['_FINISHREASON']._serialized_start=1727
-  _globals['_FINISHREASON']._serialized_end=1885
-  _globals['_PRIORITYCLASS']._serialized_start=1888
-  _globals['_PRIORITYCLASS']._serialized_end=2022
+  _globals['_GRAMMARKIND']._serialized_start=1658
+  _globals['_GRAMMARKIND']._serialized_end=1869
+  _globals['_FINISHREASON']._serialized_start=1872
+  _globals['_FINISHREASON']._serialized_end=2030
+  _globals['_PRIORITYCLASS']._serialized_start=2033
+  _globals['_PRIORITYCLASS']._serialized_end=2167
   _globals['_SAMPLINGPARAMS']._serialized_start=78
-  _globals['_SAMPLINGPARAMS']._serialized_end=722
-  _globals['_SAMPLINGPARAMS_LOGITBIASESENTRY']._serialized_start=551
-  _globals['_SAMPLINGPARAMS_LOGITBIASESENTRY']._serialized_end=601
-  _globals['_GRAMMAR']._serialized_start=724
-  _globals['_GRAMMAR']._serialized_end=806
-  _globals['_SCOREDTOKEN']._serialized_start=808
-  _globals['_SCOREDTOKEN']._serialized_end=856
-  _globals['_TOKENLOGPROB']._serialized_start=858
-  _globals['_TOKENLOGPROB']._serialized_end=962
-  _globals['_WORKERTIMINGS']._serialized_start=965
-  _globals['_WORKERTIMINGS']._serialized_end=1136
-  _globals['_MODELINFO']._serialized_start=1139
-  _globals['_MODELINFO']._serialized_end=1431
-  _globals['_ADAPTERINFO']._serialized_start=1433
-  _globals['_ADAPTERINFO']._serialized_end=1481
-  _globals['_EMBEDDING']._serialized_start=1483
-  _globals['_EMBEDDING']._serialized_end=1510
+  _globals['_SAMPLINGPARAMS']._serialized_end=776
+  _globals['_SAMPLINGPARAMS_LOGITBIASESENTRY']._serialized_start=605
+  _globals['_SAMPLINGPARAMS_LOGITBIASESENTRY']._serialized_end=655
+  _globals['_REASONINGLIMIT']._serialized_start=778
+  _globals['_REASONINGLIMIT']._serialized_end=867
+  _globals['_GRAMMAR']._serialized_start=869
+  _globals['_GRAMMAR']._serialized_end=951
+  _globals['_SCOREDTOKEN']._serialized_start=953
+  _globals['_SCOREDTOKEN']._serialized_end=1001
+  _globals['_TOKENLOGPROB']._serialized_start=1003
+  _globals['_TOKENLOGPROB']._serialized_end=1107
+  _globals['_WORKERTIMINGS']._serialized_start=1110
+  _globals['_WORKERTIMINGS']._serialized_end=1281
+  _globals['_MODELINFO']._serialized_start=1284
+  _globals['_MODELINFO']._serialized_end=1576
+  _globals['_ADAPTERINFO']._serialized_start=1578
+  _globals['_ADAPTERINFO']._serialized_end=1626
+  _globals['_EMBEDDING']._serialized_start=1628
+  _globals['_EMBEDDING']._serialized_end=1655
 # @@protoc_insertion_point(module_scope)

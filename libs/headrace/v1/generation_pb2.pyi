@@ -166,6 +166,7 @@ class SamplingParams(_message.Message):
     LOGPROB_COUNT_FIELD_NUMBER: _builtins.int
     PROMPT_LOGPROB_COUNT_FIELD_NUMBER: _builtins.int
     GRAMMAR_FIELD_NUMBER: _builtins.int
+    REASONING_LIMIT_FIELD_NUMBER: _builtins.int
     max_token_count: _builtins.int
     """Most tokens to generate. Zero only scores the prompt."""
     temperature: _builtins.float
@@ -212,6 +213,10 @@ class SamplingParams(_message.Message):
     def grammar(self) -> Global___Grammar:
         """What the whole output must look like. It may end only where the grammar does. Unset leaves it free."""
 
+    @_builtins.property
+    def reasoning_limit(self) -> Global___ReasoningLimit:
+        """Ends reasoning that goes on for too long. Unset lets it go on. The gateway sets it."""
+
     def __init__(
         self,
         *,
@@ -231,10 +236,11 @@ class SamplingParams(_message.Message):
         logprob_count: _builtins.int | None = ...,
         prompt_logprob_count: _builtins.int | None = ...,
         grammar: Global___Grammar | None = ...,
+        reasoning_limit: Global___ReasoningLimit | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_min_p", b"_min_p", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "grammar", b"grammar", "logprob_count", b"logprob_count", "min_p", b"min_p", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_min_p", b"_min_p", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "grammar", b"grammar", "logprob_count", b"logprob_count", "min_p", b"min_p", "prompt_logprob_count", b"prompt_logprob_count", "reasoning_limit", b"reasoning_limit", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_min_p", b"_min_p", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "grammar", b"grammar", "ignore_eos", b"ignore_eos", "logit_biases", b"logit_biases", "logprob_count", b"logprob_count", "max_token_count", b"max_token_count", "min_p", b"min_p", "min_token_count", b"min_token_count", "presence_penalty", b"presence_penalty", "prompt_logprob_count", b"prompt_logprob_count", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count", "_min_p", b"_min_p", "_prompt_logprob_count", b"_prompt_logprob_count", "_repetition_penalty", b"_repetition_penalty", "_seed", b"_seed", "_temperature", b"_temperature", "_top_k", b"_top_k", "_top_p", b"_top_p", "frequency_penalty", b"frequency_penalty", "grammar", b"grammar", "ignore_eos", b"ignore_eos", "logit_biases", b"logit_biases", "logprob_count", b"logprob_count", "max_token_count", b"max_token_count", "min_p", b"min_p", "min_token_count", b"min_token_count", "presence_penalty", b"presence_penalty", "prompt_logprob_count", b"prompt_logprob_count", "reasoning_limit", b"reasoning_limit", "repetition_penalty", b"repetition_penalty", "seed", b"seed", "stop_token_ids", b"stop_token_ids", "temperature", b"temperature", "top_k", b"top_k", "top_p", b"top_p"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__logprob_count: _TypeAlias = _typing.Literal["logprob_count"]  # noqa: Y015
     _WhichOneofArgType__logprob_count: _TypeAlias = _typing.Literal["_logprob_count", b"_logprob_count"]  # noqa: Y015
@@ -270,6 +276,40 @@ class SamplingParams(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__top_p) -> _WhichOneofReturnType__top_p | None: ...
 
 Global___SamplingParams: _TypeAlias = SamplingParams  # noqa: Y015
+
+@_typing.final
+class ReasoningLimit(_message.Message):
+    """A bound of a reasoning section."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    START_TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    END_TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    max_token_count: _builtins.int
+    """Tokens of reasoning after which its end follows. At least 0."""
+    @_builtins.property
+    def start_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Token ids that begin the section, if they are the first of the output. Empty: the prompt began it."""
+
+    @_builtins.property
+    def end_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Token ids that end it. At least one."""
+
+    def __init__(
+        self,
+        *,
+        max_token_count: _builtins.int = ...,
+        start_token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        end_token_ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_token_ids", b"end_token_ids", "max_token_count", b"max_token_count", "start_token_ids", b"start_token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReasoningLimit: _TypeAlias = ReasoningLimit  # noqa: Y015
 
 @_typing.final
 class Grammar(_message.Message):

@@ -606,8 +606,11 @@ class GenerationOptions(_message.Message):
     SAMPLING_PARAMS_FIELD_NUMBER: _builtins.int
     STOP_TEXTS_FIELD_NUMBER: _builtins.int
     PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
+    MAX_REASONING_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     priority_class: _generation_pb2.PriorityClass.ValueType
     """How urgent the request is."""
+    max_reasoning_token_count: _builtins.int
+    """Most tokens of reasoning before the answer, for models that reason. Unset: as many as the model likes."""
     @_builtins.property
     def sampling_params(self) -> _generation_pb2.SamplingParams:
         """How to choose each token. What is unset takes the defaults of the model. A `max_token_count` of 0 means 16 for a
@@ -624,12 +627,15 @@ class GenerationOptions(_message.Message):
         sampling_params: _generation_pb2.SamplingParams | None = ...,
         stop_texts: _abc.Iterable[_builtins.str] | None = ...,
         priority_class: _generation_pb2.PriorityClass.ValueType = ...,
+        max_reasoning_token_count: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["sampling_params", b"sampling_params"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_reasoning_token_count", b"_max_reasoning_token_count", "max_reasoning_token_count", b"max_reasoning_token_count", "sampling_params", b"sampling_params"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["priority_class", b"priority_class", "sampling_params", b"sampling_params", "stop_texts", b"stop_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_reasoning_token_count", b"_max_reasoning_token_count", "max_reasoning_token_count", b"max_reasoning_token_count", "priority_class", b"priority_class", "sampling_params", b"sampling_params", "stop_texts", b"stop_texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__max_reasoning_token_count: _TypeAlias = _typing.Literal["max_reasoning_token_count"]  # noqa: Y015
+    _WhichOneofArgType__max_reasoning_token_count: _TypeAlias = _typing.Literal["_max_reasoning_token_count", b"_max_reasoning_token_count"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_reasoning_token_count) -> _WhichOneofReturnType__max_reasoning_token_count | None: ...
 
 Global___GenerationOptions: _TypeAlias = GenerationOptions  # noqa: Y015
 

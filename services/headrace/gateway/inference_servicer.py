@@ -280,6 +280,9 @@ def _options(given: pb.GenerationOptions, default_token_count: int | None) -> Op
         max_token_count=sampling.max_token_count or default_token_count,
         stop_texts=tuple(given.stop_texts),
         priority_class=given.priority_class,
+        max_reasoning_token_count=(
+            given.max_reasoning_token_count if given.HasField("max_reasoning_token_count") else None
+        ),
     )
 
 

@@ -156,6 +156,12 @@ class Sequence:
         return self.request.sampling.grammar is not None and self.matcher is None and not self.scores_only
 
     @property
+    def forced_token_id(self) -> int | None:
+        """The only token that may come next, where reasoning has reached its bound."""
+        limit = self.request.sampling.reasoning_limit
+        return None if limit is None else limit.forced_token_id(self.output_token_ids)
+
+    @property
     def stop_is_banned(self) -> bool:
         return self.output_count < self.request.sampling.min_tokens
 

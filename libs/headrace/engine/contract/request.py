@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.engine.contract.grammar import Grammar
+from headrace.engine.contract.reasoning_limit import ReasoningLimit
 
 MIN_TEMPERATURE = 1e-5
 """Below it, dividing logits could overflow, and only the most likely token is left anyway."""
@@ -64,16 +65,23 @@ class SamplingParams:
     """Report the log-probability of every prompt token but the first and this many alternatives. Unset reports none."""
     grammar: Grammar | None = None
     """Grammar that the output must follow. It may end only where the grammar does. Unset leaves it free."""
+    reasoning_limit: ReasoningLimit | None = None
+    """Bound of reasoning, which ends it. It must fit the grammar, if there is one."""
 
     @property
     def is_greedy(self) -> bool:
         return self.temperature < MIN_TEMPERATURE
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether some tokens may not come next."""
+        return self.grammar is not None or self.reasoning_limit is not None
+
+    @property
     def takes_likeliest(self) -> bool:
         """Whether each token is the most likely one by the model's own logits, and nothing more is asked."""
         penalties = (self.repetition_penalty - 1, self.presence_penalty, self.frequency_penalty)
-        changes = any(penalties) or self.logit_bias or self.min_tokens or self.grammar is not None
+        changes = any(penalties) or self.logit_bias or self.min_tokens or self.is_constrained
         return self.is_greedy and not changes and self.logprob_count is None
 
 

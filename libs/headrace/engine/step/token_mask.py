@@ -1,4 +1,4 @@
-"""Tokens that grammars do not allow next."""
+"""Tokens that grammars and bounds of reasoning do not allow next."""
 
 import functools
 import os
@@ -13,20 +13,32 @@ from headrace.engine.grammar.token_matcher import TokenMatcher
 
 
 def find_forbidden(sequences: list[Sequence], vocabulary_size: int) -> tuple[list[int], NDArray[np.bool_]]:
-    """Finds the indices of the sequences that have a grammar, and for each of those which tokens it does not allow:
+    """Finds the indices of the sequences that are constrained, and for each of those which tokens may not come next:
     [rows, vocabulary]. A matcher that has an error allows the end and nothing else."""
-    rows: list[int] = []
-    matchers: list[TokenMatcher] = []
-    for row, sequence in enumerate(sequences):
-        if sequence.matcher is not None:
-            sequence.matcher.follow(sequence.output_token_ids)
-            rows.append(row)
-            matchers.append(sequence.matcher)
-    if not rows:
-        return rows, np.empty((0, vocabulary_size), np.bool_)
+    matched = [row for row, sequence in enumerate(sequences) if sequence.matcher is not None]
+    forced = [(row, only) for row, sequence in enumerate(sequences) if (only := sequence.forced_token_id) is not None]
+    forbidden = _forbidden_by_grammar([sequences[row] for row in matched], vocabulary_size)
+    if not forced:
+        return matched, forbidden
+    rows = sorted({*matched, *(row for row, _ in forced)})
+    masks = np.zeros((len(rows), vocabulary_size), np.bool_)
+    masks[np.searchsorted(rows, matched)] = forbidden
+    for row, only in forced:
+        mask = masks[rows.index(row)]
+        mask[:] = True
+        mask[only] = False
+    return rows, masks
+
+
+def _forbidden_by_grammar(sequences: list[Sequence], vocabulary_size: int) -> NDArray[np.bool_]:
+    matchers = [sequence.matcher for sequence in sequences if sequence.matcher is not None]
+    for matcher, sequence in zip(matchers, sequences, strict=True):
+        matcher.follow(sequence.output_token_ids)
+    if not matchers:
+        return np.empty((0, vocabulary_size), np.bool_)
     bitmask = fill_bitmask(matchers, vocabulary_size)
     bits = np.unpackbits((~bitmask).view(np.uint8), axis=1, count=vocabulary_size, bitorder="little")
-    return rows, bits.view(np.bool_)
+    return bits.view(np.bool_)
 
 
 def fill_bitmask(matchers: list[TokenMatcher], vocabulary_size: int) -> NDArray[np.int32]:

@@ -38,6 +38,7 @@ class GivenToolChoice(BaseModel):
 class Thinking(BaseModel):
     model_config = _LOOSE
     type: Literal["enabled", "disabled", "adaptive"]
+    budget_tokens: int | None = Field(default=None, ge=0)
 
 
 class OutputForm(BaseModel):

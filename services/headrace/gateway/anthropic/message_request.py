@@ -43,6 +43,7 @@ def message_options(body: MessageBody) -> Options:
         max_token_count=body.max_tokens,
         stop_texts=stop_texts,
         tool_use=_tool_use(body),
+        max_reasoning_token_count=None if body.thinking is None else body.thinking.budget_tokens,
     )
 
 

@@ -13,6 +13,7 @@ from headrace.clients.tokenizer import TokenizerClient
 from headrace.errors import DeadlineExceeded, InternalError, InvalidRequest, Unavailable, Unsupported
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reading.answer_part import AnswerPart
+from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.joined import joined
@@ -106,10 +107,23 @@ class Pipeline:
         clean = InputFilter(self._rules(envelope, options)).conversation(conversation)
         encoded = await self.encode_chat(model, clean, envelope.deadline, model_info.max_model_length)
         style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
-        job = Job(envelope, model_info, vocabulary, [encoded.token_ids], options.following(style), style)
+        limited = await self._limited(model, options.following(style), style, envelope.deadline)
+        job = Job(envelope, model_info, vocabulary, [encoded.token_ids], limited, style)
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         return job
+
+    async def _limited(self, model: str, options: Options, style: AnswerStyle, deadline: Deadline) -> Options:
+        """Returns options that end the reasoning of a model that reasons where the client wants it to end."""
+        markers, most = style.vocabulary.answer_format, options.max_reasoning_token_count
+        if most is None or not markers.reasoning_end:
+            return options
+        start = "" if style.opens_reasoning else markers.reasoning_start
+        begin, end = [
+            tuple(await self.encode_text(model, text, False, deadline)) if text else ()
+            for text in (start, markers.reasoning_end)
+        ]
+        return options.limited(ReasoningBudget(most, begin, end))
 
     async def prepare_embeddings(
         self, model: str, inputs: Sequence[Prompt], options: EmbeddingOptions, envelope: Envelope

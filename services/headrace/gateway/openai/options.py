@@ -32,7 +32,11 @@ def chat_options(body: ChatBody) -> Options:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
     sampling = _sampling(body, logprob_count=(body.top_logprobs or 0) if body.logprobs else None)
     wanted = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
-    return replace(_options(body, sampling, wanted), tool_use=tool_use_of(body))
+    return replace(
+        _options(body, sampling, wanted),
+        tool_use=tool_use_of(body),
+        max_reasoning_token_count=body.thinking_token_budget,
+    )
 
 
 def prompts_of(body: CompletionBody) -> list[Prompt]:

@@ -122,6 +122,7 @@ class ChatBody(Body):
     parallel_tool_calls: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     include_reasoning: bool | None = None
+    thinking_token_budget: int | None = Field(default=None, ge=0)
     chat_template_kwargs: dict[str, Any] | None = None
 
 

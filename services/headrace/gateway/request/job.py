@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.chat.answer_style import AnswerStyle
+from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
@@ -30,6 +31,8 @@ class Options:
     priority_class: "PriorityClass.ValueType" = PriorityClass.PRIORITY_CLASS_UNSPECIFIED
     tool_use: ToolUse | None = None
     """Tools that answers may call."""
+    max_reasoning_token_count: int | None = None
+    """Most tokens of reasoning before an answer. Unset means as many as the model likes."""
 
     def following(self, style: AnswerStyle) -> "Options":
         """Returns the options with a grammar that holds answers to a style. Raises Unsupported."""
@@ -39,6 +42,10 @@ class Options:
             if grammar is self.sampling.grammar
             else replace(self, sampling=replace(self.sampling, grammar=grammar))
         )
+
+    def limited(self, reasoning: ReasoningBudget) -> "Options":
+        """Returns the options with a bound of reasoning."""
+        return replace(self, sampling=replace(self.sampling, reasoning_limit=reasoning))
 
 
 @dataclass(frozen=True, slots=True)

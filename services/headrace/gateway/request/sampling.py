@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,4 @@ class Sampling:
     logprob_count: int | None = None
     prompt_logprob_count: int | None = None
     grammar: Grammar | None = None
+    reasoning_limit: ReasoningBudget | None = None

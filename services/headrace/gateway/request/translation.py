@@ -1,6 +1,7 @@
 """Translates messages to requests and model facts, and back."""
 
 from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.v1 import generation_pb2 as pb
@@ -83,6 +84,15 @@ def to_sampling_params(sampling: Sampling) -> pb.SamplingParams:
         logprob_count=sampling.logprob_count,
         prompt_logprob_count=sampling.prompt_logprob_count,
         grammar=None if sampling.grammar is None else _to_grammar_message(sampling.grammar),
+        reasoning_limit=None if sampling.reasoning_limit is None else _to_limit_message(sampling.reasoning_limit),
+    )
+
+
+def _to_limit_message(limit: ReasoningBudget) -> pb.ReasoningLimit:
+    return pb.ReasoningLimit(
+        max_token_count=limit.max_token_count,
+        start_token_ids=limit.start_token_ids,
+        end_token_ids=limit.end_token_ids,
     )
 
 

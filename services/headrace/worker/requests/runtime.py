@@ -299,6 +299,8 @@ def _check_ids(request: EngineRequest, vocabulary_size: int) -> None:
     check_token_ids(request.output_token_ids, vocabulary_size, "output_token_ids")
     check_token_ids(request.sampling.stop_token_ids, vocabulary_size, "stop_token_ids")
     check_token_ids(request.sampling.logit_bias, vocabulary_size, "logit_biases")
+    if (limit := request.sampling.reasoning_limit) is not None:
+        check_token_ids(limit.end, vocabulary_size, "reasoning_limit")
 
 
 def _exit_after_crash(error: BaseException) -> None:

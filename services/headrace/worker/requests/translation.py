@@ -6,6 +6,7 @@ from dataclasses import replace
 from google.rpc.status_pb2 import Status
 
 from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.reasoning_limit import ReasoningLimit
 from headrace.engine.contract.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob, Urgency
 from headrace.errors import HeadraceError, InvalidRequest
 from headrace.errors.status import to_status
@@ -110,8 +111,15 @@ def to_sampling_params(message: pb.SamplingParams, defaults: SamplingParams = NE
         ignore_eos=message.ignore_eos,
         min_tokens=message.min_token_count,
         grammar=_to_grammar(message.grammar) if message.HasField("grammar") else None,
+        reasoning_limit=_to_reasoning_limit(message.reasoning_limit) if message.HasField("reasoning_limit") else None,
         **given,
     )
+
+
+def _to_reasoning_limit(message: pb.ReasoningLimit) -> ReasoningLimit:
+    if message.max_token_count < 0 or not message.end_token_ids:
+        raise InvalidRequest("a bound of reasoning needs token ids that end it", param="reasoning_limit")
+    return ReasoningLimit(message.max_token_count, tuple(message.start_token_ids), tuple(message.end_token_ids))
 
 
 def _add_delta(frame: worker_pb2.Frame, addressed: SessionDelta) -> None:

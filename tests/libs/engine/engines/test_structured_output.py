@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 import headrace.demo_model
 from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.contract.reasoning_limit import ReasoningLimit
 from headrace.engine.contract.request import Delta, EngineRequest, FinishReason
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.engine.engines.text_engine import TextEngine
@@ -285,3 +286,19 @@ def test_the_sim_engine_refuses() -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("speculation", ["off", "on"])
+def test_reasoning_ends_at_its_bound_whatever_is_drafted(speculation: str) -> None:
+    end = tuple(TOKENIZER.encode("</think>", add_special_tokens=False).ids)
+    limit = ReasoningLimit(12, (), end)
+    engine = load(speculation=speculation)
+    try:
+        asked = [ask(str(seed), None, seed=seed, max_tokens=40, reasoning_limit=limit) for seed in range(4)]
+        asked.append(ask("json", schema(PERSON), seed=9))
+        streams = run(engine, *asked)
+    finally:
+        engine.close()
+    for seed in range(4):
+        assert tuple(streams[str(seed)])[12 : 12 + len(end)] == end
+    jsonschema.validate(json.loads(text(streams["json"])), PERSON)

@@ -12,6 +12,7 @@ from tests.libs.engine.engine_running import request
 from tests.libs.engine.needed_kernels import NO_KERNELS, needs_kernels
 
 from headrace.engine.batching.sequence import Sequence
+from headrace.engine.contract.reasoning_limit import ReasoningLimit
 from headrace.engine.contract.request import SamplingParams
 from headrace.engine.cpu import sampler as kernel_sampler
 from headrace.engine.cpu.sampler import CpuSampler
@@ -229,3 +230,17 @@ def test_kernels_draw_what_torch_draws(sampling: dict[str, Any]) -> None:
     drawn = [CpuSampler(KernelContext(1, each)).sample(logits.numpy(), sequences) for each in available()]
     assert all(found == drawn[0] for found in drawn)
     assert np.mean(np.array(expected) == np.array(drawn[0])) >= 0.99
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_reasoning_at_its_bound_ends_beside_others_that_go_on(sampler: Sampler, temperature: float) -> None:
+    limit = ReasoningLimit(2, (), (17,))
+    logits = make_logits(rows=3)
+    sequences = [
+        make_sequence(temperature=temperature, seed=1),
+        make_sequence(output=(4, 5), temperature=temperature, seed=1, reasoning_limit=limit),
+        make_sequence(output=(4,), temperature=temperature, seed=1, reasoning_limit=limit),
+    ]
+    free = [make_sequence(output=one.request.output_token_ids, temperature=temperature, seed=1) for one in sequences]
+    expected = sampler.sample(as_held(sampler, logits), free)
+    assert sampler.sample(as_held(sampler, logits), sequences) == [expected[0], 17, expected[2]]

@@ -69,7 +69,7 @@ def answer(placed: Placed, limiter: Limiter, most_tokens: int) -> AsyncGenerator
         prompts=[[1, 2, 3]],
     )
     sequence = SimpleNamespace(sampling=SimpleNamespace(max_token_count=most_tokens))
-    return accounted(cast(Any, job), [cast(Any, sequence)], placed.pieces())
+    return accounted(cast("Any", job), [cast("Any", sequence)], placed.pieces())
 
 
 async def text_of(pieces: AsyncGenerator[Piece, None]) -> str:
