@@ -215,7 +215,9 @@ class SamplingParams(_message.Message):
 
     @_builtins.property
     def reasoning_limit(self) -> Global___ReasoningLimit:
-        """Ends reasoning that goes on for too long. Unset lets it go on. The gateway sets it."""
+        """Ends reasoning that goes on for too long. Unset lets it go on. `max_reasoning_token_count` of
+        GenerationOptions sets it for a conversation, from what marks reasoning in the model's template.
+        """
 
     def __init__(
         self,

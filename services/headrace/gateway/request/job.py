@@ -75,6 +75,8 @@ class Job:
         size, sampling = self.model.vocabulary_size, self.options.sampling
         check_token_ids(sampling.stop_token_ids, size, "stop_token_ids")
         check_token_ids(list(sampling.logit_biases), size, "logit_bias")
+        if sampling.reasoning_limit is not None:
+            check_token_ids(sampling.reasoning_limit.end_token_ids, size, "reasoning_limit")
 
     def sequences(self) -> list[SequenceRequest]:
         """Sequences to generate, one per choice; choice i of prompt p has index p * choice_count + i."""

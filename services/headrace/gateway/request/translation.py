@@ -62,6 +62,7 @@ def to_sampling(params: pb.SamplingParams) -> Sampling:
         logprob_count=params.logprob_count if params.HasField("logprob_count") else None,
         prompt_logprob_count=params.prompt_logprob_count if params.HasField("prompt_logprob_count") else None,
         grammar=_to_grammar(params.grammar) if params.HasField("grammar") else None,
+        reasoning_limit=_to_budget(params.reasoning_limit) if params.HasField("reasoning_limit") else None,
     )
 
 
@@ -86,6 +87,10 @@ def to_sampling_params(sampling: Sampling) -> pb.SamplingParams:
         grammar=None if sampling.grammar is None else _to_grammar_message(sampling.grammar),
         reasoning_limit=None if sampling.reasoning_limit is None else _to_limit_message(sampling.reasoning_limit),
     )
+
+
+def _to_budget(limit: pb.ReasoningLimit) -> ReasoningBudget:
+    return ReasoningBudget(limit.max_token_count, tuple(limit.start_token_ids), tuple(limit.end_token_ids))
 
 
 def _to_limit_message(limit: ReasoningBudget) -> pb.ReasoningLimit:

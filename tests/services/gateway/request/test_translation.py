@@ -8,7 +8,14 @@ from google.protobuf.message import Message
 
 from headrace.gateway.fleet.translation import to_worker_facts
 from headrace.gateway.request.translation import to_model_facts, to_model_info, to_sampling, to_sampling_params
-from headrace.v1.generation_pb2 import GRAMMAR_KIND_REGEX, AdapterInfo, Grammar, ModelInfo, SamplingParams
+from headrace.v1.generation_pb2 import (
+    GRAMMAR_KIND_REGEX,
+    AdapterInfo,
+    Grammar,
+    ModelInfo,
+    ReasoningLimit,
+    SamplingParams,
+)
 from headrace.v1.worker_pb2 import WorkerStatus
 
 
@@ -30,10 +37,14 @@ def test_a_model() -> None:
 
 def test_sampling() -> None:
     params = SamplingParams(
-        logit_biases={5: 1.5, 7: -2.0}, stop_token_ids=[3, 4], grammar=Grammar(kind=GRAMMAR_KIND_REGEX)
+        logit_biases={5: 1.5, 7: -2.0},
+        stop_token_ids=[3, 4],
+        grammar=Grammar(kind=GRAMMAR_KIND_REGEX),
+        reasoning_limit=ReasoningLimit(start_token_ids=[5], end_token_ids=[6, 7]),
     )
     full(params)
     full(params.grammar)
+    full(params.reasoning_limit)
     assert to_sampling_params(to_sampling(params)) == params
     assert {field.name for field, _ in params.ListFields()} == set(SamplingParams.DESCRIPTOR.fields_by_name)
 
