@@ -20,8 +20,8 @@ from headrace.gateway.access.caller import Caller
 from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.chat.translation import ChatRequest, to_call_delta, to_conversation, to_tool_use
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.joined import joined
 from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline, Prompt
+from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.http.exchange import PARTING_SECONDS
 from headrace.gateway.openai.embedding_format import kept

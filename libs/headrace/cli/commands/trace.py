@@ -38,6 +38,7 @@ MEANINGS = {
     "prefill": "the prompt is read, to the first token",
     "decode": "waiting for further tokens",
     "detokenize": "tokens become text",
+    "guard": "the filter's model judges what is said",
     "serialize": "text becomes JSON",
     "flush": "the client takes the bytes",
 }

@@ -3,22 +3,26 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from headrace.clients.cache import CacheClient
 from headrace.clients.conversation import Conversation
 from headrace.clients.encoded_conversation import EncodedConversation
+from headrace.clients.message import Message
 from headrace.clients.tokenizer import TokenizerClient
-from headrace.errors import DeadlineExceeded, InternalError, InvalidRequest, Unavailable, Unsupported
+from headrace.errors import ContentFiltered, DeadlineExceeded, InternalError, InvalidRequest, Unavailable, Unsupported
+from headrace.gateway.access.account import Account
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reading.answer_part import AnswerPart
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.accounted import accounted
-from headrace.gateway.delivery.joined import joined
-from headrace.gateway.delivery.merged import merged
+from headrace.gateway.delivery.guard import Guard
 from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
+from headrace.gateway.delivery.streams.joined import joined
+from headrace.gateway.delivery.streams.merged import merged
 from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.delivery.token_stream import Places, TokenStream
 from headrace.gateway.filter.answer_filter import AnswerFilter
@@ -30,11 +34,13 @@ from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOption
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.request_class import class_name
+from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.vocabularies import Vocabularies
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE, WAIT
+from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import Embedding, FinishReason
 from headrace.v1.worker_pb2 import TokenDelta
@@ -44,6 +50,8 @@ SEQUENCES_AT_ONCE = 128
 """Most sequences of one embeddings request that are placed at once. The rest wait here instead of in the model's queue,
 where other requests wait too."""
 
+VERDICT_TOKENS = 32
+"""Most tokens that a guard may say."""
 HIDDEN_TOKEN_ID = -1
 """Number in place of every token id where a filter may hide its text."""
 Prompt = str | list[int]
@@ -69,6 +77,7 @@ class Pipeline:
         self._tokenizer = tokenizer
         self._places = places
         self._responses = ResponseMemory(cache)
+        self._guard = Guard(self._verdict)
 
     async def prepare_completion(
         self,
@@ -84,6 +93,9 @@ class Pipeline:
         prompts = [InputFilter(rules).prompt(prompt, "prompt") for prompt in prompts]
         if not all(prompts):
             raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
+        said = _said(prompts, rules)
+        for conversation in said:
+            await self._guard.check_input(rules.guard, conversation, envelope)
         encoded = [
             await self.encode_text(
                 model, prompt, add_special_tokens, envelope.deadline, context_token_count=model_info.max_model_length
@@ -93,7 +105,7 @@ class Pipeline:
             for prompt in prompts
         ]
         vocabulary = await self._vocabulary(model, envelope.deadline)
-        job = Job(envelope, model_info, vocabulary, encoded, options)
+        job = Job(envelope, model_info, vocabulary, encoded, options, conversations=said)
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         return job
@@ -104,11 +116,13 @@ class Pipeline:
         vocabulary = await self._vocabulary(model, envelope.deadline)
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
-        clean = InputFilter(self._rules(envelope, options)).conversation(conversation)
+        rules = self._rules(envelope, options)
+        clean = InputFilter(rules).conversation(conversation)
+        await self._guard.check_input(rules.guard, clean, envelope)
         encoded = await self.encode_chat(model, clean, envelope.deadline, model_info.max_model_length)
         style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
         limited = await self._limited(model, options.following(style), style, envelope.deadline)
-        job = Job(envelope, model_info, vocabulary, [encoded.token_ids], limited, style)
+        job = Job(envelope, model_info, vocabulary, [encoded.token_ids], limited, style, (clean,))
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         return job
@@ -214,7 +228,23 @@ class Pipeline:
         record.prompt_token_count = sum(map(len, job.prompts))
         record.request_class = class_name(sequences[0].priority_class)
         pieces = merged([self._pieces(job, index, sequence) for index, sequence in enumerate(sequences)])
-        return accounted(job, sequences, pieces)
+        counted, guard = accounted(job, sequences, pieces), self._filters.of(job.envelope.tenant.name).guard
+        return counted if guard is None or not guard.on_output else self._guard.checked(guard, job, counted)
+
+    async def _verdict(self, model: str, conversation: Conversation, envelope: Envelope) -> str:
+        """Returns what a guard says of a conversation: at nobody's expense, without a filter, as likely as can be."""
+        own = replace(
+            envelope, request_id=new_request_id(envelope.request_id), account=Account(), record=RequestRecord()
+        )
+        encoded = await self.encode_chat(model, conversation, own.deadline)
+        vocabulary = await self._vocabulary(model, own.deadline)
+        options = Options(Sampling(temperature=0, seed=0), VERDICT_TOKENS)
+        job = Job(own, self.fleet.text_model(model), vocabulary, [encoded.token_ids], options)
+        job.check()
+        (sequence,) = job.sequences()
+        text = TextStream(sequence, vocabulary)
+        async with aclosing(self._deltas(sequence)) as deltas:
+            return "".join([text.push(delta).text async for delta in deltas])
 
     async def embedding(self, sequence: SequenceRequest) -> Embedding:
         """Returns the embedding of one sequence. Raises HeadraceError. Cancelling the call cancels the sequence."""
@@ -262,6 +292,16 @@ def _filter(piece: Piece, answer_filter: AnswerFilter) -> None:
     piece.token_ids = [HIDDEN_TOKEN_ID] * len(piece.token_ids)
     if answer_filter.blocked_by:
         piece.finish_reason, piece.stop_reason = FinishReason.FINISH_REASON_CONTENT_FILTER, None
+
+
+def _said(prompts: Sequence[Prompt], rules: FilterRules) -> tuple[Conversation, ...]:
+    """Returns prompts as a guard reads them. Raises ContentFiltered for token ids, which it cannot read."""
+    if rules.guard is None:
+        return ()
+    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
+    if len(texts) < len(prompts):
+        raise ContentFiltered("the guard of this tenant reads text only: send the prompt as text", param="prompt")
+    return tuple(Conversation((Message("user", text),)) for text in texts)
 
 
 async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:

@@ -7,8 +7,8 @@ import msgspec
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.delivery.joined import joined
 from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
+from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange

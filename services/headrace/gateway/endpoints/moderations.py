@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import InvalidRequest
+from headrace.gateway.filter.detectors.pattern_set import PatternSet
+from headrace.gateway.filter.detectors.personal_data import PERSONAL_DATA
 from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.filters import NOTHING, Filters
-from headrace.gateway.filter.pattern_set import PatternSet
-from headrace.gateway.filter.personal_data import PERSONAL_DATA
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.openai.model_body import parse

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from headrace.gateway.filter.detector import Detector
-from headrace.gateway.filter.finding import Finding
+from headrace.gateway.filter.detectors.detector import Detector
+from headrace.gateway.filter.detectors.finding import Finding
+from headrace.gateway.filter.guard_rule import GuardRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class FilterRules:
     """`mask` puts the detector's name in place of a finding; `block` refuses an input, and ends an output."""
     on_input: bool = True
     on_output: bool = True
+    guard: GuardRule | None = None
+    """Model that judges what no expression finds."""
 
     @property
     def names(self) -> list[str]:

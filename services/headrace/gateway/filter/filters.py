@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.errors import ConfigError
-from headrace.gateway.filter.bounded_detector import BoundedDetector
-from headrace.gateway.filter.detector import Detector
+from headrace.gateway.filter.detectors.bounded_detector import BoundedDetector
+from headrace.gateway.filter.detectors.detector import Detector
+from headrace.gateway.filter.detectors.pattern_set import PatternSet
+from headrace.gateway.filter.detectors.personal_data import PERSONAL_DATA
+from headrace.gateway.filter.detectors.word_detector import WordDetector
 from headrace.gateway.filter.filter_rules import FilterRules
-from headrace.gateway.filter.pattern_set import PatternSet
-from headrace.gateway.filter.personal_data import PERSONAL_DATA
-from headrace.gateway.filter.word_detector import WordDetector
+from headrace.gateway.filter.guard_rule import LLAMA_GUARD_UNSAFE, GuardRule, unsafe_verdicts
 
 NOTHING = FilterRules(on_input=False, on_output=False)
 DEFAULT = "default"
@@ -29,6 +30,17 @@ class _Pattern(BaseModel):
     """Most characters of a match, and those that a stream is held back by."""
 
 
+class _Guard(BaseModel):
+    model_config = _FORBIDDEN
+    model: str = Field(min_length=1)
+    unsafe: str = LLAMA_GUARD_UNSAFE
+    input: bool = True
+    output: bool = True
+
+    def rule(self) -> GuardRule:
+        return GuardRule(self.model, self.input, self.output, unsafe_verdicts(self.unsafe))
+
+
 class _Table(BaseModel):
     """Table of one tenant."""
 
@@ -39,13 +51,15 @@ class _Table(BaseModel):
     action: Literal["mask", "block"] = "mask"
     input: bool = True
     output: bool = True
+    guard: _Guard | None = None
 
     def rules(self) -> FilterRules:
         detectors: list[Detector] = []
         detectors += [PatternSet([PERSONAL_DATA[name] for name in self.personal])] if self.personal else []
         detectors += [WordDetector("word", self.words)] if self.words else []
         detectors += [BoundedDetector(each.name, each.regex, each.longest) for each in self.patterns]
-        return FilterRules(detectors, self.action, self.input, self.output)
+        guard = None if self.guard is None else self.guard.rule()
+        return FilterRules(detectors, self.action, self.input, self.output, guard)
 
 
 class Filters:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from prometheus_client import Counter
 
+from headrace.gateway.filter.detectors.finding import Finding
 from headrace.gateway.filter.filter_rules import FilterRules
-from headrace.gateway.filter.finding import Finding
 
 FINDINGS = Counter("headrace_filter_findings", "Texts that a filter masked or blocked", ["detector", "action"])
 

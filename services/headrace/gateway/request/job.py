@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidRequest
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
@@ -59,6 +60,8 @@ class Job:
     options: Options
     style: AnswerStyle | None = None
     """Style of the answers. None: they are plain text."""
+    conversations: tuple[Conversation, ...] = ()
+    """Prompts as a guard reads them, where they are text."""
 
     def check(self) -> None:
         """Raises InvalidRequest if the job could never run on this model."""

@@ -16,6 +16,7 @@ DECODE = "decode"
 DETOKENIZE = "detokenize"
 SERIALIZE = "serialize"
 FLUSH = "flush"
+GUARD = "guard"
 WAIT = "wait"
 """Wait for the first token, which is divided into queue, dispatch, worker_queue and prefill once others told theirs."""
 
@@ -32,6 +33,7 @@ STAGES = (
     PREFILL,
     DECODE,
     DETOKENIZE,
+    GUARD,
     SERIALIZE,
     FLUSH,
 )

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.gateway.filter.bounded_detector import BoundedDetector
+from headrace.gateway.filter.detectors.bounded_detector import BoundedDetector
+from headrace.gateway.filter.detectors.pattern_set import PatternSet
+from headrace.gateway.filter.detectors.personal_data import PERSONAL_DATA
+from headrace.gateway.filter.detectors.word_detector import WordDetector
 from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.filters import read_filters
-from headrace.gateway.filter.pattern_set import PatternSet
-from headrace.gateway.filter.personal_data import PERSONAL_DATA
 from headrace.gateway.filter.text_filter import TextFilter
-from headrace.gateway.filter.word_detector import WordDetector
 
 HIDDEN = {
     "card": ["4111 1111 1111 1111", "5555-5555-5555-4444", "378282246310005", "6011111111111117"],

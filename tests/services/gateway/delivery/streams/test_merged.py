@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from headrace.errors import Overloaded
-from headrace.gateway.delivery.merged import merged
+from headrace.gateway.delivery.streams.merged import merged
 
 pytestmark = pytest.mark.anyio
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from headrace.gateway.filter.finding import Finding
+from headrace.gateway.filter.detectors.finding import Finding
 
 
 class Detector(Protocol):

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from headrace.gateway.filter.finding import Finding
-from headrace.gateway.filter.pattern_detector import PatternDetector
+from headrace.gateway.filter.detectors.finding import Finding
+from headrace.gateway.filter.detectors.pattern_detector import PatternDetector
 
 LONGEST_TAIL = 640
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import re2
 
 from headrace.errors import ConfigError
-from headrace.gateway.filter.finding import Finding
+from headrace.gateway.filter.detectors.finding import Finding
 
 
 class BoundedDetector:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from headrace.errors import Overloaded
-from headrace.gateway.delivery.joined import joined
+from headrace.gateway.delivery.streams.joined import joined
 
 pytestmark = pytest.mark.anyio
 

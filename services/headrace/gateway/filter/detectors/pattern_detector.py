@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from headrace.gateway.filter.finding import Finding
+from headrace.gateway.filter.detectors.finding import Finding
 
 Check = Callable[[str], int]
 """Returns the length of the finding at the beginning of what the expression matched; 0: there is none."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import ahocorasick
 
-from headrace.gateway.filter.finding import Finding
+from headrace.gateway.filter.detectors.finding import Finding
 
 
 class WordDetector:

@@ -2,7 +2,7 @@
 
 import re
 
-from headrace.gateway.filter.pattern_detector import PatternDetector
+from headrace.gateway.filter.detectors.pattern_detector import PatternDetector
 
 _IBAN_LENGTHS = {
     "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BR": 29, "CH": 21,

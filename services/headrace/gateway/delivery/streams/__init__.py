@@ -1,0 +1,1 @@
+"""Asynchronous streams, joined and merged."""

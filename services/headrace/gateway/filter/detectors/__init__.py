@@ -1,0 +1,1 @@
+"""Detectors: expressions and word lists that search texts arriving in parts."""
