@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.bus.nats_conf import nats_conf
 from headrace.errors import ConfigError
 from headrace.supervisor.ports import HOST
 
@@ -15,16 +16,18 @@ TOKEN_VARIABLE = "HEADRACE_NATS_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class LocalNats:
-    """Picks its port at the first start, and keeps it when it is started again. Lets in whoever has the token, or
-    everyone when there is none."""
+    """Picks its port at the first start, and keeps it when it is started again. Lets in whoever has a certificate of a
+    role, or the token, or everyone when there is neither."""
 
-    def __init__(self, folder: Path, token: str = "") -> None:
+    def __init__(self, folder: Path, token: str = "", certificates: Path | None = None) -> None:
+        """`certificates`: folder with the server's certificate. It replaces the token."""
         self._folder = folder
-        self._token = token
+        self._token = "" if certificates else token
         self._port_folder = folder / "ports"
         self._port_folder.mkdir(parents=True, exist_ok=True)
         self._config = folder / "server.conf"
-        self._config.write_text(f"authorization {{ token: ${TOKEN_VARIABLE} }}\n" if token else "")
+        token_text = f"authorization {{ token: ${TOKEN_VARIABLE} }}\n" if token else ""
+        self._config.write_text(nats_conf(certificates) if certificates else token_text)
         self._forget_ports()
         self._binary = find_nats_server()
         self.port: int | None = None
