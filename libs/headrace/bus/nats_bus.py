@@ -193,6 +193,8 @@ class NatsBus:
         try:
             return await jetstream.key_value(store.bucket)
         except nats.js.errors.NotFoundError:
+            if self._login is not None and not self._login.may_make(store):
+                raise
             return await jetstream.create_key_value(KeyValueConfig(bucket=store.bucket, ttl=store.lifetime))
 
     @contextlib.contextmanager

@@ -33,8 +33,8 @@ def nats_conf(folder: PurePath) -> str:
         "verify_and_map": True,
         "timeout": 5,
         "min_version": "1.3",
-        # A client that begins with TLS is answered in it, so that nobody in between can talk it out of encryption.
-        "handshake_first": "auto",
+        # Nothing is said in plain text, so that nobody in between can talk a client out of encryption.
+        "handshake_first": True,
     }
     # NATS reads JSON too.
     return json.dumps({"tls": tls, "authorization": {"users": users}}, indent=2) + "\n"

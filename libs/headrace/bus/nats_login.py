@@ -3,7 +3,8 @@
 import ssl
 from typing import Any
 
-from headrace.bus.permissions import inbox_prefix
+from headrace.bus.bus import Store
+from headrace.bus.permissions import inbox_prefix, makes
 from headrace.certificates.role import NATS, name_of
 from headrace.certificates.role_identity import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, RoleIdentity
 
@@ -27,6 +28,15 @@ class NatsLogin:
             "tls_handshake_first": True,
             "inbox_prefix": inbox_prefix(self._identity.role),
         }
+
+    @property
+    def tls(self) -> dict[str, Any]:
+        """Options of `asyncio.open_connection`."""
+        return {"ssl": self._context, "server_hostname": name_of(NATS)}
+
+    def may_make(self, store: Store) -> bool:
+        """Whether the role may make a bucket that is not there yet."""
+        return makes(self._identity.role, store)
 
     def reload(self) -> None:
         """Reads the certificate and key again, for the next connection. Raises OSError."""

@@ -36,6 +36,11 @@ def permissions_of(role: str) -> Permissions:
     return Permissions((*said, *announced, *kept, *_finds(REGISTRY), *_lists(role)), (*heard, answers))
 
 
+def makes(role: str, store: Store) -> bool:
+    """Whether a role makes a bucket where there is none yet."""
+    return store in _USES[role][2]
+
+
 def _announcements(role: str) -> tuple[str, ...]:
     return subjects.registered(role), subjects.deregistered(role)
 
@@ -84,4 +89,4 @@ _USES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Store]]] = {
     "worker": ((subjects.WORKER_HEARTBEAT, subjects.BLOCKS_CHANGED), (), ()),
     OPERATOR: ((), (ALL,), ()),
 }
-"""What a role says, what it hears, and the buckets that it makes, reads and writes."""
+"""Patterns that a role publishes, patterns that it hears, and buckets that it makes, reads and writes."""

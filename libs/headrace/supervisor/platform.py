@@ -55,8 +55,8 @@ class Platform:
         self._channels: list[Channel] = []
         self._credential = state.make_credential()
         self._certificates = PlatformCertificates(options.certificates)
-        certificate = self._certificates.nats_folder
-        self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential, certificate)
+        known = self._certificates.nats_folder, self._certificates.nats_login
+        self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential, *known)
         self._rotation: asyncio.Task[None] | None = None
         self._started = time.time()
         self._ports: dict[str, PortReservation] = {}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from headrace.bus.nats_login import NatsLogin
 from headrace.certificates.certificate_folder import CertificateFolder
 from headrace.certificates.expiry import note_expiry
 from headrace.certificates.role import NATS, OPERATOR
@@ -32,6 +33,11 @@ class PlatformCertificates:
     def nats_folder(self) -> Path | None:
         """Folder of the NATS server's certificate."""
         return None if self._folder is None else self._folder.role_folder(NATS)
+
+    @property
+    def nats_login(self) -> NatsLogin | None:
+        """Login of the supervisor at NATS."""
+        return None if self._operator is None else NatsLogin(self._operator)
 
     def open_channel(self, address: str, kind: str) -> Channel:
         """Opens a channel to a service of a kind, as an operator."""
