@@ -147,6 +147,13 @@ def call(platform: RunningPlatform, name: str, shown: RoleIdentity | None, metho
     asyncio.run(ask())
 
 
+def test_the_list_says_when_they_end(folder: Path) -> None:
+    listed = json.loads(headrace("certs", "list", "--folder", str(folder), "--json"))["certificates"]
+    assert [(entry["role"], entry["fingerprint"]) for entry in listed] == [
+        (known.role, known.fingerprint) for known in CertificateFolder(folder).list_identities()
+    ]
+
+
 @pytest.mark.parametrize(
     ("role", "name", "method"),
     [("operator", "worker-0", "status"), ("cache", "worker-0", "blocks"), ("operator", "scheduler", "explain")],
@@ -253,3 +260,16 @@ def test_nats_knows_only_certificates_of_the_platform(
 def expired_pair(folder: Path, role: str) -> SignedPair:
     authority = SignedPair(*((folder / "authority" / name).read_bytes() for name in ("tls.crt", "tls.key")))
     return Authority(authority).issue(role, [], 0)
+
+
+def test_renewed_certificates_are_used_beside_those_of_before(guarded: RunningPlatform, folder: Path, key: str) -> None:
+    before = {known.role: known.fingerprint for known in CertificateFolder(folder).list_identities()}
+    renewed = json.loads(headrace("certs", "renew", "--folder", str(folder), "--json"))["certificates"]
+    assert all(entry["fingerprint"] != before[entry["role"]] for entry in renewed)
+    guarded.kill("worker-0")
+    guarded.wait_until_restarted("worker-0", 1)
+    # What still shows the former ones, and what shows the new ones, answer each other.
+    answer = post(guarded, "/v1/chat/completions", key, CHAT)
+    assert answer.status_code == 200, answer.text
+    call(guarded, "worker-0", identity(folder, "operator"), "status")
+    call(guarded, "scheduler", identity(folder, "operator"), "explain")

@@ -20,10 +20,19 @@ _log = logging.getLogger(__name__)
 def note_expiry(identity: RoleIdentity) -> None:
     """Sets the metric, and warns within 14 days of the end. Raises ConfigError for a certificate that has expired."""
     EXPIRY.set(identity.expires.timestamp())
-    remaining = identity.remaining()
-    until = identity.expires.isoformat(timespec="minutes")
-    if remaining <= datetime.timedelta(0):
-        message = f"the certificate in {identity.folder} expired at {until}: renew it with headrace certs renew"
+    check_expiry(identity)
+    if identity.remaining() <= WARNING:
+        _log.warning("the certificate expires soon", extra={"folder": str(identity.folder), "expires": _end(identity)})
+
+
+def check_expiry(identity: RoleIdentity) -> None:
+    """Raises ConfigError for a certificate that has expired."""
+    if identity.remaining() <= datetime.timedelta(0):
+        message = (
+            f"the certificate in {identity.folder} expired at {_end(identity)}: renew it with headrace certs renew"
+        )
         raise ConfigError(message, param="certificates")
-    if remaining <= WARNING:
-        _log.warning("the certificate expires soon", extra={"folder": str(identity.folder), "expires": until})
+
+
+def _end(identity: RoleIdentity) -> str:
+    return identity.expires.isoformat(timespec="minutes")

@@ -26,7 +26,7 @@ from headrace import failpoints
 from headrace.errors import HeadraceError, TaskDied, Unavailable
 from headrace.lifecycle.announcer import Announcer
 from headrace.lifecycle.background import Background
-from headrace.lifecycle.security import own_channel, security_of
+from headrace.lifecycle.security import check_identity, own_channel, security_of
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
 from headrace.rpc.deadline import Deadline
@@ -57,6 +57,7 @@ def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
     try:
         settings = load(schema, kind, sys.argv[1:], os.environ)
         configure_logging(settings.service_id, settings.log_level)
+        check_identity(settings)
         failpoints.arm(settings.failpoints and settings.failpoints / settings.service_id)
         uvloop.run(_live(settings, open_app))
     except TaskDied as error:

@@ -13,12 +13,14 @@ from headrace.rpc.server import ServerSecurity
 
 def identity_of(settings: ServiceSettings) -> RoleIdentity | None:
     """Returns the identity of a service, or None if it has no certificate. Raises ConfigError for one that cannot be
-    used or has expired."""
-    if settings.certificates is None:
-        return None
-    identity = read_identity(settings.certificates)
-    note_expiry(identity)
-    return identity
+    used."""
+    return None if settings.certificates is None else read_identity(settings.certificates)
+
+
+def check_identity(settings: ServiceSettings) -> None:
+    """Warns of a certificate that expires soon. Raises ConfigError for one that has expired, or cannot be used."""
+    if (identity := identity_of(settings)) is not None:
+        note_expiry(identity)
 
 
 def channels_to(role: str, settings: ServiceSettings) -> OpenChannel:

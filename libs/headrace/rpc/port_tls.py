@@ -1,5 +1,6 @@
 """TLS of gRPC ports: mutual inside the platform, of the server alone in front of it."""
 
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -60,5 +61,10 @@ def _renewing(identity: RoleIdentity) -> Fetch:
 
 def _versions(folder: Path) -> tuple[int, ...]:
     """Returns when each file was changed last, in nanoseconds; 0 for one that is not there."""
-    paths = [folder / name for name in FILES]
-    return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+
+    def changed(path: Path) -> int:
+        with contextlib.suppress(OSError):
+            return path.stat().st_mtime_ns
+        return 0
+
+    return tuple(changed(folder / name) for name in FILES)

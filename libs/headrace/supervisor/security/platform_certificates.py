@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.bus.nats_login import NatsLogin
 from headrace.certificates.certificate_folder import CertificateFolder
-from headrace.certificates.expiry import note_expiry
+from headrace.certificates.expiry import check_expiry
 from headrace.certificates.role import NATS, OPERATOR
 from headrace.certificates.role_identity import RoleIdentity, read_identity
 from headrace.rpc.channel import Channel, open_channel
@@ -22,7 +22,7 @@ class PlatformCertificates:
         self._folder = None if path is None else CertificateFolder(path)
         self._operator: RoleIdentity | None = None
         for identity in () if self._folder is None else self._folder.list_identities():
-            note_expiry(identity)
+            check_expiry(identity)
             self._operator = identity if identity.role == OPERATOR else self._operator
 
     def arguments(self, kind: str) -> Sequence[str]:
