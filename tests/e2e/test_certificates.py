@@ -33,6 +33,7 @@ pytestmark = pytest.mark.slow
 MODEL = "headrace-demo"
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "What is a headrace?"}], "max_tokens": 8}
 INTRUDER = "intruder"
+NOBODYS = "subject.of.nobody"
 
 
 @pytest.fixture(scope="module")
@@ -220,11 +221,16 @@ def test_nats_lets_a_worker_hear_no_others(guarded: RunningPlatform, folder: Pat
 
 
 async def refusals(platform: RunningPlatform, shown: RoleIdentity, subject: str, *, hears: bool = False) -> list[str]:
-    """Says or hears something at NATS, and returns what is not allowed of it."""
+    """Says or hears something at NATS, and returns what is refused of it. Whatever is refused comes before the refusal
+    of what nobody may say."""
     found: list[str] = []
+    ended = asyncio.Event()
 
     async def note(error: Exception) -> None:
-        found.append("permissions violation" if "permissions violation" in str(error) else repr(error))
+        if NOBODYS in str(error):
+            ended.set()
+        elif not ended.is_set():
+            found.append("permissions violation" if "permissions violation" in str(error) else repr(error))
 
     client = Client()
     address = platform.service("nats")["address"]
@@ -236,8 +242,9 @@ async def refusals(platform: RunningPlatform, shown: RoleIdentity, subject: str,
         await client.subscribe(subject)
     else:
         await client.publish(subject, b"")
-    # The server answers in order: what it refuses comes before the answer to this.
-    await client.flush(5)
+    await client.publish(NOBODYS, b"")
+    async with asyncio.timeout(5):
+        await ended.wait()
     await client.close()
     return found
 
