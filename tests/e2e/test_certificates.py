@@ -3,6 +3,7 @@ whoever is somebody else."""
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -121,6 +122,18 @@ def test_explain_shows_the_operators_certificate(guarded: RunningPlatform, key: 
     asked = post(guarded, "/v1/chat/completions", key, CHAT).headers["x-request-id"]
     shown = json.loads(headrace("explain", asked, "--json", "--state-dir", str(guarded.state_dir)))
     assert any("worker-0" in entry["text"] for entry in shown["entries"])
+
+
+def test_explain_finds_a_scheduler_by_its_address(guarded: RunningPlatform, folder: Path, key: str) -> None:
+    asked = post(guarded, "/v1/chat/completions", key, CHAT).headers["x-request-id"]
+    command = [sys.executable, "-m", "headrace.cli", "explain", asked, "--json"]
+    command += ["--address", guarded.service("scheduler")["address"]]
+    environment = os.environ | {"HEADRACE_SCHEDULER_CREDENTIAL": read_credential(guarded.state_dir)}
+    for arguments, found in (([], "--certificates"), (["--certificates", str(folder)], "worker-0")):
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+        assert found in done.stdout, done.stderr
 
 
 def test_nats_forbids_the_services_nothing_that_they_do(guarded: RunningPlatform) -> None:
