@@ -6,6 +6,7 @@ The service is named by SERVICE, its port by its own setting HEADRACE_<SERVICE>_
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -19,14 +20,26 @@ def check(environ: Mapping[str, str]) -> str:
     port = environ.get(variable, "").rpartition(":")[2]
     if not port:
         return f"{variable} does not say where the service listens"
-    # A proxy of the environment is for the way out, not for this container.
-    with grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.enable_http_proxy", 0)]) as channel:
+    with open_channel(f"127.0.0.1:{port}", environ) as channel:
         try:
             answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=TIMEOUT)
         except grpc.RpcError as error:
             return f"no answer on port {port}: {error.code().name}"
     serving = answer.status == health_pb2.HealthCheckResponse.SERVING
     return "" if serving else health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+
+
+def open_channel(address: str, environ: Mapping[str, str]) -> grpc.Channel:
+    """Opens a channel that shows the service's own certificate, if it has one."""
+    service = environ["SERVICE"]
+    # A proxy of the environment is for the way out, not for this container.
+    options: list[tuple[str, int | str]] = [("grpc.enable_http_proxy", 0)]
+    folder = environ.get(f"HEADRACE_{service.upper()}_CERTIFICATES", "")
+    if not folder:
+        return grpc.insecure_channel(address, options=options)
+    authority, key, certificate = (Path(folder, name).read_bytes() for name in ("ca.crt", "tls.key", "tls.crt"))
+    options.append(("grpc.ssl_target_name_override", f"{service}.headrace.internal"))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(authority, key, certificate), options=options)
 
 
 if __name__ == "__main__":

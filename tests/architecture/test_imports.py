@@ -8,7 +8,7 @@ import pytest
 
 LAYERS = [
     {"v1", "errors", "demo_model", "failpoints", "identity"},
-    {"gguf_text", "settings", "access"},
+    {"gguf_text", "settings", "access", "certificates"},
     {"engine"},
     {"telemetry", "offline"},
     {"bus", "rpc"},

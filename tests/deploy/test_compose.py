@@ -10,11 +10,13 @@ import jsonschema
 import pytest
 import yaml
 
+from headrace.bus.nats_conf import FILE_NAME
+from headrace.certificates.role import NATS
 from headrace.lifecycle import ServiceSettings
 from headrace.settings import Settings, load
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-FILES = ["docker-compose.yml", "deploy/docker/gpu.yml"]
+FILES = ["docker-compose.yml", "deploy/docker/gpu.yml", "deploy/docker/certificates.yml"]
 ANY_HOST = "0.0.0.0"
 BUNDLED_MODEL = "/opt/headrace/demo-model"
 OWN_ADDRESSES = {"listen_address", "advertise_address", "http_address", "probe_address"}
@@ -79,6 +81,25 @@ def test_the_gpu_file_changes_settings_of_the_worker_only(
     settings = load(schemas["worker"], "worker", [], environment)
     assert settings.model_dump()["device"] == "cuda:0"
     assert gpu["worker"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_certificates_file_gives_each_service_its_own_folder_only(
+    compose: dict[str, Any], read_compose: ReadCompose, schemas: Schemas, service: str
+) -> None:
+    guarded = read_compose("deploy/docker/certificates.yml")["services"]
+    assert sorted(guarded) == sorted([*SERVICES, "nats"])
+    environment = compose["services"][service]["environment"] | guarded[service]["environment"]
+    settings = load(schemas[service], service, [], environment)
+    assert guarded[service]["volumes"] == [f"./certificates/{service}:{settings.model_dump()['certificates']}:ro"]
+
+
+def test_nats_with_certificates_does_all_that_it_does_without(
+    compose: dict[str, Any], read_compose: ReadCompose
+) -> None:
+    nats = read_compose("deploy/docker/certificates.yml")["services"]["nats"]
+    assert nats["command"] == ["--config", FILE_NAME, *compose["services"]["nats"]["command"]]
+    assert nats["volumes"] == [f"./certificates/{NATS}:{nats['working_dir']}:ro"]
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -21,6 +21,8 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from headrace.certificates.certificate_folder import CertificateFolder
+from headrace.certificates.role_identity import read_identity
 from headrace.demo_model import CHECKPOINT
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
@@ -212,8 +214,8 @@ def health_server() -> Iterator[tuple[int, HealthServicer]]:
     server.stop(None).wait()
 
 
-def ask_health(root: Path, port: int | str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"SERVICE": "cache", "HEADRACE_CACHE_LISTEN_ADDRESS": f"0.0.0.0:{port}"}
+def ask_health(root: Path, port: int | str, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"SERVICE": "cache", "HEADRACE_CACHE_LISTEN_ADDRESS": f"0.0.0.0:{port}"} | settings
     command = [sys.executable, str(root / "deploy/docker/health.py")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
@@ -243,6 +245,22 @@ def test_health_is_red_when_nobody_listens(root: Path) -> None:
     dead = ask_health(root, 1)
     assert dead.returncode == 1
     assert "no answer on port 1" in dead.stderr
+
+
+@pytest.mark.process
+def test_health_shows_the_certificate_of_the_service(root: Path, tmp_path: Path) -> None:
+    CertificateFolder(tmp_path).create()
+    own = read_identity(tmp_path / "cache")
+    pair = own.private_key, own.certificate
+    server = grpc.server(ThreadPoolExecutor(max_workers=2))
+    health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(), server)
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair], own.authority, True))
+    server.start()
+    try:
+        assert ask_health(root, port, HEADRACE_CACHE_CERTIFICATES=str(own.folder)).returncode == 0
+        assert "UNAVAILABLE" in ask_health(root, port).stderr
+    finally:
+        server.stop(None).wait()
 
 
 def test_the_health_check_of_the_image_asks_the_service(stages: dict[str, list[Instruction]]) -> None:

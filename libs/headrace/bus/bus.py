@@ -44,7 +44,14 @@ class Store:
     lifetime: float
     """Seconds after which an entry that is not written again disappears."""
 
+    @property
+    def stream(self) -> str:
+        """Name of the JetStream stream that holds the bucket."""
+        return f"KV_{self.bucket}"
 
+
+REGISTRY = Store("headrace_registry", 30.0)
+"""Services that are there. The entry of one that is gone disappears by itself."""
 LEASES = Store("headrace_leases", 30.0)
 LIMITS = Store("headrace_limits", 2 * 86400.0)
 """Budgets of keys. The longest bucket fills in a day, and no entry is a full one."""

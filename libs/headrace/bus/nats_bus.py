@@ -23,6 +23,7 @@ from headrace import failpoints
 from headrace.bus.bus import (
     EVENTS_DROPPED,
     LEASES,
+    REGISTRY,
     TRACE_HEADER,
     GapCounter,
     M,
@@ -31,10 +32,9 @@ from headrace.bus.bus import (
     StoreAway,
     Versioned,
 )
+from headrace.bus.nats_login import NatsLogin
 from headrace.telemetry.traces import current_traceparent
 
-REGISTRY = Store("headrace_registry", 30.0)
-"""Services that are there. The entry of one that is gone disappears by itself."""
 RECONNECT_WAIT: Any = 0.2  # nats-py annotates an int and takes a float
 REQUEST_TIMEOUT = 2.0
 CANCEL_INTERVAL = 0.1
@@ -46,8 +46,10 @@ _FAILURES = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutEr
 class NatsBus:
     """A Bus on a NATS server."""
 
-    def __init__(self, url: str, publisher_id: str) -> None:
+    def __init__(self, url: str, publisher_id: str, login: NatsLogin | None = None) -> None:
+        """`login`: the certificate to show. None: plain text, with the token in the URL, if there is one."""
         self._url = url
+        self._login = login
         self._numbering = Numbering(publisher_id)
         self._gaps = GapCounter()
         self._client = Client()
@@ -155,6 +157,8 @@ class NatsBus:
                     max_outstanding_pings=2,
                     error_cb=self._count_error,
                     reconnected_cb=self._announce_connection,
+                    disconnected_cb=self._renew_login,
+                    **({} if self._login is None else self._login.options),
                 )
             except _FAILURES as error:
                 _log.debug("cannot reach NATS yet", extra={"error": repr(error)})
@@ -162,6 +166,13 @@ class NatsBus:
         for pattern, deliver in self._subscriptions:
             await self._client.subscribe(pattern, cb=deliver)
         await self._announce_connection()
+
+    async def _renew_login(self) -> None:
+        if self._login is not None:
+            try:
+                self._login.reload()
+            except OSError as error:
+                _log.warning("the renewed certificate is not used yet", extra={"error": repr(error)})
 
     async def _announce_connection(self) -> None:
         _log.info("connected to NATS")
@@ -182,6 +193,8 @@ class NatsBus:
         try:
             return await jetstream.key_value(store.bucket)
         except nats.js.errors.NotFoundError:
+            if self._login is not None and not self._login.may_make(store):
+                raise
             return await jetstream.create_key_value(KeyValueConfig(bucket=store.bucket, ttl=store.lifetime))
 
     @contextlib.contextmanager

@@ -1,10 +1,21 @@
 """Names of subjects: `headrace.v1.<noun>.<id>.<past-tense verb>`."""
 
-SERVICE_REGISTERED = "headrace.v1.service.*.registered"
-SERVICE_DEREGISTERED = "headrace.v1.service.*.deregistered"
+PREFIX = "headrace.v1"
+WORKER_DEREGISTERED = "headrace.v1.worker.*.deregistered"
 WORKER_HEARTBEAT = "headrace.v1.worker.*.heartbeat_sent"
 BLOCKS_CHANGED = "headrace.v1.worker.*.blocks_changed"
 SCHEDULER_HEARTBEAT = "headrace.v1.scheduler.*.heartbeat_sent"
+
+
+def registered(kind: str) -> str:
+    """Returns the pattern of the news that a service of a kind is ready."""
+    return f"{PREFIX}.{kind}.*.registered"
+
+
+def deregistered(kind: str) -> str:
+    """Returns the pattern of the news that a service of a kind stops. The kind is part of it, so that NATS can forbid
+    a service to say it of others."""
+    return f"{PREFIX}.{kind}.*.deregistered"
 
 
 def of(pattern: str, identifier: str) -> str:

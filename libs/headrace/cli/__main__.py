@@ -24,6 +24,7 @@ COMMANDS = {
     "logs": ("daily.service_logs:logs", "Shows what the services wrote."),
     "models": ("daily.model_commands:models", "Lists, pulls and deletes models."),
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
+    "certs": ("access.certs:certs", "Makes certificates for the services."),
     "usage": ("usage:usage", "Sums what requests used."),
     "bench": ("bench:bench", "Loads a running platform and prints latencies."),
     "doctor": ("doctor:doctor", "Checks whether this machine can run it."),

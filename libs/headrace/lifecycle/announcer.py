@@ -34,10 +34,10 @@ class Announcer:
         service_id = self._registration.service_id
         await self._bus.delete(service_id)
         farewell = ServiceDeregistered(service_id=service_id, epoch=self._registration.epoch)
-        await self._bus.publish(subjects.of(subjects.SERVICE_DEREGISTERED, service_id), farewell)
+        await self._bus.publish(subjects.of(subjects.deregistered(self._registration.kind), service_id), farewell)
 
     async def _announce(self) -> None:
-        subject = subjects.of(subjects.SERVICE_REGISTERED, self._registration.service_id)
+        subject = subjects.of(subjects.registered(self._registration.kind), self._registration.service_id)
         count = 0
         while True:
             if self._due.is_set() or count % REGISTRY_EVERY == 0:

@@ -26,9 +26,9 @@ from headrace import failpoints
 from headrace.errors import HeadraceError, TaskDied, Unavailable
 from headrace.lifecycle.announcer import Announcer
 from headrace.lifecycle.background import Background
+from headrace.lifecycle.security import check_identity, own_channel, security_of
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
-from headrace.rpc.channel import open_channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
 from headrace.rpc.server import Server
@@ -57,6 +57,7 @@ def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
     try:
         settings = load(schema, kind, sys.argv[1:], os.environ)
         configure_logging(settings.service_id, settings.log_level)
+        check_identity(settings)
         failpoints.arm(settings.failpoints and settings.failpoints / settings.service_id)
         uvloop.run(_live(settings, open_app))
     except TaskDied as error:
@@ -118,12 +119,13 @@ def _spare_collections() -> None:
 @contextlib.asynccontextmanager
 async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[str]:
     """Serves a built service for as long as the context is open; yields its advertised address."""
-    server = Server(service.bind, service.service_names, settings.credential, service.is_public)
+    security = security_of(settings, service)
+    server = Server(service.bind, service.service_names, settings.credential, service.is_public, security)
     address = await server.start(settings.listen_address, settings.probe_address)
     advertised = settings.advertise_address or address
     service.on_listening(advertised)
     await server.set_serving(True)
-    await _call_self(settings.probe_address or address)
+    await _call_self(settings, service, settings.probe_address or address)
     registration = ServiceRegistered(
         service_id=settings.service_id,
         kind=service.kind,
@@ -144,9 +146,9 @@ async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[
         await server.stop(STOP_GRACE)
 
 
-async def _call_self(address: str) -> None:
+async def _call_self(settings: ServiceSettings, service: Service, address: str) -> None:
     host, _, port = address.rpartition(":")
     reachable = f"127.0.0.1:{port}" if host in ("0.0.0.0", "[::]") else address
-    async with open_channel(reachable) as channel:
+    async with own_channel(settings, service, reachable) as channel:
         if not await is_serving(channel, SELF_CALL_TIMEOUT):
             raise Unavailable(f"the service does not answer its own call on {address}")

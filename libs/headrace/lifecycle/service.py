@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headrace.bus.bus import Bus
 from headrace.lifecycle.background import Background
@@ -33,6 +34,8 @@ class Service:
     """Model that it serves; empty but for workers."""
     is_public: bool = False
     """Whether it answers calls from outside, which come without the credential of the platform."""
+    tls_files: tuple[Path, Path] | None = None
+    """Certificate chain and key for callers from outside. None: they call in plain text."""
     on_listening: Callable[[str], None] = _no_interest
     """Called with the advertised address once it is known."""
     drain: Callable[[Deadline], Awaitable[None]] = _nothing_to_drain

@@ -24,6 +24,9 @@ class ServiceSettings(Settings):
     credential: str = ""
     """Secret that the services of a platform share and show each other. Belongs into the environment, not on the
     command line. Empty: internal services answer everyone who reaches them."""
+    certificates: Path | None = None
+    """Folder with the certificate (tls.crt), the key (tls.key) and the authority (ca.crt) of this service's role, as
+    `headrace certs` makes them. Services and NATS then speak mutual TLS. Unset: plain text."""
     log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
     """Least severe level that is logged."""
     otlp_endpoint: str = ""

@@ -5,7 +5,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 
@@ -48,8 +48,21 @@ async def _fail(context: grpc.aio.ServicerContext[Any, Any], method: str, error:
     await abort(context, error)
 
 
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+Check: TypeAlias = Callable[[Context, str], None]
+"""Raises an error for a call, of a method, that is not to be answered."""
+
+
+def _let_in(_context: Context, _method: str) -> None:
+    return
+
+
 class Boundary(grpc.aio.ServerInterceptor):
-    """Wraps every handler: continues the caller's trace, adopts its request id, and maps exceptions to status."""
+    """Wraps every handler: checks the call, continues the caller's trace, adopts its request id, and maps exceptions to
+    status."""
+
+    def __init__(self, check: Check = _let_in) -> None:
+        self._check = check
 
     async def intercept_service(
         self,
@@ -66,7 +79,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         # A stream is either generated, or written by the handler itself, which then bounds the time of each write.
         wrap = _wrap_stream if inspect.isasyncgenfunction(behavior) else _wrap_unary
         return getattr(grpc, f"{kind}_rpc_method_handler")(
-            wrap(behavior, method, metadata),
+            wrap(behavior, method, metadata, self._check),
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
@@ -81,11 +94,12 @@ _HANDLER_KINDS = {
 
 
 def _wrap_unary(
-    behavior: Callable[..., Awaitable[Any]], method: str, metadata: Metadata
+    behavior: Callable[..., Awaitable[Any]], method: str, metadata: Metadata, check: Check
 ) -> Callable[..., Awaitable[Any]]:
-    async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+    async def call(request: Any, context: Context) -> Any:
         with incoming_metadata(metadata):
             try:
+                check(context, method)
                 return await behavior(request, context)
             except (asyncio.CancelledError, grpc.aio.AbortError):
                 raise
@@ -96,11 +110,12 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behavior: Callable[..., AsyncGenerator[Any, None]], method: str, metadata: Metadata
+    behavior: Callable[..., AsyncGenerator[Any, None]], method: str, metadata: Metadata, check: Check
 ) -> Callable[..., AsyncIterator[Any]]:
-    async def call(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+    async def call(request: Any, context: Context) -> AsyncIterator[Any]:
         with incoming_metadata(metadata):
             try:
+                check(context, method)
                 async with aclosing(behavior(request, context)) as responses:
                     async for response in responses:
                         yield response

@@ -1,6 +1,7 @@
 """gRPC server with health, reflection, credentials and the boundary."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import grpc
@@ -14,9 +15,24 @@ from headrace.errors import AddressInUse
 from headrace.rpc.boundary import Boundary
 from headrace.rpc.credential import CredentialGuard
 from headrace.rpc.options import PUBLIC_SERVER_OPTIONS, SERVER_OPTIONS
+from headrace.rpc.port_tls import PortTls
+from headrace.rpc.role_rules import check_role
 
 Bind: TypeAlias = Callable[[grpc.aio.Server], None]
 """Adds the servicers of a service to a gRPC server that has not started."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSecurity:
+    """TLS of a server's ports. None: plain text."""
+
+    mutual: PortTls | None = None
+    """TLS between services."""
+    public: PortTls | None = None
+    """TLS for clients from outside."""
+
+
+UNSECURED = ServerSecurity()
 
 
 class Server:
@@ -28,12 +44,17 @@ class Server:
         service_names: Sequence[str],
         credential: str = "",
         is_public: bool = False,
+        security: ServerSecurity = UNSECURED,
     ) -> None:
         """`credential`: what callers have to show; empty lets everyone in. A public server lets everyone in anyway, and
-        is patient with connections from far away."""
+        is patient with connections from far away. `security`: TLS of its ports; with mutual TLS, callers of an internal
+        server are held to the rules of their roles."""
         guards = [CredentialGuard(credential)] if credential and not is_public else []
+        self._port_tls = security.public if is_public else security.mutual
+        self._further_tls = security.mutual
+        boundary = Boundary(check_role) if security.mutual is not None and not is_public else Boundary()
         options = PUBLIC_SERVER_OPTIONS if is_public else SERVER_OPTIONS
-        self._server = grpc.aio.server(interceptors=[*guards, Boundary()], options=options)
+        self._server = grpc.aio.server(interceptors=[*guards, boundary], options=options)
         self._health = health_aio.HealthServicer()
         self._names = [OVERALL_HEALTH, *service_names]
         bind(self._server)
@@ -45,15 +66,17 @@ class Server:
         """Listens, on another address too if there is one, and returns the first with its real port. Raises
         AddressInUse."""
         await self.set_serving(False)
-        port = self._listen(address)
+        port = self._listen(address, self._port_tls)
         if further_address:
-            self._listen(further_address)
+            self._listen(further_address, self._further_tls)
         await self._server.start()
         return f"{address.rpartition(':')[0]}:{port}"
 
-    def _listen(self, address: str) -> int:
+    def _listen(self, address: str, tls: PortTls | None) -> int:
         try:
-            return self._server.add_insecure_port(address)
+            if tls is None:
+                return self._server.add_insecure_port(address)
+            return self._server.add_secure_port(address, tls)
         except RuntimeError:
             raise AddressInUse(f"cannot listen on {address}: the address is in use or not allowed") from None
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.bus.nats_conf import nats_conf
+from headrace.bus.nats_login import NatsLogin
 from headrace.errors import ConfigError
 from headrace.supervisor.ports import HOST
 
@@ -15,17 +17,23 @@ TOKEN_VARIABLE = "HEADRACE_NATS_TOKEN"  # noqa: S105 - the name of a variable
 
 
 class LocalNats:
-    """Picks its port at the first start, and keeps it when it is started again. Lets in whoever has the token, or
-    everyone when there is none."""
+    """Picks its port at the first start, and keeps it when it is started again. Lets in whoever has a certificate of a
+    role, or the token, or everyone when there is neither."""
 
-    def __init__(self, folder: Path, token: str = "") -> None:
+    def __init__(
+        self, folder: Path, token: str = "", certificates: Path | None = None, login: NatsLogin | None = None
+    ) -> None:
+        """`certificates`: folder with the server's certificate, which replaces the token. `login`: the certificate by
+        which the server's health is asked then."""
         self._folder = folder
-        self._token = token
+        self._token = "" if certificates else token
         self._port_folder = folder / "ports"
         self._port_folder.mkdir(parents=True, exist_ok=True)
         self._config = folder / "server.conf"
-        self._config.write_text(f"authorization {{ token: ${TOKEN_VARIABLE} }}\n" if token else "")
+        token_text = f"authorization {{ token: ${TOKEN_VARIABLE} }}\n" if token else ""
+        self._config.write_text(nats_conf(certificates) if certificates else token_text)
         self._forget_ports()
+        self._tls = {} if login is None else login.tls
         self._binary = find_nats_server()
         self.port: int | None = None
 
@@ -55,7 +63,9 @@ class LocalNats:
         if self.port is None:
             return False
         try:
-            reader, writer = await asyncio.wait_for(asyncio.open_connection(HOST, self.port), CONNECT_TIMEOUT)
+            reader, writer = await asyncio.wait_for(
+                asyncio.open_connection(HOST, self.port, **self._tls), CONNECT_TIMEOUT
+            )
             try:
                 return (await asyncio.wait_for(reader.readline(), CONNECT_TIMEOUT)).startswith(b"INFO")
             finally:

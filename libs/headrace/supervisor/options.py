@@ -32,6 +32,8 @@ class PlatformOptions:
     config_file: Path | None = None
     keys_file: Path | None = None
     """File of API keys. None: the gateways' settings decide, and without any no key is needed."""
+    certificates: Path | None = None
+    """Folder of `headrace certs`. None: the services talk in plain text."""
     engine: str | None = None
     """Engine of the workers: model or sim. None leaves it to their settings."""
     model_options: Mapping[str, object] = field(default_factory=dict)

@@ -14,7 +14,7 @@ import httpx2
 
 from headrace.errors import ConfigError, Unavailable
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
-from headrace.rpc.channel import Channel, open_channel
+from headrace.rpc.channel import Channel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import answers, is_serving
 from headrace.settings.flags import as_flags
@@ -26,6 +26,7 @@ from headrace.supervisor.nats_server import LocalNats
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.ports import HOST, PortReservation
 from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedProcess
+from headrace.supervisor.security.platform_certificates import PlatformCertificates
 from headrace.supervisor.start_watch import StartWatch
 from headrace.supervisor.state import USAGE_FOLDER, StateFolder
 from headrace.supervisor.worker_arguments import worker_arguments
@@ -53,7 +54,9 @@ class Platform:
         self._processes: dict[str, SupervisedProcess] = {}
         self._channels: list[Channel] = []
         self._credential = state.make_credential()
-        self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential)
+        self._certificates = PlatformCertificates(options.certificates)
+        known = self._certificates.nats_folder, self._certificates.nats_login
+        self._nats = None if options.nats_url else LocalNats(state.path / "nats", self._credential, *known)
         self._rotation: asyncio.Task[None] | None = None
         self._started = time.time()
         self._ports: dict[str, PortReservation] = {}
@@ -109,6 +112,7 @@ class Platform:
             **({"lan": self.lan_url} if self.lan_url else {}),
             "grpc": self.grpc_address,
             "nats": f"nats://{self.nats_url.rpartition('://')[2].rpartition('@')[2]}",
+            **self._certificates.described(),
             "models": [model.name for model in self._options.models]
             + [adapter for model in self._options.models for adapter in model.adapters],
             "pid": os.getpid(),
@@ -283,7 +287,8 @@ class Platform:
         common += as_flags(self._options.service_options)
         if self._options.config_file is not None:
             common += ["--config", str(self._options.config_file)]
-        channel = open_channel(probe_address or address)
+        common += self._certificates.arguments(kind)
+        channel = self._certificates.open_channel(probe_address or address, kind)
         self._channels.append(channel)
         return ProcessSpec(
             name=name,

@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ServiceRegistered(_message.Message):
-    """A service is ready, or still is. Subject `headrace.v1.service.<id>.registered`; also the value in the registry."""
+    """A service is ready, or still is. Subject `headrace.v1.<kind>.<id>.registered`; also the value in the registry."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -64,7 +64,7 @@ Global___ServiceRegistered: _TypeAlias = ServiceRegistered  # noqa: Y015
 
 @_typing.final
 class ServiceDeregistered(_message.Message):
-    """A service stops of its own accord. Subject `headrace.v1.service.<id>.deregistered`."""
+    """A service stops of its own accord. Subject `headrace.v1.<kind>.<id>.deregistered`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from functools import partial
 
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
@@ -12,8 +11,7 @@ from headrace.cache.hears import CacheSubscriber
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.servicer import CacheServicer
-from headrace.lifecycle import Background, OpenBus, Service, open_nats
-from headrace.rpc.channel import open_channel
+from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats
 from headrace.v1 import cache_pb2_grpc
 
 
@@ -24,7 +22,7 @@ async def open_app(settings: CacheSettings, open_bus: OpenBus = open_nats) -> As
     background = Background()
     index = PrefixIndex(settings.max_prefix_blocks)
     feed = BlockFeed(index)
-    lists = BlockLists(feed, partial(open_channel, credential=settings.credential), background)
+    lists = BlockLists(feed, channels_to("worker", settings), background)
     servicer = CacheServicer(store, index, settings.lifetime_seconds)
     bus = open_bus(settings)
     await CacheSubscriber(bus, feed, lists).listen()

@@ -19,7 +19,7 @@ class CacheSubscriber:
     async def listen(self) -> None:
         """Subscribes to both kinds of news."""
         await self._bus.subscribe(subjects.BLOCKS_CHANGED, BlocksChanged, self._on_blocks_changed)
-        await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
+        await self._bus.subscribe(subjects.WORKER_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
 
     def _on_blocks_changed(self, event: BlocksChanged) -> None:
         if self._feed.hear(to_block_change(event)):

@@ -55,8 +55,8 @@ from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
-from headrace.lifecycle import Background, OpenBus, Service, open_nats
-from headrace.rpc.channel import Channel, open_channel
+from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats
+from headrace.rpc.channel import Channel, OpenChannel
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
 from headrace.v1 import inference_pb2_grpc
@@ -92,7 +92,7 @@ async def open_app(
     the metrics of the platform; gateways of one process need one each."""
     bus = open_bus(settings)
     subscriber = GatewaySubscriber(bus)
-    open_worker = partial(_open_worker, settings.credential)
+    open_worker = partial(_open_worker, channels_to("worker", settings))
     fleet = Fleet(settings, open_worker, subscriber)
     budgets = LatencyBudgets(settings.ttft_targets, settings.tpot_targets)
     ledger = Ledger(settings.max_open_requests, budgets, RecentRequests(settings.recent_requests))
@@ -137,6 +137,7 @@ async def open_app(
         yield Service(
             kind="gateway",
             is_public=True,
+            tls_files=settings.tls_files,
             bus=bus,
             bind=lambda server: inference_pb2_grpc.add_InferenceServiceServicer_to_server(servicer, server),
             service_names=["headrace.v1.InferenceService"],
@@ -164,20 +165,20 @@ def _api_groups(
     ]
 
 
-def _open_worker(credential: str, address: str) -> GrpcWorkerClient:
-    return GrpcWorkerClient(open_channel(address, credential))
+def _open_worker(open_channel: OpenChannel, address: str) -> GrpcWorkerClient:
+    return GrpcWorkerClient(open_channel(address))
 
 
 async def _connect(settings: GatewaySettings, stack: contextlib.AsyncExitStack) -> _Others:
     """Opens a channel to each address of the settings, until `stack` ends."""
 
-    async def connect(addresses: Sequence[str]) -> list[Channel]:
-        opened = [open_channel(address, credential=settings.credential) for address in addresses]
+    async def connect(role: str, addresses: Sequence[str]) -> list[Channel]:
+        opened = map(channels_to(role, settings), addresses)
         return [await stack.enter_async_context(channel) for channel in opened]
 
-    tokenizers = await connect(settings.tokenizer_addresses)
-    schedulers = await connect(settings.scheduler_addresses)
-    caches = await connect(settings.cache_addresses)
+    tokenizers = await connect("tokenizer", settings.tokenizer_addresses)
+    schedulers = await connect("scheduler", settings.scheduler_addresses)
+    caches = await connect("cache", settings.cache_addresses)
     kinds = {"tokenizer": tokenizers, "scheduler": schedulers, "cache": caches}
     clients = map(GrpcCacheClient, caches)
     return _Others(

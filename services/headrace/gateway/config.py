@@ -51,7 +51,7 @@ class GatewaySettings(ServiceSettings):
     jwt_tenant_claim: str = "tenant"
     """Claim that names the tenant. A token without it has one of its own, by its subject."""
     tls_certificate: Path | None = None
-    """PEM file with the certificate chain of the REST bridge. Unset: it speaks plain HTTP."""
+    """PEM file with the certificate chain of the REST bridge and the public gRPC API. Unset: they speak plain text."""
     tls_key: Path | None = None
     """PEM file with the private key of the certificate."""
     filters_file: Path | None = None
@@ -123,6 +123,11 @@ class GatewaySettings(ServiceSettings):
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError("tls_certificate and tls_key belong together: one of them is not set")
         return self
+
+    @property
+    def tls_files(self) -> tuple[Path, Path] | None:
+        """Certificate chain and key that clients see. None: they speak plain text."""
+        return None if self.tls_certificate is None or self.tls_key is None else (self.tls_certificate, self.tls_key)
 
     def trace_sampler(self) -> Sampler:
         """Returns the sampler of a service that strangers call."""

@@ -38,7 +38,7 @@ class GatewaySubscriber:
             metrics.observe_queues(counts, event.scheduler_id)
 
         await self._bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, on_heartbeat)
-        await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, on_deregistered)
+        await self._bus.subscribe(subjects.WORKER_DEREGISTERED, ServiceDeregistered, on_deregistered)
         await self._bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, on_scheduler_heartbeat)
 
     def _note_connect(self) -> None:

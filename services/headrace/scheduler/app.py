@@ -3,12 +3,10 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from functools import partial
 
 from headrace.clients.cache import GrpcCacheClient
 from headrace.clients.several_caches import SeveralCaches
-from headrace.lifecycle import AddressBook, Background, OpenBus, Service, open_nats
-from headrace.rpc.channel import open_channel
+from headrace.lifecycle import AddressBook, Background, OpenBus, Service, channels_to, open_nats
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.journal import Journal
@@ -27,12 +25,12 @@ async def open_app(settings: SchedulerSettings, open_bus: OpenBus = open_nats) -
     """Connects to cache and bus and yields the service."""
     bus = open_bus(settings)
     background = Background()
-    open_internal = partial(open_channel, credential=settings.credential)
-    watches = WorkerWatches(open_internal, background)
+    watches = WorkerWatches(channels_to("worker", settings), background)
     scheduler = Scheduler(SchedulingCore(settings.policy()), Journal(), watches.client, settings.dispatch_seconds)
     watches.start(scheduler.feed)
     scheduler.on_doubt = watches.doubt
-    caches = {one: open_internal(one) for one in settings.cache_addresses}
+    open_cache = channels_to("cache", settings)
+    caches = {one: open_cache(one) for one in settings.cache_addresses}
     leases = Leases(bus, scheduler, settings.service_id)
     scheduler.fence_of = leases.fence
     prefixes = Prefixes(SeveralCaches({one: GrpcCacheClient(channel) for one, channel in caches.items()}))

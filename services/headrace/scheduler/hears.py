@@ -26,7 +26,7 @@ class SchedulerSubscriber:
         for address in self._book.read():
             self._watches.meet(address)
         await self._bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, self._on_heartbeat)
-        await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
+        await self._bus.subscribe(subjects.WORKER_DEREGISTERED, ServiceDeregistered, self._on_deregistered)
         self._bus.on_connect(self._connected.set)
 
     async def follow_registry(self) -> None:

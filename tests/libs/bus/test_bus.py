@@ -18,6 +18,7 @@ from headrace.supervisor.nats_server import LocalNats
 from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered
 
 pytestmark = pytest.mark.anyio
+REGISTERED = subjects.registered("worker")
 
 
 class NatsServer:
@@ -74,10 +75,10 @@ async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[B
 
 async def test_facts_reach_whoever_listens(bus: Bus) -> None:
     heard: list[str] = []
-    await bus.subscribe(subjects.SERVICE_REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
+    await bus.subscribe(REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
     for name in ("a", "b"):
-        await bus.publish(subjects.of(subjects.SERVICE_REGISTERED, name), ServiceRegistered(service_id=name))
-    await bus.publish(subjects.of(subjects.SERVICE_DEREGISTERED, "c"), ServiceDeregistered(service_id="c"))
+        await bus.publish(subjects.of(REGISTERED, name), ServiceRegistered(service_id=name))
+    await bus.publish(subjects.of(subjects.WORKER_DEREGISTERED, "c"), ServiceDeregistered(service_id="c"))
     await until(lambda: heard == ["a", "b"])
 
 
@@ -97,17 +98,17 @@ async def test_connecting_is_told_again_after_a_loss(nats_server: NatsServer) ->
     heard: list[str] = []
     bus = NatsBus(nats_server.local.url, "test")
     bus.on_connect(lambda: connects.append(time.monotonic()))
-    await bus.subscribe(subjects.SERVICE_REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
+    await bus.subscribe(REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
     bus.start()
     await until(lambda: len(connects) == 1)
     await nats_server.kill()
     await until(lambda: not bus.connected)
-    await bus.publish("headrace.v1.service.x.registered", ServiceRegistered(service_id="lost"))
+    await bus.publish("headrace.v1.worker.x.registered", ServiceRegistered(service_id="lost"))
     await bus.put("x", ServiceRegistered(service_id="x"))
     assert await bus.entries(ServiceRegistered) == []
     await nats_server.start()
     await until(lambda: len(connects) == 2)
-    await bus.publish("headrace.v1.service.x.registered", ServiceRegistered(service_id="found"))
+    await bus.publish("headrace.v1.worker.x.registered", ServiceRegistered(service_id="found"))
     await until(lambda: heard == ["found"])
     await bus.close()
 
@@ -116,14 +117,14 @@ async def test_connecting_is_told_again_after_a_loss(nats_server: NatsServer) ->
 async def test_a_failpoint_drops_doubles_and_swaps_facts(nats_server: NatsServer, tmp_path: Path) -> None:
     heard: list[str] = []
     bus = NatsBus(nats_server.local.url, "test")
-    await bus.subscribe(subjects.SERVICE_REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
+    await bus.subscribe(REGISTERED, ServiceRegistered, lambda event: heard.append(event.service_id))
     bus.start()
     await until(lambda: bus.connected)
     failpoints.arm(tmp_path)
     try:
         for action, name in (("drop", "a"), ("twice", "b"), ("swap", "c"), ("swap", "d"), ("", "last")):
             (tmp_path / "bus.publish").write_text(action)
-            await bus.publish("headrace.v1.service.x.registered", ServiceRegistered(service_id=name))
+            await bus.publish("headrace.v1.worker.x.registered", ServiceRegistered(service_id=name))
     finally:
         failpoints.arm(None)
     await until(lambda: heard[-1:] == ["last"])
@@ -134,7 +135,7 @@ async def test_a_failpoint_drops_doubles_and_swaps_facts(nats_server: NatsServer
 async def test_a_bus_without_a_server_starts_and_stops() -> None:
     bus = NatsBus("nats://127.0.0.1:1", "test")
     bus.start()
-    await bus.publish("headrace.v1.service.x.registered", ServiceRegistered())
+    await bus.publish("headrace.v1.worker.x.registered", ServiceRegistered())
     assert not bus.connected
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(bus.close(), 5)

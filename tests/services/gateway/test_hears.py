@@ -45,7 +45,7 @@ async def test_what_is_heard_is_passed_on(tmp_path: Path) -> None:
     queues = SchedulerHeartbeatSent(scheduler_id="s", queues=[ModelQueue(model="m", waiting_count=3)])
     await bus.publish(subjects.of(subjects.SCHEDULER_HEARTBEAT, "s"), queues)
     gone = ServiceDeregistered(service_id="w", epoch=1)
-    await bus.publish(subjects.of(subjects.SERVICE_DEREGISTERED, "w"), gone)
+    await bus.publish(subjects.of(subjects.WORKER_DEREGISTERED, "w"), gone)
     assert listener.told == [WorkerFacts("w", ModelFacts("m"), address="a:1", epoch=1), ("s", {"m": 3}), ("w", 1)]
 
 

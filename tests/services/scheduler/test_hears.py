@@ -67,7 +67,7 @@ async def test_a_worker_is_met_at_its_heartbeat_and_kept_until_it_leaves(ears: E
     await ears.bus.publish(subjects.of(subjects.WORKER_HEARTBEAT, "w"), WorkerHeartbeatSent(status=status))
     assert ears.watches.met.get_nowait() == "here"
     assert ears.book._addresses == {"w": "here"}
-    await ears.bus.publish(subjects.of(subjects.SERVICE_DEREGISTERED, "w"), ServiceDeregistered(service_id="w"))
+    await ears.bus.publish(subjects.of(subjects.WORKER_DEREGISTERED, "w"), ServiceDeregistered(service_id="w"))
     assert not ears.book._addresses
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,8 @@ from rich.table import Table
 from headrace.cli.output import console, print_json
 from headrace.clients.scheduler import explain as ask
 from headrace.errors import NotFound, Unauthenticated, Unavailable
-from headrace.rpc.channel import open_channel
+from headrace.rpc.channel import OpenChannel, open_channel
+from headrace.supervisor.security.platform_certificates import operator_identity
 from headrace.supervisor.state import DEFAULT_FOLDER, read_credential, read_platform
 from headrace.v1.scheduler_pb2 import JournalEntry
 
@@ -27,6 +29,7 @@ def explain(
     *,
     state_dir: Path = DEFAULT_FOLDER,
     address: str = "",
+    certificates: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Shows what happened to a request in the queue, which workers were eligible, and why one got it.
@@ -40,13 +43,17 @@ def explain(
     address
         Address of one scheduler to ask, instead of those of the state folder. Its credential, if it has one, is read
         from HEADRACE_SCHEDULER_CREDENTIAL.
+    certificates
+        Folder of headrace certs, where the scheduler of the address has a certificate.
     json
         Print one JSON object.
     """
     request_id = request.removeprefix("chatcmpl-").removeprefix("cmpl-")
     addresses = [address] if address else _schedulers(state_dir)
     credential = os.environ.get(CREDENTIAL_VARIABLE) or ("" if address else read_credential(state_dir))
-    entries = asyncio.run(_ask_all(addresses, request_id, credential))
+    identity = operator_identity(certificates, {} if address else read_platform(state_dir))
+    opened = partial(open_channel, credential=credential, identity=identity, role="scheduler")
+    entries = asyncio.run(_ask_all(addresses, request_id, opened))
     if not entries:
         raise NotFound(f"no scheduler knows request {request}: it is older than the newest few thousand, or never was")
     if json:
@@ -64,21 +71,22 @@ def _schedulers(state_dir: Path) -> list[str]:
     return [service["address"] for service in services if service["name"].partition("-")[0] == "scheduler"]
 
 
-async def _ask_all(addresses: list[str], request_id: str, credential: str) -> list[JournalEntry]:
+async def _ask_all(addresses: list[str], request_id: str, opened: OpenChannel) -> list[JournalEntry]:
     """Returns the entries of all schedulers, oldest first. Raises Unavailable if none answers, or Unauthenticated."""
-    questions = (_ask_one(one, request_id, credential) for one in addresses)
+    questions = (_ask_one(one, request_id, opened) for one in addresses)
     answers = await asyncio.gather(*questions, return_exceptions=True)
     known = [answer for answer in answers if not isinstance(answer, BaseException)]
     if not known:
         if any(isinstance(answer, Unauthenticated) for answer in answers):
             hint = f"set {CREDENTIAL_VARIABLE} to the one that the platform was started with"
             raise Unauthenticated(f"the scheduler answers only who has the platform's credential: {hint}")
-        raise Unavailable(f"no scheduler answers at {', '.join(addresses)}")
+        hint = "if the platform uses certificates, name their folder with --certificates"
+        raise Unavailable(f"no scheduler answers at {', '.join(addresses)}; {hint}")
     return sorted((entry for answer in known for entry in answer), key=lambda entry: -entry.age_seconds)
 
 
-async def _ask_one(address: str, request_id: str, credential: str) -> list[JournalEntry]:
-    async with open_channel(address, credential) as channel:
+async def _ask_one(address: str, request_id: str, opened: OpenChannel) -> list[JournalEntry]:
+    async with opened(address) as channel:
         return list((await ask(channel, request_id, TIMEOUT)).entries)
 
 

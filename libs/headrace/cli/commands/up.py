@@ -72,6 +72,7 @@ def up(
     state_dir: Path = DEFAULT_FOLDER,
     config: Path | None = None,
     nats: str = "",
+    certificates: Path | None = None,
     engine: Literal["model", "sim"] | None = None,
     parts: ModelParts = _MODEL_PARTS,
     run: ModelFlags = NO_FLAGS,
@@ -94,6 +95,8 @@ def up(
         state_dir: Folder for logs and state. Platforms with different folders can run side by side.
         config: TOML file with a table per service, for all other settings.
         nats: A running NATS to use, such as nats://host:4222. Otherwise one is started.
+        certificates: Folder of headrace certs: services and NATS then talk mutual TLS, and each role may do only what
+            it has to. Default: plain text on loopback, with a credential.
         engine: model, the default, runs the checkpoint; sim imitates a model without weights.
         parts: Drafts and adapters of the models.
         run: Options of the models.
@@ -118,6 +121,7 @@ def up(
         **asdict(several),
         nats_url=nats,
         config_file=config.absolute() if config else None,
+        certificates=certificates,
         engine=engine,
         model_options=given(run),
         service_options=_said(log_level=log_level, otlp_endpoint=otlp_endpoint),

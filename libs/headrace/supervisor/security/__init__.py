@@ -1,0 +1,1 @@
+"""Identity of the processes of a local platform."""
