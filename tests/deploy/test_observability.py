@@ -33,7 +33,7 @@ FOLDER = "deploy/observability"
 SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
 NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring)\s*\([^)]*\)')
 NAME = re.compile(r"\b([a-zA-Z_:][\w:]*)\b(?!\s*\()")
-PROMTOOL = shutil.which("promtool") or str(unpacked(PROMETHEUS))
+PROMTOOL = shutil.which("promtool") or str(unpacked(PROMETHEUS) / "promtool")
 OPERATORS = {"and", "or", "unless", "offset", "bool"}
 OF_PROMETHEUS = {"up"}
 
