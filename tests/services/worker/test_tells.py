@@ -25,7 +25,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.bus = MemoryBus()
-        self.board = StatusBoard(Runtime(SimEngine(SimConfig()), "m", 1.0), "w", 1, "m", 0.0)
+        self.board = StatusBoard(Runtime(SimEngine(SimConfig()), "m", 1.0), "w", 1, "m", DeviceRates())
         self.publisher = WorkerPublisher(self.board, self.bus, "w")
         self.board.listen(self.publisher.on_change)
         self.statuses: asyncio.Queue[tuple[float, WorkerHeartbeatSent]] = asyncio.Queue()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.engine.contract.grammar import Grammar
+from headrace.engine.contract.model_cost import NO_WORK, StepWork
 
 MIN_TEMPERATURE = 1e-5
 """Below it, dividing logits could overflow, and only the most likely token is left anyway."""
@@ -160,6 +161,8 @@ class EngineStats:
     """Prompt tokens that have not been computed yet."""
     pausable_count: int = 0
     """Running requests of the batch class."""
+    work: StepWork = NO_WORK
+    """Work done since the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,12 @@ class FleetReport:
             "draft_tokens": worker.draft_token_count,
             "accepted_tokens": worker.accepted_token_count,
             "preemptions": worker.preemption_count,
+            "busy_seconds": round(worker.busy_seconds, 3),
+            "moved_bytes": int(worker.moved_byte_count),
+            "operations": int(worker.operation_count),
+            "peak_bytes_per_second": worker.memory_bandwidth,
+            "peak_operations_per_second": worker.arithmetic_rate,
+            "hourly_price": worker.hourly_price,
         }
 
 

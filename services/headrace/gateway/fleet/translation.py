@@ -30,6 +30,12 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         computed_token_count=status.computed_token_count,
         cached_token_count=status.cached_token_count,
         replaced_block_count=status.replaced_block_count,
+        busy_seconds=status.busy_seconds,
+        moved_byte_count=status.moved_byte_count,
+        operation_count=status.operation_count,
+        memory_bandwidth=status.memory_bandwidth,
+        arithmetic_rate=status.arithmetic_rate,
+        hourly_price=status.hourly_price,
     )
 
 
