@@ -13,6 +13,7 @@ from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.v1.events_pb2 import BlocksChanged, WorkerHeartbeatSent
 from headrace.worker import tells
 from headrace.worker.requests.runtime import Runtime
+from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.tells import BLOCKS_INTERVAL, MIN_INTERVAL, WorkerPublisher
 

@@ -26,7 +26,7 @@ from headrace.worker.requests.assignment import Assignment
 from headrace.worker.requests.frame import SessionDelta
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.sessions import Session, Sessions
-from headrace.worker.requests.step_cost import StepCost
+from headrace.worker.requests.shared_cost import SharedCost
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 from headrace.worker.stepping.step_pace import StepPace
 
@@ -56,7 +56,7 @@ class Runtime:
         """Tokens of accepted requests that the engine has not taken yet."""
         self._model = model
         self._attach_seconds = attach_seconds
-        self._step_cost = StepCost(hourly_price)
+        self._shared_cost = SharedCost(hourly_price)
         self._outboxes: dict[str, Outbox] = {}
         self._attached: set[str] = set()
         self.thread = EngineThread(engine, self._on_report, _exit_after_crash)
@@ -274,11 +274,11 @@ class Runtime:
 
     def _costs(self, report: StepReport) -> dict[str, float]:
         """Returns the price of the step for each of its requests; nothing where time has no price."""
-        if not self._step_cost.is_known:
+        if not self._shared_cost.is_known:
             return {}
         found = ((delta.request_id, self.sessions.get(delta.request_id)) for delta in report.deltas)
         unread = {name: one.prompt_count for name, one in found if one is not None and one.first_token_time is None}
-        return self._step_cost.share(report.pace.busy_seconds - self.pace.busy_seconds, report.deltas, unread)
+        return self._shared_cost.share(report.pace.busy_seconds - self.pace.busy_seconds, report.deltas, unread)
 
     def _deliver(self, deltas: list[Delta], costs: dict[str, float]) -> None:
         now = time.time()

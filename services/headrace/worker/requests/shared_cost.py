@@ -7,7 +7,7 @@ from headrace.engine.contract.request import Delta
 SECONDS_PER_HOUR = 3600.0
 
 
-class StepCost:
+class SharedCost:
     """Shares each step out by the tokens that it computed: a prompt's tokens count when its first token comes, so the
     steps before that wait to be shared. Everything that was spent is shared out, once."""
 
