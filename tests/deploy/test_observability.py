@@ -163,6 +163,15 @@ def test_alerts_are_complete(rules: list[dict[str, Any]]) -> None:
         assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
 
 
+def test_each_alert_is_seen_to_fire_and_to_stay_quiet(root: Path, rules: list[dict[str, Any]]) -> None:
+    """The series of alerts_test.yml lead to both."""
+    groups = yaml.safe_load((root / "tests/deploy/alerts_test.yml").read_text())["tests"]
+    checks = [check for group in groups for check in group["alert_rule_test"]]
+    fired = {check["alertname"] for check in checks if check.get("exp_alerts")}
+    quiet = {check["alertname"] for check in checks if not check.get("exp_alerts")}
+    assert fired == quiet == {rule["alert"] for rule in rules}
+
+
 @pytest.mark.process
 @pytest.mark.skipif(
     shutil.which(PROMTOOL) is None,
