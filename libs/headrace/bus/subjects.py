@@ -4,6 +4,7 @@ SERVICE_REGISTERED = "headrace.v1.service.*.registered"
 SERVICE_DEREGISTERED = "headrace.v1.service.*.deregistered"
 WORKER_HEARTBEAT = "headrace.v1.worker.*.heartbeat_sent"
 BLOCKS_CHANGED = "headrace.v1.worker.*.blocks_changed"
+REQUESTS_ASKED = "headrace.v1.gateway.*.requests_asked"
 SCHEDULER_HEARTBEAT = "headrace.v1.scheduler.*.heartbeat_sent"
 
 
