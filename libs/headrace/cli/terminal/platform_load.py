@@ -106,6 +106,20 @@ def _load(before: Reading, now: Reading, model: str) -> ModelLoad:
     )
 
 
+def busy_utilization(now: Reading, worker: str) -> dict[str, float]:
+    """Returns MBU and MFU of one worker while it was busy, since its start, as far as its peaks are known."""
+    busy = now.most("headrace_busy_seconds_total", worker=worker)
+    pairs = {
+        "mbu": ("headrace_moved_bytes_total", "headrace_peak_bytes_per_second"),
+        "mfu": ("headrace_operations_total", "headrace_peak_operations_per_second"),
+    }
+    found = {
+        name: (now.most(done, worker=worker), busy * now.most(peak, worker=worker))
+        for name, (done, peak) in pairs.items()
+    }
+    return {name: round(done / most, 6) for name, (done, most) in found.items() if most > 0}
+
+
 def _utilization(before: Reading, now: Reading, model: str, counter: str, peak: str) -> float | None:
     """Returns the share of the workers' peaks that a counter of theirs rose by, from 0 to 1."""
     most = now.sum(peak, model=model) * max(now.at - before.at, 1e-3)
