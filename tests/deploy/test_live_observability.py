@@ -23,6 +23,11 @@ BEHIND = ("tokenizer", "scheduler", "cache", "worker")
 """Services that show their metrics on a port of their own."""
 TRAFFIC_SECONDS = 25.0
 START_SECONDS, FAULT_SECONDS = 20.0, 30.0
+TARGETS = """[gateway]
+ttft_targets = "realtime=5,interactive=5,default=10,batch=300"
+tpot_targets = "realtime=1,interactive=1,default=2,batch=2"
+"""
+"""Promises that a machine with busy neighbors keeps: the traffic is to be healthy wherever the test runs."""
 pytestmark = [
     pytest.mark.process,
     pytest.mark.slow,
@@ -75,7 +80,7 @@ def write_settings(path: Path, ports: list[int]) -> Path:
     """Writes a configuration in which each service behind the gateway shows its metrics. The worker, the last
     of them, has a price."""
     text = "".join(f"[{kind}]\nmetrics_port = {port}\n" for kind, port in zip(BEHIND, ports, strict=True))
-    path.write_text(f"{text}hourly_price = 0.7\n")
+    path.write_text(f"{text}hourly_price = 0.7\n{TARGETS}")
     return path
 
 
