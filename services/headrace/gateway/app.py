@@ -51,8 +51,11 @@ from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.openapi.document_routes import DocumentRoutes
+from headrace.gateway.peers.known_requests import KnownRequests
+from headrace.gateway.peers.peers import Peers
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
+from headrace.gateway.tells import GatewayInquirer
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats
@@ -97,6 +100,8 @@ async def open_app(
     budgets = LatencyBudgets(settings.ttft_targets, settings.tpot_targets)
     ledger = Ledger(settings.max_open_requests, budgets, RecentRequests(settings.recent_requests))
     metrics = PlatformMetrics(fleet, ledger)
+    peers = Peers(settings.service_id, GatewayInquirer(bus, settings.service_id).ask)
+    requests = KnownRequests(ledger, peers)
     async with contextlib.AsyncExitStack() as stack:
         others = await _connect(settings, stack)
         filters = read_filters(settings.filters_file)
@@ -110,7 +115,8 @@ async def open_app(
             ModerationRoutes(filters),
             DocumentRoutes(),
             MonitoringRoutes(health, gate, registry),
-            FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics, ledger)),
+            FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics), requests),
+            RequestRoutes(requests),
         ]
         http = HttpServer(Routes(settings, groups, gate, ledger.recent, ConsoleRoutes()), settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
@@ -118,6 +124,7 @@ async def open_app(
             stack.callback(registry.unregister, collector)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
+        await subscriber.listen_to_peers(peers, requests)
         background.watch(bus.start())
         for part in (bus, gate, fleet, background):
             stack.push_async_callback(part.close)
@@ -160,7 +167,6 @@ def _api_groups(
         ModelRoutes(pipeline),
         TextRoutes(settings, pipeline, ledger),
         UsageRoutes(settings.usage_folder),
-        RequestRoutes(ledger.recent),
         KeyRoutes(settings.keys_file),
     ]
 
