@@ -54,8 +54,7 @@ class GatewaySubscriber:
         """Follows which other gateways there are, and answers their questions."""
 
         def on_registered(event: ServiceRegistered) -> None:
-            if event.kind == "gateway":
-                peers.note(event.service_id)
+            peers.note(event.service_id)
 
         def on_deregistered(event: ServiceDeregistered) -> None:
             peers.forget(event.service_id)
@@ -65,8 +64,8 @@ class GatewaySubscriber:
                 return None
             return to_requests_told(requests.of_this_gateway(to_request_query(event)), peers.gateway_id)
 
-        await self._bus.subscribe(subjects.SERVICE_REGISTERED, ServiceRegistered, on_registered)
-        await self._bus.subscribe(subjects.SERVICE_DEREGISTERED, ServiceDeregistered, on_deregistered)
+        await self._bus.subscribe(subjects.registered("gateway"), ServiceRegistered, on_registered)
+        await self._bus.subscribe(subjects.deregistered("gateway"), ServiceDeregistered, on_deregistered)
         await self._bus.answer(subjects.REQUESTS_ASKED, RequestsAsked, on_asked)
 
     def _note_connect(self) -> None:

@@ -30,7 +30,7 @@ class Gateway:
         await GatewaySubscriber(self.bus).listen_to_peers(self.peers, self.requests)
 
     async def announce(self, kind: str = "gateway") -> None:
-        subject = subjects.of(subjects.SERVICE_REGISTERED, self.name)
+        subject = subjects.of(subjects.registered(kind), self.name)
         await self.bus.publish(subject, ServiceRegistered(service_id=self.name, kind=kind))
 
     def serve(self, started: float, tenant: str = "acme", name: str = "") -> None:
@@ -94,7 +94,7 @@ async def test_open_requests_add_up(gateways: list[Gateway]) -> None:
 async def test_a_gateway_that_stops_is_forgotten_and_other_services_are_none(gateways: list[Gateway]) -> None:
     first = gateways[0]
     farewell = ServiceDeregistered(service_id="gateway-1")
-    await first.bus.publish(subjects.of(subjects.SERVICE_DEREGISTERED, "gateway-1"), farewell)
+    await first.bus.publish(subjects.of(subjects.deregistered("gateway"), "gateway-1"), farewell)
     await Gateway(first.bus, "worker-0").announce(kind="worker")
     assert first.peers.names == ["gateway-2"]
 
