@@ -7,6 +7,7 @@ from pydantic import Field
 
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.lifecycle import ServiceSettings
+from headrace.settings.json_object import JsonObject
 
 
 class WorkerSettings(ServiceSettings, EngineConfig):
@@ -16,8 +17,12 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     """Unique name of this process."""
     model: str = Field(min_length=1)
     """Name under which clients ask for the model."""
-    engine: Literal["model", "sim"] = "model"
-    """`model` runs the checkpoint; `sim` plays a model at a chosen pace."""
+    engine: Literal["model", "sim", "vllm"] = "model"
+    """`model` runs the checkpoint; `vllm` lets vLLM run it, which has to be installed; `sim` plays a model at a chosen
+    pace."""
+    vllm_arguments: JsonObject = Field(default={})
+    """Arguments of vLLM's engine by their names in its EngineArgs, such as {"tensor_parallel_size": 2}. They go before
+    those that follow from the other settings."""
     folder: Path | None = None
     """Folder of the checkpoint, or a GGUF file, unless the engine is `sim`."""
     packed_folder: Path | None = Path("~/.cache/headrace/packed")
