@@ -1,6 +1,7 @@
 """Parameters are counted as they are without packing."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -9,7 +10,7 @@ from headrace.engine.vllm.parameter_count import count_parameters
 
 
 def test_packed_weights_count_as_weights_and_scales_not_at_all(tmp_path: Path) -> None:
-    tensors = {
+    tensors: dict[str, Any] = {
         "embed.weight": np.zeros((10, 8), np.float32),
         "up.qweight": np.zeros((8, 2), np.int32),
         "up.qzeros": np.zeros((1, 2), np.int32),
