@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.bus import subjects
-from headrace.bus.bus import LEASES, LIMITS, REGISTRY, Store
+from headrace.bus.bus import BATCHES, LEASES, LIMITS, REGISTRY, Store
 from headrace.certificates.role import OPERATOR
 
 API = "$JS.API"
@@ -77,7 +77,7 @@ _USES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Store]]] = {
     "gateway": (
         (),
         (subjects.WORKER_HEARTBEAT, subjects.WORKER_DEREGISTERED, subjects.SCHEDULER_HEARTBEAT),
-        (LIMITS, REGISTRY),
+        (LIMITS, BATCHES, REGISTRY),
     ),
     "tokenizer": ((), (), ()),
     "scheduler": (

@@ -20,6 +20,10 @@ from headrace.clients.worker import GrpcWorkerClient
 from headrace.gateway.access.gate import open_gate
 from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
+from headrace.gateway.batches.batch_leases import BatchLeases
+from headrace.gateway.batches.batch_runner import BatchRunner
+from headrace.gateway.batches.lines.line_caller import LineCaller
+from headrace.gateway.batches.storage.shared_folder import SharedFolder, open_folder
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.console.console_routes import ConsoleRoutes
 from headrace.gateway.console.fleet_report import FleetReport
@@ -28,6 +32,8 @@ from headrace.gateway.console.key_routes import KeyRoutes
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
+from headrace.gateway.endpoints.batching.batches import BatchRoutes
+from headrace.gateway.endpoints.batching.files import FileRoutes
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.messages import MessageRoutes
@@ -104,25 +110,28 @@ async def open_app(
         pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet, filters)
         health = PlatformHealth(others.questions, fleet, subscriber)
         background, epoch = Background(), time.time_ns()
-        gate = open_gate(settings, Limiter(SharedBudgets(bus), f"{settings.service_id}@{epoch:x}"))
+        holder = f"{settings.service_id}@{epoch:x}"
+        gate = open_gate(settings, Limiter(SharedBudgets(bus), holder))
+        folder = open_folder(settings)
         groups = [
-            *_api_groups(settings, pipeline, ledger, ResponseArchive(others.cache), background),
+            *_api_groups(settings, pipeline, ledger, ResponseArchive(others.cache), background, folder),
             ModerationRoutes(filters),
-            DocumentRoutes(),
             MonitoringRoutes(health, gate, registry),
             FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics, ledger)),
         ]
-        http = HttpServer(Routes(settings, groups, gate, ledger.recent, ConsoleRoutes()), settings)
+        routes = Routes(settings, groups, gate, ledger.recent, ConsoleRoutes())
+        http = HttpServer(routes, settings)
+        batches = BatchRunner(folder, BatchLeases(bus, holder), LineCaller(routes, gate, settings), settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
         for collector in register(registry, settings.metrics_compat, metrics):
             stack.callback(registry.unregister, collector)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
         background.watch(bus.start())
-        for part in (bus, gate, fleet, background):
+        for part in (bus, gate, fleet, background, batches):
             stack.push_async_callback(part.close)
-        background.start(health.watch(), "health")
-        background.start(gate.watch(), "gate")
+        for name, work in (("health", health), ("gate", gate), ("batches", batches)):
+            background.start(work.watch(), name)
         workers.start(background)
         others.start(background)
         background.watch(await http.start())
@@ -130,6 +139,7 @@ async def open_app(
 
         async def drain(deadline: Deadline) -> None:
             health.stopping = True
+            await batches.close()
             asyncio.get_running_loop().call_later(deadline.remaining - FAREWELL_SECONDS, fleet.inboxes.stop)
             await http.stop(deadline)
             await ledger.wait_until_empty(deadline)
@@ -149,9 +159,17 @@ async def open_app(
 
 
 def _api_groups(
-    settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, archive: ResponseArchive, background: Background
+    settings: GatewaySettings,
+    pipeline: Pipeline,
+    ledger: Ledger,
+    archive: ResponseArchive,
+    background: Background,
+    folder: SharedFolder | None,
 ) -> list[EndpointGroup]:
     return [
+        DocumentRoutes(),
+        FileRoutes(settings, folder),
+        BatchRoutes(settings, folder),
         GenerationRoutes(settings, pipeline, ledger),
         ResponseRoutes(settings, pipeline, ledger, archive, background),
         MessageRoutes(settings, pipeline, ledger),

@@ -103,7 +103,7 @@ class Routes:
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
         endpoint = self._endpoints.find(path)
         exchange.record.route = "" if endpoint is None else endpoint.path
-        if endpoint is None or endpoint.scopes is not None:
+        if not exchange.is_inside and (endpoint is None or endpoint.scopes is not None):
             exchange.caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))
         exchange.record.tenant = exchange.caller.tenant.name
         if endpoint is None:
