@@ -1,4 +1,4 @@
-"""Files and batches through OpenAI's SDK: answered once each, whichever gateway ends, and to the tenant's own limits."""
+"""Files and batches through OpenAI's SDK: answered once each, whichever gateway ends, within limits."""
 
 import json
 import time
@@ -84,8 +84,12 @@ def upload(sdk: openai.OpenAI, lines: list[dict[str, Any]]) -> str:
 
 
 def create(sdk: openai.OpenAI, lines: list[dict[str, Any]], endpoint: Any = COMPLETIONS) -> Batch:
+    return create_from(sdk, upload(sdk, lines), endpoint)
+
+
+def create_from(sdk: openai.OpenAI, file_id: str, endpoint: Any = COMPLETIONS) -> Batch:
     return sdk.batches.create(
-        input_file_id=upload(sdk, lines), endpoint=endpoint, completion_window="24h", metadata={"of": "a test"}
+        input_file_id=file_id, endpoint=endpoint, completion_window="24h", metadata={"of": "a test"}
     )
 
 
@@ -211,7 +215,7 @@ def test_requests_that_fail_stand_in_a_file_of_their_own(sdk: openai.OpenAI) -> 
         ("/v1/moderations", {"input": "me@example.com"}, None),
     ],
 )
-def test_other_endpoints_answer_too(sdk: openai.OpenAI, endpoint: str, body: dict[str, Any], kind: str | None) -> None:
+def test_other_endpoints_answer_too(sdk: openai.OpenAI, endpoint: Any, body: dict[str, Any], kind: str | None) -> None:
     line = {"custom_id": "a", "method": "POST", "url": endpoint, "body": {"model": MODEL} | body}
     done = ended(sdk, create(sdk, [line], endpoint))
     answer = results(sdk, done.output_file_id)["a"]["response"]
@@ -249,7 +253,7 @@ def test_nobody_sees_what_belongs_to_another(
             with pytest.raises(openai.NotFoundError):
                 look(batch.id)
         with pytest.raises(openai.NotFoundError):
-            stranger.batches.create(input_file_id=file_id, endpoint=COMPLETIONS, completion_window="24h")
+            create_from(stranger, file_id)
     assert batch.id in [found.id for found in sdk.batches.list()]
 
 

@@ -12,7 +12,7 @@ from headrace.gateway.batches.lines.line_caller import LineCaller
 from headrace.gateway.batches.lines.result_log import OK, ResultLog, read_results
 from headrace.gateway.batches.lines.retry_pause import RATE_LIMITED, retry_pause
 from headrace.gateway.batches.storage.batch_record import BatchRecord, BatchStatus
-from headrace.gateway.batches.storage.batch_store import INPUT
+from headrace.gateway.batches.storage.batch_store import INPUT, LeaseLost
 from headrace.gateway.batches.storage.disk import on_disk
 from headrace.gateway.batches.storage.shared_folder import SharedFolder
 from headrace.gateway.config import GatewaySettings
@@ -23,10 +23,6 @@ LOOK_SECONDS = 0.5
 
 SPARE_SECONDS = 1.0
 """Seconds that requests may take longer than the batch, so that its end is what they end with."""
-
-
-class LeaseLost(Exception):
-    """Another gateway may run the batch now."""
 
 
 @dataclass(slots=True)
@@ -66,7 +62,10 @@ class BatchRun:
     async def run(self, fence: int) -> None:
         """Runs the batch to its end. Raises LeaseLost, and OSError."""
         self._batch.fence = fence
-        if BatchStatus.IN_PROGRESS not in self._batch.times and not await self._validate():
+        if BatchStatus.IN_PROGRESS in self._batch.times:
+            # Tells the fence, so that whoever ran it before can no longer write.
+            await self._save()
+        elif not await self._validate():
             return
         log = await on_disk(ResultLog, self._folder, fence)
         try:

@@ -9,10 +9,11 @@ from functools import partial
 
 from headrace.errors import Unavailable
 from headrace.gateway.batches.batch_leases import RENEW_SECONDS, BatchLeases
-from headrace.gateway.batches.batch_run import BatchRun, LeaseLost
+from headrace.gateway.batches.batch_run import BatchRun
 from headrace.gateway.batches.lines.line_caller import LineCaller
 from headrace.gateway.batches.lines.result_log import last_fence
 from headrace.gateway.batches.storage.batch_record import BatchRecord
+from headrace.gateway.batches.storage.batch_store import LeaseLost
 from headrace.gateway.batches.storage.disk import on_disk
 from headrace.gateway.batches.storage.shared_folder import SharedFolder
 from headrace.gateway.config import GatewaySettings
@@ -45,14 +46,19 @@ class BatchRunner:
         """Times until which batches are not tried, in monotonic seconds."""
         self._cleaned = 0.0
         self._closed = False
+        self._is_waiting = False
+        """Whether it was told that the folder or NATS is away."""
 
     async def watch(self) -> None:
         """Renews leases, and looks for batches to run, until cancelled."""
         while self._folder is not None and not self._closed:
             try:
                 await self._look(self._folder)
+                self._is_waiting = False
             except (OSError, Unavailable) as error:
-                _log.warning("batches wait: their folder or NATS is away", extra={"error": repr(error)})
+                if not self._is_waiting:
+                    _log.warning("batches wait: their folder or NATS is away", extra={"error": repr(error)})
+                self._is_waiting = True
             except Exception:  # noqa: BLE001 - other batches go on
                 _log.exception("unexpected failure while looking for batches")
             await asyncio.sleep(RENEW_SECONDS)
@@ -97,6 +103,7 @@ class BatchRunner:
 
     async def _try(self, folder: SharedFolder, batch: BatchRecord) -> None:
         """Runs a batch here, if no other gateway does."""
+        self._left_alone.pop(batch.id, None)
         own = folder.batches.folder(batch.tenant, batch.id)
         fence = await self._leases.claim(batch.id, max(batch.fence, await on_disk(last_fence, own)))
         if fence is None:

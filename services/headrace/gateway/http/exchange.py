@@ -90,9 +90,8 @@ class HttpExchange:
     async def read_body(self) -> bytes:
         """Reads the whole body. Raises PayloadTooLarge, before reading if the client declares the size, InvalidRequest
         at the first part that nests too deep, UploadTimeout, and Overloaded when too much is arriving from others."""
-        limit, declared = self._settings.max_body_bytes, self._request_headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > limit:
-            raise PayloadTooLarge(f"the body has {declared} bytes; the limit is {limit}")
+        limit = self._settings.max_body_bytes
+        self._check_declared(limit)
         own = client_timeout(self.header(TIMEOUT_HEADER))
         seconds = self._settings.body_seconds if own is None else min(own, self._settings.body_seconds)
         try:
@@ -106,8 +105,9 @@ class HttpExchange:
 
     async def read_parts(self, limit: int, seconds: float) -> AsyncIterator[bytes]:
         """Yields a large body as it arrives, so that nobody has to hold it whole. The reader sets the pace. Raises
-        PayloadTooLarge after `limit` bytes, UploadTimeout for one that takes longer than `seconds`, or stops for as
+        PayloadTooLarge above `limit` bytes, UploadTimeout for one that takes longer than `seconds`, or stops for as
         long as a whole small body may take, and RequestCancelled."""
+        self._check_declared(limit)
         deadline, size = Deadline.after(seconds), 0
         while self._body_left:
             wait = min(deadline.remaining, self._settings.body_seconds)
@@ -121,6 +121,11 @@ class HttpExchange:
                 raise PayloadTooLarge(f"the body is larger than {limit} bytes")
             yield part
         self.record.stopwatch.lap(RECEIVE)
+
+    def _check_declared(self, limit: int) -> None:
+        declared = self._request_headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > limit:
+            raise PayloadTooLarge(f"the body has {declared} bytes; the limit is {limit}")
 
     async def _collect(self, limit: int, arrive: Callable[[int], None]) -> bytes:
         parts: list[bytes] = []

@@ -13,16 +13,22 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.errors import InvalidRequest, NotFound
+from headrace.errors import InvalidRequest, NotFound, RateLimited
 from headrace.gateway.batches.storage.batch_record import BatchRecord, BatchStatus
 from headrace.gateway.batches.storage.durable_file import sync_folder, write_whole
-from headrace.gateway.batches.storage.tenant_folder import tenant_folder
+from headrace.gateway.batches.storage.tenant_folder import digest_of, tenant_folder
 from headrace.gateway.batches.storage.timed_id import BATCH, is_id
 
 RECORD, INPUT, CANCEL = "record.json", "input.jsonl", "cancel"
 """Names in the folder of a batch."""
+MOST_OPEN = 200
+"""Most batches of a tenant that have not ended."""
 LEFT_SECONDS = 86400.0
 """Seconds after which the mark of a batch that was never made is removed."""
+
+
+class LeaseLost(Exception):
+    """Another gateway runs the batch now."""
 
 
 class BatchStore:
@@ -33,17 +39,20 @@ class BatchStore:
         self._open = root / "open"
 
     def create(self, record: BatchRecord, content: Path) -> None:
-        """Keeps a new batch with its input, which may be deleted from then on. Raises NotFound if it was already."""
+        """Keeps a new batch with its input, which may be deleted from then on. Raises NotFound if it was already, and
+        RateLimited if the tenant has too many batches."""
         folder = self.folder(record.tenant, record.id)
-        folder.mkdir(parents=True)
         self._open.mkdir(parents=True, exist_ok=True)
+        if sum(name.endswith(_mark_ending(record.tenant)) for name in os.listdir(self._open)) >= MOST_OPEN:
+            raise RateLimited(f"{MOST_OPEN} batches of this tenant have not ended: wait for one, or cancel it")
+        folder.mkdir(parents=True)
         try:
             _link(content, folder / INPUT)
         except FileNotFoundError:
             folder.rmdir()
             raise NotFound("the input file was deleted meanwhile: upload it again", param="input_file_id") from None
         # Before the record, so that no batch is forgotten that a client knows of.
-        write_whole(self._open / record.id, record.tenant.encode())
+        write_whole(self._mark(record), record.tenant.encode())
         self.put(record)
 
     def get(self, tenant: str, batch_id: str) -> BatchRecord:
@@ -62,7 +71,10 @@ class BatchStore:
                 yield found
 
     def put(self, record: BatchRecord) -> None:
-        """Writes a record."""
+        """Writes a record. Raises LeaseLost if a gateway with a larger fence has written it."""
+        with contextlib.suppress(FileNotFoundError):
+            if _record(self.folder(record.tenant, record.id)).fence > record.fence:
+                raise LeaseLost
         write_whole(self.folder(record.tenant, record.id) / RECORD, msgspec.json.encode(record))
 
     def close(self, record: BatchRecord) -> None:
@@ -71,7 +83,7 @@ class BatchStore:
         folder = self.folder(record.tenant, record.id)
         for path in [path for path in folder.iterdir() if path.name != RECORD]:
             path.unlink(missing_ok=True)
-        (self._open / record.id).unlink(missing_ok=True)
+        self._mark(record).unlink(missing_ok=True)
 
     def cancel(self, tenant: str, batch_id: str) -> BatchRecord:
         """Leaves the mark that ends a batch, and returns it. Raises NotFound, and InvalidRequest if it has ended."""
@@ -94,7 +106,7 @@ class BatchStore:
         found = []
         for path in sorted(self._open.iterdir()) if self._open.exists() else []:
             with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
-                record = self._read(path.read_text(), path.name)
+                record = self._read(path.read_text(), path.name.partition(".")[0])
                 if record is not None and not record.status.is_final:
                     found.append(record)
                 elif record is not None or path.stat().st_mtime < time.time() - LEFT_SECONDS:
@@ -113,6 +125,10 @@ class BatchStore:
         """Returns the folder of a batch."""
         return tenant_folder(self._root, tenant) / "batches" / batch_id
 
+    def _mark(self, record: BatchRecord) -> Path:
+        """Returns the path of what tells all gateways that a batch has not ended."""
+        return self._open / f"{record.id}{_mark_ending(record.tenant)}"
+
     def _read(self, tenant: str, batch_id: str) -> BatchRecord | None:
         try:
             record = _record(self.folder(tenant, batch_id))
@@ -123,6 +139,10 @@ class BatchStore:
             record.status = BatchStatus.CANCELLING
             record.times[BatchStatus.CANCELLING] = cancelled_at
         return record
+
+
+def _mark_ending(tenant: str) -> str:
+    return f".{digest_of(tenant)}"
 
 
 def _record(folder: Path) -> BatchRecord:

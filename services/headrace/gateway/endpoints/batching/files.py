@@ -66,6 +66,8 @@ class FileRoutes:
                     byte_count += len(piece)
                     await on_disk(content.write, piece)
             form.end()
+            # Others may have filled the folder meanwhile.
+            await on_disk(self._store.remaining, tenant)
             file = self._file(form, file_id, byte_count)
         await on_disk(self._store.add, tenant, file)
         await exchange.send_json(200, file.described())

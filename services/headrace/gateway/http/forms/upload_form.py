@@ -14,6 +14,8 @@ MAX_FIELD_BYTES = 4096
 MAX_NAME_LENGTH = 255
 SLICE_BYTES = 64 * 1024
 """Bytes that are read in one go."""
+_DELIMITER_BYTES = 8
+"""Bytes of a delimiter in addition to those of the boundary."""
 _MEMORY_BYTES = 4 * SLICE_BYTES
 
 
@@ -32,6 +34,9 @@ class UploadForm:
         self.filename: str | None = None
         """Name of the file. None: it has not come."""
         self._decoder = MultipartDecoder(boundary.encode(), _MEMORY_BYTES, max_parts=MAX_FIELDS)
+        self._window = len(boundary) + _DELIMITER_BYTES
+        self._held = b""
+        """End of what has come that may be the begin of a delimiter."""
         self._is_file = False
         self._name = ""
         self._value = b""
@@ -39,14 +44,25 @@ class UploadForm:
     def feed(self, part: bytes) -> Iterator[bytes]:
         """Takes the next part of the body, and yields what of it is content of the file. Raises InvalidRequest."""
         for start in range(0, len(part), SLICE_BYTES):
-            yield from self._decoded(part[start : start + SLICE_BYTES])
+            data = self._held + part[start : start + SLICE_BYTES]
+            cut = self._cut(data)
+            self._held = data[cut:]
+            yield from self._decoded(data[:cut])
 
     def end(self) -> None:
         """Takes note of the end of the body. Raises InvalidRequest for one that is not whole, or has no file."""
-        for _ in self._decoded(None):
-            pass
+        rest = [piece for data in (self._held, None) for piece in self._decoded(data)]
+        if any(rest):
+            raise InvalidRequest("the form cannot be read: it ends too early")
         if self.filename is None:
             raise InvalidRequest("the form has no field named file with a file in it", param=FILE_FIELD)
+
+    def _cut(self, data: bytes) -> int:
+        """Returns how many bytes may be decoded. The decoder must not see a part of a delimiter: of one that is cut
+        behind its boundary, it takes the carriage return for content (https://github.com/pallets/werkzeug/issues/3285)."""
+        begin = max(0, len(data) - self._window)
+        found = [at for at in (data.rfind(b"\r", begin), data.rfind(b"\n", begin)) if at >= 0]
+        return min(found) if found else len(data)
 
     def _decoded(self, data: bytes | None) -> Iterator[bytes]:
         try:
