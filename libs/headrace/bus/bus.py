@@ -72,6 +72,14 @@ class Bus(Protocol):
     async def subscribe(self, pattern: str, message_type: type[M], handler: Callable[[M], None]) -> None:
         """Calls `handler` with every event whose subject matches. Continues after a reconnect."""
 
+    async def ask(self, subject: str, question: Message, answer_type: type[M], count: int, seconds: float) -> list[M]:
+        """Publishes a question. Returns what is answered within `seconds`, `count` answers at most; nothing while there
+        is no connection."""
+
+    async def answer(self, pattern: str, question_type: type[M], handler: Callable[[M], Message | None]) -> None:
+        """Answers every question whose subject matches with what `handler` returns, None with nothing. Continues after
+        a reconnect."""
+
     async def put(self, key: str, message: Message) -> None:
         """Writes an entry of the registry."""
 

@@ -75,8 +75,16 @@ def _lists(role: str) -> tuple[str, ...]:
 _LISTING = frozenset({"scheduler", OPERATOR})
 _USES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Store]]] = {
     "gateway": (
-        (),
-        (subjects.WORKER_HEARTBEAT, subjects.WORKER_DEREGISTERED, subjects.SCHEDULER_HEARTBEAT),
+        # Gateways ask each other, and answer where the other listens for answers.
+        (subjects.REQUESTS_ASKED, f"{inbox_prefix('gateway')}.>"),
+        (
+            subjects.WORKER_HEARTBEAT,
+            subjects.WORKER_DEREGISTERED,
+            subjects.SCHEDULER_HEARTBEAT,
+            subjects.registered("gateway"),
+            subjects.deregistered("gateway"),
+            subjects.REQUESTS_ASKED,
+        ),
         (LIMITS, BATCHES, REGISTRY),
     ),
     "tokenizer": ((), (), ()),

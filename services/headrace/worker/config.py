@@ -31,7 +31,15 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     sim_decode_seconds_per_sequence: float = Field(default=0.0, ge=0)
     """Time that the sim engine adds per decoding sequence in a step."""
     hourly_price: float = Field(default=0.0, ge=0)
-    """Price of one hour of the accelerator, in any currency that all workers share. 0: not known."""
+    """Price of one hour of the accelerator, in any currency that all workers share. 0: as in the device profile, or not
+    known."""
+    device_profile: Path | None = None
+    """TOML file with the peak rates and the price of the accelerator, such as those in deploy/profiles."""
+    memory_bandwidth: float = Field(default=0.0, ge=0)
+    """Most bytes per second of the accelerator's memory, of which MBU is a share. 0: as in the device profile; on a CPU
+    without one, as measured at the first start."""
+    arithmetic_rate: float = Field(default=0.0, ge=0)
+    """Most operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
     step_seconds: float = Field(default=2.0, gt=0)
     """A step of the engine may take so long, or 20 times what it is expected to take. Then the process ends itself."""
     first_step_seconds: float = Field(default=60.0, gt=0)
