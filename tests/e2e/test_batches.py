@@ -283,15 +283,15 @@ def test_what_cannot_be_is_refused(sdk: openai.OpenAI, fields: dict[str, Any], p
 def test_a_batch_outlives_the_platform_and_one_that_takes_too_long_expires(tmp_path: Path) -> None:
     platforms = Platforms(tmp_path)
     with platforms.run() as first, client_of(first, platforms.acme) as sdk:
-        batch = create(sdk, requests(150))
-        wait_for(sdk, batch, completed(20))
+        batch = create(sdk, requests(60))
+        wait_for(sdk, batch, completed(10))
     with platforms.run(more="batch_seconds = 3") as second, client_of(second, platforms.acme) as sdk:
-        late = create(sdk, requests(150, max_tokens=200))
+        late = create(sdk, requests(60, max_tokens=200))
         done = ended(sdk, batch)
-        assert (done.status, counts(done)) == ("completed", (150, 150, 0))
-        assert len(results(sdk, done.output_file_id)) == 150
+        assert (done.status, counts(done)) == ("completed", (60, 60, 0))
+        assert len(results(sdk, done.output_file_id)) == 60
         expired = ended(sdk, late)
         rest = results(sdk, expired.error_file_id)
         assert expired.status == "expired"
         assert {line["error"]["code"] for line in rest.values()} == {"batch_expired"}
-        assert len(rest) + len(results(sdk, expired.output_file_id)) == 150
+        assert len(rest) + len(results(sdk, expired.output_file_id)) == 60
