@@ -55,6 +55,8 @@ REGISTRY = Store("headrace_registry", 30.0)
 LEASES = Store("headrace_leases", 30.0)
 LIMITS = Store("headrace_limits", 2 * 86400.0)
 """Budgets of keys. The longest bucket fills in a day, and no entry is a full one."""
+BATCHES = Store("headrace_batches", 30.0)
+"""Batches that gateways run."""
 
 
 class Bus(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.bus import subjects
-from headrace.bus.bus import LEASES, LIMITS, REGISTRY, Store
+from headrace.bus.bus import BATCHES, LEASES, LIMITS, REGISTRY, Store
 from headrace.certificates.role import OPERATOR
 
 API = "$JS.API"
@@ -85,7 +85,7 @@ _USES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Store]]] = {
             subjects.deregistered("gateway"),
             subjects.REQUESTS_ASKED,
         ),
-        (LIMITS, REGISTRY),
+        (LIMITS, BATCHES, REGISTRY),
     ),
     "tokenizer": ((), (), ()),
     "scheduler": (

@@ -28,7 +28,7 @@ from headrace.supervisor.ports import HOST, PortReservation
 from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedProcess
 from headrace.supervisor.security.platform_certificates import PlatformCertificates
 from headrace.supervisor.start_watch import StartWatch
-from headrace.supervisor.state import USAGE_FOLDER, StateFolder
+from headrace.supervisor.state import FILES_FOLDER, USAGE_FOLDER, StateFolder
 from headrace.supervisor.worker_arguments import worker_arguments
 
 PROBE_TIMEOUT = 1.0
@@ -255,6 +255,7 @@ class Platform:
         gateway += ["--cache-addresses", self._cache_addresses()]
         gateway += as_flags({} if self._options.keys_file is None else {"keys_file": self._options.keys_file})
         gateway += ["--default", f"usage_folder={self._state.path / USAGE_FOLDER}"]
+        gateway += ["--default", f"files_folder={self._state.path / FILES_FOLDER}"]
         for name in self._gateways:
             arguments = [*gateway, "--probe-address", address[name], *self._workers_file(name)]
             spec = self._service("gateway", name, address["grpc"], arguments, probe_address=address[name])

@@ -143,6 +143,36 @@ class LeaseHeld(_message.Message):
 Global___LeaseHeld: _TypeAlias = LeaseHeld  # noqa: Y015
 
 @_typing.final
+class BatchHeld(_message.Message):
+    """A gateway runs a batch. The value in the bucket of batches; renewed by being written again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    gateway: _builtins.str
+    """Incarnation of the gateway. Empty: it gave the batch up."""
+    batch_id: _builtins.str
+    """The batch."""
+    fence: _builtins.int
+    """Grows with every gateway that begins to run the batch."""
+    def __init__(
+        self,
+        *,
+        gateway: _builtins.str = ...,
+        batch_id: _builtins.str = ...,
+        fence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "fence", b"fence", "gateway", b"gateway"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchHeld: _TypeAlias = BatchHeld  # noqa: Y015
+
+@_typing.final
 class BudgetChanged(_message.Message):
     """What a key has left of its limits. The value in the bucket of limits, by the key's id."""
 
