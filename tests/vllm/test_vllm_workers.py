@@ -62,7 +62,10 @@ def test_a_seed_repeats_and_stops_end(two_workers: RunningPlatform) -> None:
 def test_structured_output_validates(sdk: openai.OpenAI, temperature: float) -> None:
     schema = {
         "type": "object",
-        "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0}},
+        "properties": {
+            "name": {"type": "string", "maxLength": 12},
+            "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        },
         "required": ["name", "age"],
         "additionalProperties": False,
     }
@@ -77,7 +80,13 @@ def test_a_forced_tool_is_called(sdk: openai.OpenAI) -> None:
     parameters = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}
     tool: Any = {"type": "function", "function": {"name": "weather", "parameters": parameters, "strict": False}}
     answer: Any = sdk.chat.completions.create(
-        model=MODEL, messages=QUESTION, temperature=0, max_tokens=200, tools=[tool], tool_choice="required"
+        model=MODEL,
+        messages=QUESTION,
+        temperature=0,
+        max_tokens=200,
+        tools=[tool],
+        tool_choice="required",
+        parallel_tool_calls=False,
     )
     (call,) = answer.choices[0].message.tool_calls
     assert call.function.name == "weather"
