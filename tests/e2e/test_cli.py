@@ -160,6 +160,26 @@ def test_bench(demo_platform: RunningPlatform) -> None:
     assert "TTFT" in headrace(*arguments).stdout
 
 
+def test_bench_of_a_profile_is_kept_and_compared(demo_platform: RunningPlatform, tmp_path: Path) -> None:
+    saved = [str(tmp_path / name) for name in ("closed.json", "open.json")]
+    page = tmp_path / "page.html"
+    load = ["bench", "--profile", "batch", "--requests", "5", *state(demo_platform)]
+    shown = headrace(*load, "--save", saved[0], "--html", str(page))
+    assert "batch: 5 sessions" in shown.stdout, shown.stderr
+    assert page.read_text().count("<svg") == 7
+    summary = json.loads(headrace(*load, "--rate", "20", "--save", saved[1], "--json").stdout)
+    assert (summary["requests"], summary["failed"], summary["rate"]) == (5, 0, 20.0)
+    compared = headrace("bench", "compare", *saved)
+    assert "TTFT p50" in compared.stdout, compared.stderr
+    assert "the loads differ in concurrency, rate" in compared.stderr
+    assert {
+        metric["verdict"] for metric in json.loads(headrace("bench", "compare", *saved, "--json").stdout)["metrics"]
+    }
+    failed = headrace("bench", "compare", saved[0], str(page))
+    assert failed.returncode == 1
+    assert "page.html is not a run" in failed.stderr
+
+
 def test_doctor() -> None:
     findings = json.loads(headrace("doctor", "--json").stdout)["findings"]
     subjects = {finding["subject"]: finding["status"] for finding in findings}

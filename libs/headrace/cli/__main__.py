@@ -26,7 +26,7 @@ COMMANDS = {
     "keys": ("keys:keys", "Gives out API keys, and takes them back."),
     "certs": ("access.certs:certs", "Makes certificates for the services."),
     "usage": ("usage:usage", "Sums what requests used."),
-    "bench": ("bench:bench", "Loads a running platform and prints latencies."),
+    "bench": ("bench.bench:bench", "Loads a running platform and prints latencies."),
     "doctor": ("doctor:doctor", "Checks whether this machine can run it."),
     "quantize": ("quantize:quantize", "Makes a model's weights smaller."),
     "eval": ("eval:evaluate", "Measures how good a model is."),
