@@ -172,12 +172,39 @@ def test_bench_of_a_profile_is_kept_and_compared(demo_platform: RunningPlatform,
     compared = headrace("bench", "compare", *saved)
     assert "TTFT p50" in compared.stdout, compared.stderr
     assert "the loads differ in concurrency, rate" in compared.stderr
-    assert {
-        metric["verdict"] for metric in json.loads(headrace("bench", "compare", *saved, "--json").stdout)["metrics"]
-    }
+    metrics = json.loads(headrace("bench", "compare", *saved, "--json").stdout)["metrics"]
+    assert all(metric["low"] <= metric["high"] and metric["first"] > 0 for metric in metrics)
+    assert "tokens/s" in {metric["name"] for metric in metrics}
     failed = headrace("bench", "compare", saved[0], str(page))
     assert failed.returncode == 1
     assert "page.html is not a run" in failed.stderr
+
+
+def test_config_of_services_that_run(demo_platform: RunningPlatform) -> None:
+    shown = json.loads(headrace("config", "show", "--json", *state(demo_platform)).stdout)["services"]
+    assert set(shown) == {"gateway", "tokenizer", "tokenizer-1", "scheduler", "cache", "worker-0"}
+    worker = {setting["name"]: setting for setting in shown["worker-0"]}
+    assert (worker["model"]["value"], worker["model"]["origin"]) == ("headrace-demo", "flag --model")
+    assert (worker["credential"]["value"], worker["credential"]["origin"][:11]) == ("***", "environment")
+    text = headrace("config", "show", "gateway", "--origin", *state(demo_platform)).stdout
+    assert "max_attempts = 5  default" in text
+    assert (demo_platform.state_dir / "credential").read_text() not in text + json.dumps(shown)
+    unknown = headrace("config", "show", "nobody", *state(demo_platform))
+    assert unknown.returncode == 1
+    assert "worker-0" in unknown.stderr
+
+
+def test_config_of_services_that_would_start(tmp_path: Path) -> None:
+    file = tmp_path / "headrace.toml"
+    file.write_text("[gateway]\nstrict = true\n")
+    text = headrace("config", "show", "gateway", "--origin", "--config", str(file)).stdout
+    assert f"strict = true  from file {file}  (default: false)" in text
+    schema = json.loads(headrace("config", "schema").stdout)
+    assert set(schema["properties"]) == {"gateway", "tokenizer", "scheduler", "cache", "worker"}
+    file.write_text("[gateway]\nzork = true\n")
+    failed = headrace("config", "show", "gateway", "--config", str(file))
+    assert failed.returncode == 1
+    assert "gateway.zork" in failed.stderr
 
 
 def test_doctor() -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "certs": ("access.certs:certs", "Makes certificates for the services."),
     "usage": ("usage:usage", "Sums what requests used."),
     "bench": ("bench.bench:bench", "Loads a running platform and prints latencies."),
+    "config": ("daily.config_commands:config", "Shows the settings of services, and where each came from."),
     "doctor": ("doctor:doctor", "Checks whether this machine can run it."),
     "quantize": ("quantize:quantize", "Makes a model's weights smaller."),
     "eval": ("eval:evaluate", "Measures how good a model is."),

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 WIDTH, HEIGHT = 560, 240
+WIDE = 1120
+"""Width of a chart that has a row of the page to itself."""
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 36
 COLORS = ("#2563eb", "#d97706", "#059669", "#be185d")
 Points = Sequence[tuple[float, float]]
@@ -32,15 +34,15 @@ def timeline(rows: Sequence[tuple[float, Sequence[float], float]], seconds: floa
     parts = []
     for number, (start, times, end) in enumerate(rows):
         y = TOP + step * number + step / 2
-        line = f'x1="{_x(start, most):.1f}" x2="{_x(end, most):.1f}" y1="{y:.1f}" y2="{y:.1f}"'
+        line = f'x1="{_x(start, most, WIDE):.1f}" x2="{_x(end, most, WIDE):.1f}" y1="{y:.1f}" y2="{y:.1f}"'
         parts.append(f'<line {line} stroke="currentColor" stroke-opacity="0.35"/>')
-        ticks = "".join(f"M{_x(time, most):.1f} {y - step / 2 + 0.5:.1f}v{step - 1}" for time in times)
-        parts.append(f'<path d="{ticks}" stroke="{COLORS[0]}" stroke-opacity="0.7"/>')
+        ticks = "".join(f"M{_x(time, most, WIDE):.1f} {y - step / 2 + 0.5:.1f}v{step - 1}" for time in times)
+        parts.append(f'<path d="{ticks}" stroke="{COLORS[0]}" stroke-width="0.6"/>')
     for tick in range(5):
-        x = _x(most * tick / 4, most)
+        x = _x(most * tick / 4, most, WIDE)
         parts.append(f'<text x="{x:.1f}" y="{height - 18}" text-anchor="middle">{_number(most * tick / 4)}</text>')
-    parts.append(f'<text x="{WIDTH / 2}" y="{height - 4}" text-anchor="middle">seconds</text>')
-    return _svg(height, "events of each request by time", parts)
+    parts.append(f'<text x="{WIDE / 2}" y="{height - 4}" text-anchor="middle">seconds</text>')
+    return _svg(height, "events of each request by time", parts, WIDE)
 
 
 def _axes(most_x: float, most_y: float, x_label: str, y_label: str) -> str:
@@ -61,16 +63,16 @@ def _axes(most_x: float, most_y: float, x_label: str, y_label: str) -> str:
     return "".join(parts)
 
 
-def _svg(height: float, title: str, parts: Sequence[str]) -> str:
+def _svg(height: float, title: str, parts: Sequence[str], width: int = WIDTH) -> str:
     body = "".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{escape(title)}">{body}</svg>'
     )
 
 
-def _x(value: float, most: float) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * value / most
+def _x(value: float, most: float, width: int = WIDTH) -> float:
+    return LEFT + (width - LEFT - RIGHT) * value / most
 
 
 def _y(value: float, most: float) -> float:
