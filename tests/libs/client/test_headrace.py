@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+from headrace.certificates.certificate_folder import CertificateFolder
+from headrace.certificates.role_identity import RoleIdentity
 from headrace.client import Headrace
 from headrace.errors import (
     ConfigError,
@@ -43,7 +47,9 @@ def answer(content: dict[str, Any] | None = None) -> bytes:
 
 
 @asynccontextmanager
-async def server(*replies: bytes, closes: bool = False) -> AsyncIterator[tuple[str, list[bytes]]]:
+async def server(
+    *replies: bytes, closes: bool = False, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[str, list[bytes]]]:
     """An HTTP server that gives one reply after the other, and then none; its address, and the requests it got."""
     requests: list[bytes] = []
     left = iter(replies)
@@ -61,9 +67,9 @@ async def server(*replies: bytes, closes: bool = False) -> AsyncIterator[tuple[s
         finally:
             writer.close()
 
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", requests
+        yield f"http{'s' if tls else ''}://127.0.0.1:{listening.sockets[0].getsockname()[1]}", requests
     finally:
         listening.close()
 
@@ -177,14 +183,26 @@ def whole(servicer: Refusing) -> Any:
     return type("Whole", (), {"Generate": staticmethod(servicer.Generate)} | dict.fromkeys(names))()
 
 
-def over_grpc(servicer: Refusing, asked: Callable[[Headrace], Awaitable[Any]]) -> Any:
+def over_grpc(
+    servicer: Refusing,
+    asked: Callable[[Headrace], Awaitable[Any]],
+    identity: RoleIdentity | None = None,
+    authority: Path | None = None,
+) -> Any:
+    scheme = "grpc" if identity is None else "grpcs"
+
     async def run() -> Any:
         refusing = grpc.aio.server(interceptors=[Boundary()])
         inference_pb2_grpc.add_InferenceServiceServicer_to_server(whole(servicer), refusing)
-        port = refusing.add_insecure_port("127.0.0.1:0")
+        if identity is None:
+            port = refusing.add_insecure_port("127.0.0.1:0")
+        else:
+            shown = grpc.ssl_server_credentials([(identity.private_key, identity.certificate)])
+            port = refusing.add_secure_port("127.0.0.1:0", shown)
         await refusing.start()
         try:
-            async with Headrace(f"grpc://127.0.0.1:{port}", key="k", model="m") as client, asyncio.timeout(20):
+            place = f"{scheme}://127.0.0.1:{port}"
+            async with Headrace(place, key="k", model="m", authority=authority) as client, asyncio.timeout(20):
                 return await asked(client)
         finally:
             await refusing.stop(0)
@@ -215,3 +233,39 @@ def test_addresses_and_options_that_make_no_sense() -> None:
                 await client.chat("a", stop="b")
 
     asyncio.run(misuse())
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> RoleIdentity:
+    """A certificate of this machine, whose authority no system trusts."""
+    made = CertificateFolder(tmp_path / "certificates").create(["127.0.0.1"], days=2)
+    return next(each for each in made if each.role == "gateway")
+
+
+def test_certificates_are_trusted_over_http_only_if_their_authority_is(identity: RoleIdentity) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(identity.folder / "tls.crt", identity.folder / "tls.key")
+
+    async def asked(authority: Path | None) -> Any:
+        async with (
+            server(answer(), tls=tls) as (address, requests),
+            Headrace(address, model="m", retries=0, authority=authority) as client,
+            asyncio.timeout(20),
+        ):
+            return (await client.complete("a")).text, len(requests)
+
+    assert asyncio.run(asked(identity.folder / "ca.crt")) == ("yes", 1)
+    with pytest.raises(Unavailable, match="certificate"):
+        asyncio.run(asked(None))
+
+
+def test_certificates_are_trusted_over_grpc_only_if_their_authority_is(identity: RoleIdentity) -> None:
+    def asked(client: Headrace) -> Awaitable[Any]:
+        return client.complete("a", timeout=10)
+
+    servicer = Refusing(Overloaded("full", retry_after=0.02))
+    assert over_grpc(servicer, asked, identity, identity.folder / "ca.crt").text == "yes"
+    strangers = Refusing(Overloaded("full", retry_after=0.02))
+    with pytest.raises(Unavailable, match=r"no platform answers at 127\.0\.0\.1"):
+        over_grpc(strangers, asked, identity)
+    assert strangers.keys == []
