@@ -175,6 +175,9 @@ def test_bench_of_a_profile_is_kept_and_compared(demo_platform: RunningPlatform,
     metrics = json.loads(headrace("bench", "compare", *saved, "--json").stdout)["metrics"]
     assert all(metric["low"] <= metric["high"] and metric["first"] > 0 for metric in metrics)
     assert "tokens/s" in {metric["name"] for metric in metrics}
+    for wrong in (["--input-tokens", "5"], ["--rate", "5", "--concurrency", "2"], ["--rate", "0"]):
+        assert "--" in (refused := headrace(*load, *wrong)).stderr
+        assert refused.returncode == 1
     failed = headrace("bench", "compare", saved[0], str(page))
     assert failed.returncode == 1
     assert "page.html is not a run" in failed.stderr

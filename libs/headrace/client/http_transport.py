@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import math
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,9 @@ class HttpTransport:
         )
 
     async def answer(self, call: Call, question: Question) -> Answer:
-        body = question_body(call, question, is_stream=False)
-        return whole_answer(call, await self._post(call, _path(question), body))
+        found = await self._post(call, _path(question), question_body(call, question, is_stream=False))
+        with self._understood():
+            return whole_answer(call, found)
 
     async def stream(self, call: Call, question: Question) -> AsyncGenerator[Chunk, None]:
         request = self._request(call, "POST", _path(question), question_body(call, question, is_stream=True))
@@ -66,19 +67,22 @@ class HttpTransport:
         body: Json = {"model": call.model, "input": list(inputs)}
         body |= {} if dimensions is None else {"dimensions": dimensions}
         found = await self._post(call, "/v1/embeddings", body)
-        vectors = tuple(tuple(entry["embedding"]) for entry in found["data"])
-        return Embeddings(vectors, call.model, call.request_id, found["usage"]["prompt_tokens"])
+        with self._understood():
+            vectors = tuple(tuple(entry["embedding"]) for entry in found["data"])
+            return Embeddings(vectors, call.model, call.request_id, found["usage"]["prompt_tokens"])
 
     async def rerank(self, call: Call, query: str, documents: Sequence[str], top_n: int | None) -> Ranking:
         body: Json = {"model": call.model, "query": query, "documents": list(documents), "return_documents": False}
         found = await self._post(call, "/v1/rerank", body | ({} if top_n is None else {"top_n": top_n}))
-        ranked = tuple(
-            Ranked(entry["index"], entry["relevance_score"], documents[entry["index"]]) for entry in found["results"]
-        )
-        return Ranking(ranked, call.model, call.request_id, found["usage"]["total_tokens"])
+        with self._understood():
+            placed = [(entry["index"], entry["relevance_score"]) for entry in found["results"]]
+            ranked = tuple(Ranked(index, score, documents[index]) for index, score in placed)
+            return Ranking(ranked, call.model, call.request_id, found["usage"]["total_tokens"])
 
     async def models(self, call: Call) -> list[Model]:
-        return [model_of(entry) for entry in (await self.read(call, "/v1/models", {}))["data"]]
+        found = await self.read(call, "/v1/models", {})
+        with self._understood():
+            return [model_of(entry) for entry in found["data"]]
 
     async def read(self, call: Call, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
         return await self._whole(call, self._request(call, "GET", path, None, parameters))
@@ -93,10 +97,8 @@ class HttpTransport:
         async with self._explained(call):
             response = await self._client.send(request)
         await self._check(call, response)
-        try:
+        with self._understood():
             found: Json = response.json()
-        except ValueError:
-            raise Unavailable(f"no platform answers at {self._address}: what came is not JSON") from None
         return found
 
     def _request(
@@ -126,13 +128,25 @@ class HttpTransport:
                 line = await anext(lines, None)
             if line is None:
                 raise Unavailable("the connection was dropped in the middle of the answer", stage="deliver")
-            event = event_of(line)
+            with self._understood():
+                event = event_of(line)
             if event is not None and (error := error_in(event)) is not None:
                 raise error
             if event is not None:
-                yield chunk_of(event)
+                with self._understood():
+                    chunk = chunk_of(event)
+                yield chunk
             elif line.endswith(DONE):
                 return
+
+    @contextlib.contextmanager
+    def _understood(self) -> Iterator[None]:
+        """Turns what comes of an answer that is no platform's into Unavailable."""
+        try:
+            yield
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise Unavailable(f"no platform answers at {self._address}: what came is not one's ({reason})") from None
 
     @contextlib.asynccontextmanager
     async def _explained(self, call: Call) -> AsyncIterator[None]:

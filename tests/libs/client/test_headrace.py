@@ -3,6 +3,8 @@
 import asyncio
 import json
 import ssl
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -120,10 +122,11 @@ def test_a_silent_server_ends_with_the_deadline() -> None:
     assert b"x-headrace-timeout-ms: 200" in requests[0].lower()
 
 
-def test_something_that_is_no_platform_is_named() -> None:
-    found, _ = ask(refusal(status="200 OK", content="<html>"), refusal(status="200 OK", content="<html>"), timeout=0.3)
+@pytest.mark.parametrize("content", ["<html>", "{}", "[]", '{"choices": [], "usage": {}}', '{"choices": [{}]}'])
+def test_something_that_is_no_platform_is_named(content: str) -> None:
+    found, _ = ask(refusal(status="200 OK", content=content), timeout=0.3)
     assert type(found) is Unavailable
-    assert "not JSON" in found.message
+    assert "no platform answers at http://127.0.0.1" in found.message
 
 
 def test_a_stream_that_breaks_off_is_not_taken_for_whole() -> None:
@@ -218,6 +221,14 @@ def test_grpc_is_retried_alike() -> None:
     with pytest.raises(RateLimited, match="your limit"):
         over_grpc(limited, lambda client: client.complete("a"))
     assert len(limited.keys) == 1
+
+
+@pytest.mark.process
+def test_it_needs_none_of_the_extras() -> None:
+    extras = ["starlette", "uvicorn", "msgspec", "numpy", "tokenizers", "lmdb", "psutil", "headrace.gateway", "nats"]
+    code = f"import sys, headrace.client; print([name for name in {extras} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_addresses_and_options_that_make_no_sense() -> None:

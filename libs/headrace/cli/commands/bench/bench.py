@@ -1,6 +1,7 @@
 """`headrace bench`: loads a running platform and prints what a client sees."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +23,8 @@ from headrace.load_generator.session_load import SessionLoad, run_sessions
 from headrace.supervisor.state import DEFAULT_FOLDER
 
 bench = App(name="bench", help="Loads a running platform and prints latencies.")
+DEFAULT_CLIENTS = 8
+DEFAULT_TOKENS = 64
 _Json = Annotated[bool, Parameter(negative="")]
 
 
@@ -31,10 +34,10 @@ def run(
     *,
     profile: Literal["chat", "rag", "code", "batch"] | None = None,
     requests: int = 64,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     rate: float | None = None,
-    input_tokens: int = 64,
-    output_tokens: int = 64,
+    input_tokens: int | None = None,
+    output_tokens: int | None = None,
     slo_ttft_ms: float | None = None,
     slo_tpot_ms: float | None = None,
     seed: int = 0,
@@ -61,14 +64,14 @@ def run(
     requests
         Total number of requests.
     concurrency
-        Number of clients; each sends its next request when the last one has ended.
+        Number of clients; each sends its next request when the last one has ended. Default: 8.
     rate
         Requests per second, instead of a number of clients: an open loop, in which they arrive as a Poisson process,
         however long answers take. Further turns of a profile's session follow when the answer before has come.
     input_tokens
-        Tokens per prompt, without a profile. Prompts are random, so no prefix is shared.
+        Tokens per prompt, without a profile. Prompts are random, so no prefix is shared. Default: 64.
     output_tokens
-        Tokens to generate per request, without a profile.
+        Tokens to generate per request, without a profile. Default: 64.
     slo_ttft_ms
         Goodput counts requests whose first token came within this many milliseconds.
     slo_tpot_ms
@@ -88,18 +91,21 @@ def run(
     json
         Print one JSON object.
     """
-    if min(requests, concurrency, input_tokens, output_tokens) < 1:
-        fail("--requests, --concurrency, --input-tokens and --output-tokens must be at least 1", json)
-    if rate is not None and rate <= 0:
-        fail("--rate must be above 0 requests per second", json)
+    _check((requests, concurrency, input_tokens, output_tokens), rate, json)
+    if profile is not None and (input_tokens, output_tokens) != (None, None):
+        fail("--profile has lengths of its own: leave --input-tokens and --output-tokens out", json)
+    if rate is not None and concurrency is not None:
+        fail("--rate and --concurrency exclude each other: an open loop has as many at once as have arrived", json)
     address = platform_url(url, state_dir)
     name = choose_model(address, model, key)
     if profile is None:
-        load = Workload(address, name, requests, concurrency, input_tokens, output_tokens, seed=seed, key=key)
+        lengths = (input_tokens or DEFAULT_TOKENS, output_tokens or DEFAULT_TOKENS)
+        load = Workload(address, name, requests, concurrency or DEFAULT_CLIENTS, *lengths, seed=seed, key=key)
         result = asyncio.run(_run(load if rate is None else _open_load(load, rate), requests))
     else:
         sessions, scale = draw_sessions(PROFILES[profile], requests, seed, _model_length(address, name, key))
-        loop = SessionLoad(address, name, sessions, concurrency, rate, profile, scale, seed=seed, key=key)
+        clients = concurrency or DEFAULT_CLIENTS
+        loop = SessionLoad(address, name, sessions, clients, rate, profile, scale, seed=seed, key=key)
         result = asyncio.run(_run(loop, requests))
     summary = summarize(result, _seconds(slo_ttft_ms), _seconds(slo_tpot_ms))
     _show(summary, json)
@@ -132,6 +138,13 @@ def compare(first: Path, second: Path, *, json: _Json = False) -> None:
     if different:
         warn(f"the loads differ in {', '.join(different)}: what follows compares them too")
     console.print(_comparison(metrics))
+
+
+def _check(counts: Iterable[int | None], rate: float | None, as_json: bool) -> None:
+    if any(count is not None and count < 1 for count in counts):
+        fail("--requests, --concurrency, --input-tokens and --output-tokens must be at least 1", as_json)
+    if rate is not None and rate <= 0:
+        fail("--rate must be above 0 requests per second", as_json)
 
 
 def _comparison(metrics: list[ComparedMetric]) -> Table:
