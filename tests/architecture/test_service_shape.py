@@ -8,7 +8,7 @@ from tests.architecture.test_imports import imports_of
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 DOORS = ["hears.py", "tells.py", "app.py"]
 """Files of a service that may import the bus: all that it hears, all that it tells, and their wiring."""
-STORES = ["scheduler/leases.py", "gateway/access/limits/shared_budgets.py"]
+STORES = ["scheduler/leases.py", "gateway/access/limits/shared_budgets.py", "gateway/batches/batch_leases.py"]
 """Files that keep entries in the bus's key-value store, which is no news to anybody."""
 WIDER_EDGE = ["gateway"]
 """Services in which more files read messages; test_service_boundaries.py holds that none keeps any."""

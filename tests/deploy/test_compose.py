@@ -72,11 +72,11 @@ def test_every_variable_is_a_setting_of_that_service(compose: dict[str, Any], sc
     assert settings_of(compose, schemas, service).advertise_address != ""
 
 
-def test_the_gpu_file_changes_settings_of_the_worker_only(
+def test_the_gpu_file_changes_the_worker_and_adds_what_its_dashboard_reads(
     compose: dict[str, Any], read_compose: ReadCompose, schemas: Schemas
 ) -> None:
     gpu = read_compose("deploy/docker/gpu.yml")["services"]
-    assert list(gpu) == ["worker"]
+    assert list(gpu) == ["worker", "dcgm-exporter"]
     environment = compose["services"]["worker"]["environment"] | gpu["worker"]["environment"]
     settings = load(schemas["worker"], "worker", [], environment)
     assert settings.model_dump()["device"] == "cuda:0"

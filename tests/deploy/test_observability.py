@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client import REGISTRY, CollectorRegistry, Metric
+from tests.deploy.scraped import NEEDS
 from tests.unpacked_packages import PROMETHEUS, unpacked, why_not
 
 from headrace.errors.table import ROWS
@@ -22,18 +23,24 @@ from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.request.ledger import Ledger
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
+EXPORTERS = ["nats", "gpu", "otel-collector"]
 METRIC_MODULES = [
     "headrace.bus.bus",
     "headrace.gateway.timing.request_metrics",
     "headrace.gateway.delivery.token_meter",
     "headrace.gateway.delivery.token_stream",
+    "headrace.gateway.delivery.self_placement",
+    "headrace.gateway.access.limits.limiter",
+    "headrace.gateway.access.limits.shared_budgets",
+    "headrace.gateway.access.usage_book",
+    "headrace.cache.block_lists",
     "headrace.scheduler.scheduler",
 ]
 FOLDER = "deploy/observability"
 SUFFIXES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""]}
 NOT_METRICS = re.compile(r'"[^"]*"|\{[^}]*\}|\[[^\]]*\]|\b(?:by|without|on|ignoring)\s*\([^)]*\)')
 NAME = re.compile(r"\b([a-zA-Z_:][\w:]*)\b(?!\s*\()")
-PROMTOOL = shutil.which("promtool") or str(unpacked(PROMETHEUS))
+PROMTOOL = shutil.which("promtool") or str(unpacked(PROMETHEUS) / "promtool")
 OPERATORS = {"and", "or", "unless", "offset", "bool"}
 OF_PROMETHEUS = {"up"}
 
@@ -45,10 +52,8 @@ def read_yaml(root: Path, path: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def dashboard(root: Path) -> dict[str, Any]:
-    content = json.loads((root / FOLDER / "grafana/dashboards/headrace.json").read_text())
-    assert isinstance(content, dict)
-    return content
+def dashboards(root: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((root / FOLDER / "grafana/dashboards").glob("*.json"))]
 
 
 @pytest.fixture
@@ -57,9 +62,10 @@ def rules(root: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def expressions(dashboard: dict[str, Any], rules: list[dict[str, Any]]) -> list[str]:
-    """Every query of the dashboard and of the alerts."""
-    return [target["expr"] for panel in panels(dashboard) for target in panel["targets"]] + [r["expr"] for r in rules]
+def expressions(dashboards: list[dict[str, Any]], rules: list[dict[str, Any]]) -> list[str]:
+    """Every query of dashboards and alerts that our own services answer."""
+    own = [panel for panel in panels(*dashboards) if not NEEDS.search(panel["description"])]
+    return [target["expr"] for panel in own for target in panel["targets"]] + [rule["expr"] for rule in rules]
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +86,8 @@ def exported() -> set[str]:
     } | OF_PROMETHEUS
 
 
-def panels(dashboard: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    return (panel for panel in dashboard["panels"] if panel["type"] != "row")
+def panels(*dashboards: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return (panel for dashboard in dashboards for panel in dashboard["panels"] if panel["type"] != "row")
 
 
 def metrics_in(expression: str) -> set[str]:
@@ -97,8 +103,22 @@ def test_metric_names_are_found_in_expressions() -> None:
 
 def test_every_metric_in_use_is_exported(expressions: list[str], exported: set[str]) -> None:
     """A panel or an alert on a name that nobody exports would be silent for ever."""
-    assert len(expressions) > 30
+    assert len(expressions) > 90
     assert set().union(*map(metrics_in, expressions)) - exported == set()
+
+
+def test_metrics_of_other_exporters_are_on_their_lists(root: Path, dashboards: list[dict[str, Any]]) -> None:
+    """The list of each names where it is from. Nothing is listed that no panel reads."""
+    used: dict[str, set[str]] = {}
+    for panel in panels(*dashboards):
+        if found := NEEDS.search(panel["description"]):
+            used.setdefault(found[1], set()).update(*(metrics_in(target["expr"]) for target in panel["targets"]))
+    listed = {
+        path.stem: {line for line in path.read_text().splitlines() if not line.startswith("#")}
+        for path in (root / FOLDER / "exporters").glob("*.txt")
+    }
+    assert set(used) == {"dcgm-exporter", "prometheus-nats-exporter"}
+    assert used == listed
 
 
 def test_labels_in_use_exist(expressions: list[str]) -> None:
@@ -116,6 +136,9 @@ def test_labels_in_use_exist(expressions: list[str]) -> None:
         "reason",
         "job",
         "le",
+        "status",
+        "limit",
+        "instance",
     }
     for expression in expressions:
         grouped = re.findall(r"\bby\s*\(([^)]*)\)", expression)
@@ -138,6 +161,15 @@ def test_alerts_are_complete(rules: list[dict[str, Any]]) -> None:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"]["summary"]
         assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+
+
+def test_each_alert_is_seen_to_fire_and_to_stay_quiet(root: Path, rules: list[dict[str, Any]]) -> None:
+    """The series of alerts_test.yml lead to both."""
+    groups = yaml.safe_load((root / "tests/deploy/alerts_test.yml").read_text())["tests"]
+    checks = [check for group in groups for check in group["alert_rule_test"]]
+    fired = {check["alertname"] for check in checks if check.get("exp_alerts")}
+    quiet = {check["alertname"] for check in checks if not check.get("exp_alerts")}
+    assert fired == quiet == {rule["alert"] for rule in rules}
 
 
 @pytest.mark.process
@@ -165,8 +197,9 @@ def test_prometheus_reads_the_alerts_where_they_are_mounted(root: Path, compose:
 
 def test_each_service_is_scraped_once_and_where_it_shows_metrics(root: Path, compose: dict[str, Any]) -> None:
     """The gateway on its HTTP port, the others on their metrics port. Twice would count everything double."""
-    jobs = {job["job_name"]: job["static_configs"] for job in read_yaml(root, "prometheus.yml")["scrape_configs"]}
-    assert set(jobs) == {*SERVICES, "otel-collector"}
+    scraped = read_yaml(root, "prometheus.yml")["scrape_configs"]
+    jobs = {job["job_name"]: job.get("static_configs", []) for job in scraped}
+    assert set(jobs) == {*SERVICES, *EXPORTERS}
     for service in SERVICES:
         environment = compose["services"][service]["environment"]
         prefix = f"HEADRACE_{service.upper()}_"
@@ -206,7 +239,8 @@ def test_the_collector_is_started_with_its_file_and_shows_its_own_metrics(root: 
     assert service["command"] == [f"--config={service['volumes'][0].split(':')[1]}"]
     config = read_yaml(root, "collector.yaml")
     reader = config["service"]["telemetry"]["metrics"]["readers"][0]["pull"]["exporter"]["prometheus"]
-    jobs = {job["job_name"]: job["static_configs"] for job in read_yaml(root, "prometheus.yml")["scrape_configs"]}
+    scraped = read_yaml(root, "prometheus.yml")["scrape_configs"]
+    jobs = {job["job_name"]: job.get("static_configs", []) for job in scraped}
     assert jobs["otel-collector"] == [{"targets": [f"otel-collector:{reader['port']}"]}]
     limit = int(service["deploy"]["resources"]["limits"]["memory"].removesuffix("M"))
     assert config["processors"]["memory_limiter"]["limit_mib"] < limit
@@ -230,31 +264,46 @@ def test_grafana_finds_its_dashboards_where_they_are_mounted(root: Path, compose
     assert (root / targets["/etc/grafana/provisioning"] / "datasources").is_dir()
 
 
-def test_the_dashboard_uses_sources_that_are_provisioned(root: Path, dashboard: dict[str, Any]) -> None:
+def test_dashboards_use_sources_that_are_provisioned(root: Path, dashboards: list[dict[str, Any]]) -> None:
     sources = read_yaml(root, "grafana/provisioning/datasources/datasources.yaml")["datasources"]
     known = [{"type": source["type"], "uid": source["uid"]} for source in sources]
-    variables = dashboard["templating"]["list"]
-    targets = [target for panel in panels(dashboard) for target in panel["targets"]]
-    for user in [*panels(dashboard), *targets, *variables]:
+    variables = [variable for dashboard in dashboards for variable in dashboard["templating"]["list"]]
+    targets = [target for panel in panels(*dashboards) for target in panel["targets"]]
+    for user in [*panels(*dashboards), *targets, *variables]:
         assert user["datasource"] in known
 
 
-def test_the_dashboard_is_well_formed(dashboard: dict[str, Any]) -> None:
-    """The dashboard can be linked to, its panels have titles and numbers of their own, and none lies on another."""
-    assert dashboard["uid"] == "headrace"
-    numbers = [panel["id"] for panel in dashboard["panels"]]
-    assert len(numbers) == len(set(numbers))
-    assert all(panel["title"] for panel in dashboard["panels"])
-    cells: set[tuple[int, int]] = set()
-    for panel in dashboard["panels"]:
-        place = panel["gridPos"]
-        own = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
-        assert not own & cells, panel["title"]
-        assert place["x"] + place["w"] <= 24
-        cells |= own
+def test_dashboards_have_addresses_of_their_own(dashboards: list[dict[str, Any]]) -> None:
+    """The page for newcomers keeps the address that links know."""
+    names = [dashboard["uid"] for dashboard in dashboards]
+    assert "headrace" in names
+    assert len(names) == len(set(names)) >= 8
+    assert all(dashboard["tags"] == ["headrace"] and dashboard["links"] for dashboard in dashboards)
 
 
-def test_the_variables_of_the_dashboard_are_defined(dashboard: dict[str, Any], expressions: list[str]) -> None:
-    used = {name for expression in expressions for name in re.findall(r"\$(\w+)", expression)}
-    assert used - {"__rate_interval"} == {variable["name"] for variable in dashboard["templating"]["list"]}
-    assert re.search(r"label_values\((\w+), model\)", dashboard["templating"]["list"][0]["definition"])
+def test_dashboards_are_well_formed(dashboards: list[dict[str, Any]]) -> None:
+    """Panels have titles and numbers of their own, and none lies on another."""
+    for dashboard in dashboards:
+        numbers = [panel["id"] for panel in dashboard["panels"]]
+        assert len(numbers) == len(set(numbers))
+        assert all(panel["title"] for panel in dashboard["panels"])
+        cells: set[tuple[int, int]] = set()
+        for panel in dashboard["panels"]:
+            place = panel["gridPos"]
+            own = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+            assert not own & cells, f"{dashboard['uid']}: {panel['title']}"
+            assert place["x"] + place["w"] <= 24
+            cells |= own
+
+
+def test_the_variables_of_dashboards_are_defined(dashboards: list[dict[str, Any]]) -> None:
+    for dashboard in dashboards:
+        used = {
+            name
+            for panel in panels(dashboard)
+            for target in panel["targets"]
+            for name in re.findall(r"\$(\w+)", target["expr"])
+        }
+        defined = dashboard["templating"]["list"]
+        assert used - {"__rate_interval"} == {variable["name"] for variable in defined}, dashboard["uid"]
+        assert all(re.search(r"label_values\((\w+), model\)", variable["definition"]) for variable in defined)

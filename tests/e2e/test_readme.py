@@ -64,6 +64,11 @@ def test_python(root: Path, demo_platform: RunningPlatform, heading: str, expect
     assert expected in run_python(demo_platform, code).lower()
 
 
+def test_batches(root: Path, demo_platform: RunningPlatform) -> None:
+    (code,) = blocks(root, "python", "Batches")
+    assert run_python(demo_platform, code).strip()
+
+
 def test_tools(root: Path, demo_platform: RunningPlatform) -> None:
     (code,) = blocks(root, "python", "Tools and reasoning")
     assert "name='get_weather'" in run_python(demo_platform, code)

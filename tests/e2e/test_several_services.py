@@ -44,3 +44,18 @@ def test_all_serve_and_one_of_a_kind_may_go(tmp_path: Path) -> None:
         platform.kill("gateway-1", signal.SIGSTOP)
         platform.wait_until_restarted("gateway-1", 1)
         assert {complete(platform) for _ in range(8)} == texts
+
+
+def test_every_gateway_tells_of_the_requests_of_all(tmp_path: Path) -> None:
+    """A connection reaches any gateway; whichever it is, the list is the same."""
+    with running_platform(tmp_path, ["--engine", "sim", "--gateways", "2"]) as platform:
+        for _ in range(12):
+            complete(platform)
+        lists = [httpx2.get(f"{platform.http}/headrace/requests?limit=50", timeout=TIMEOUT).json() for _ in range(8)]
+        assert {tuple(answer["gateways"]) for answer in lists} == {("gateway", "gateway-1")}
+        assert {len(answer["data"]) for answer in lists} == {12}
+        assert {row["gateway"] for row in lists[0]["data"]} == {"gateway", "gateway-1"}
+        name = lists[0]["data"][-1]["id"]
+        for _ in range(8):
+            found = httpx2.get(f"{platform.http}/headrace/requests/{name}", timeout=TIMEOUT).json()
+            assert found["id"] == name

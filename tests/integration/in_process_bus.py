@@ -37,6 +37,15 @@ class InProcessBus:
 
         await self._shared.subscribe(pattern, message_type, deliver)
 
+    async def ask(self, subject: str, question: Message, answer_type: type[M], count: int, seconds: float) -> list[M]:
+        return await self._shared.ask(subject, question, answer_type, count, seconds)
+
+    async def answer(self, pattern: str, question_type: type[M], handler: Callable[[M], Message | None]) -> None:
+        def respond(question: M) -> Message | None:
+            return None if self._is_closed else handler(question)
+
+        await self._shared.answer(pattern, question_type, respond)
+
     async def put(self, key: str, message: Message) -> None:
         await self._shared.put(key, message)
 

@@ -22,6 +22,9 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     """finished, or the code of the error that ended the request."""
     seconds: float
     """Time from accept to the end."""
+    cost: float = 0.0
+    """Price of the time of accelerators, in the currency of the workers' prices per hour. 0: not known, or nothing was
+    computed."""
 
 
 _encode = msgspec.json.Encoder().encode

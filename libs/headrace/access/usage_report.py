@@ -9,6 +9,7 @@ from headrace.access.usage_record import UsageRecord, from_line
 from headrace.errors import InvalidRequest
 
 SUFFIX = ".jsonl"
+MILLION = 1_000_000
 GROUPS: dict[str, Callable[[UsageRecord], str]] = {
     "key": lambda record: record.key,
     "model": lambda record: record.model,
@@ -29,6 +30,14 @@ class UsageSum:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+    cost: float = 0.0
+    """Price of the time of accelerators; 0: not known."""
+
+    @property
+    def cost_per_million_tokens(self) -> float:
+        """Cost of a million tokens, read or made. 0: not known."""
+        token_count = self.prompt_tokens + self.output_tokens
+        return self.cost * MILLION / token_count if token_count else 0.0
 
     def add(self, record: UsageRecord) -> None:
         self.requests += 1
@@ -36,10 +45,13 @@ class UsageSum:
         self.prompt_tokens += record.prompt_tokens
         self.cached_tokens += record.cached_tokens
         self.output_tokens += record.output_tokens
+        self.cost += record.cost
 
-    def as_dict(self, group_name: str) -> dict[str, str | int]:
+    def as_dict(self, group_name: str) -> dict[str, str | int | float]:
         """Returns the sums by name, the group under its own."""
         content = asdict(self)
+        content["cost"] = round(self.cost, 9)
+        content["cost_per_million_tokens"] = round(self.cost_per_million_tokens, 6)
         return {group_name: content.pop("group"), **content}
 
 

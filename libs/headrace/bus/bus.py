@@ -55,6 +55,8 @@ REGISTRY = Store("headrace_registry", 30.0)
 LEASES = Store("headrace_leases", 30.0)
 LIMITS = Store("headrace_limits", 2 * 86400.0)
 """Budgets of keys. The longest bucket fills in a day, and no entry is a full one."""
+BATCHES = Store("headrace_batches", 30.0)
+"""Batches that gateways run."""
 
 
 class Bus(Protocol):
@@ -69,6 +71,14 @@ class Bus(Protocol):
 
     async def subscribe(self, pattern: str, message_type: type[M], handler: Callable[[M], None]) -> None:
         """Calls `handler` with every event whose subject matches. Continues after a reconnect."""
+
+    async def ask(self, subject: str, question: Message, answer_type: type[M], count: int, seconds: float) -> list[M]:
+        """Publishes a question. Returns what is answered within `seconds`, `count` answers at most; nothing while there
+        is no connection."""
+
+    async def answer(self, pattern: str, question_type: type[M], handler: Callable[[M], Message | None]) -> None:
+        """Answers every question whose subject matches with what `handler` returns, None with nothing. Continues after
+        a reconnect."""
 
     async def put(self, key: str, message: Message) -> None:
         """Writes an entry of the registry."""

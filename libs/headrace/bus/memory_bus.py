@@ -17,6 +17,7 @@ class MemoryBus:
         self._numbering = Numbering(publisher_id)
         self._gaps = GapCounter()
         self._handlers: list[tuple[str, type[Message], Callable[[Any], None]]] = []
+        self._answerers: list[tuple[str, type[Message], Callable[[Any], Message | None]]] = []
         self._registry: dict[str, bytes] = {}
         self._swapped: dict[tuple[Store, str], tuple[bytes, int]] = {}
         self._revision = 0
@@ -47,6 +48,20 @@ class MemoryBus:
 
     async def subscribe(self, pattern: str, message_type: type[M], handler: Callable[[M], None]) -> None:
         self._handlers.append((pattern, message_type, handler))
+
+    async def ask(self, subject: str, question: Message, answer_type: type[M], count: int, seconds: float) -> list[M]:
+        if not self._connected:
+            return []
+        payload = question.SerializeToString()
+        told = [
+            handler(question_type.FromString(payload))
+            for pattern, question_type, handler in list(self._answerers)
+            if fnmatch.fnmatchcase(subject, pattern)
+        ]
+        return [answer_type.FromString(each.SerializeToString()) for each in told if each is not None][:count]
+
+    async def answer(self, pattern: str, question_type: type[M], handler: Callable[[M], Message | None]) -> None:
+        self._answerers.append((pattern, question_type, handler))
 
     async def put(self, key: str, message: Message) -> None:
         if self._connected:
@@ -82,3 +97,4 @@ class MemoryBus:
 
     async def close(self) -> None:
         self._handlers.clear()
+        self._answerers.clear()

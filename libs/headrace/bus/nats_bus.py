@@ -38,6 +38,8 @@ from headrace.telemetry.traces import current_traceparent
 RECONNECT_WAIT: Any = 0.2  # nats-py annotates an int and takes a float
 REQUEST_TIMEOUT = 2.0
 CANCEL_INTERVAL = 0.1
+NO_RESPONDERS = "503"
+"""Status by which NATS says that nobody listens (ADR-22)."""
 
 _log = logging.getLogger(__name__)
 _FAILURES = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutError)
@@ -92,6 +94,42 @@ class NatsBus:
         self._subscriptions.append((pattern, deliver))
         if self.connected:
             await self._client.subscribe(pattern, cb=deliver)
+
+    async def ask(self, subject: str, question: Message, answer_type: type[M], count: int, seconds: float) -> list[M]:
+        if not self.connected or count < 1:
+            return []
+        told: list[M] = []
+        try:
+            async with asyncio.timeout(seconds):
+                inbox = self._client.new_inbox()
+                subscription = await self._client.subscribe(inbox, max_msgs=count)
+                try:
+                    await self._client.publish(subject, question.SerializeToString(), reply=inbox)
+                    while len(told) < count:
+                        received = await subscription.next_msg(seconds)
+                        if (received.headers or {}).get("Status") == NO_RESPONDERS:
+                            break
+                        told.append(answer_type.FromString(received.data))
+                finally:
+                    with contextlib.suppress(*_FAILURES):
+                        await subscription.unsubscribe()
+        except (*_FAILURES, DecodeError) as error:
+            _log.debug("fewer answers than expected", extra={"subject": subject, "error": repr(error)})
+        return told
+
+    async def answer(self, pattern: str, question_type: type[M], handler: Callable[[M], Message | None]) -> None:
+        async def respond(received: Msg) -> None:
+            try:
+                told = handler(question_type.FromString(received.data))
+                if told is not None:
+                    await received.respond(told.SerializeToString())
+            except (*_FAILURES, DecodeError) as error:
+                EVENTS_DROPPED.labels(reason="unanswered").inc()
+                _log.debug("a question was not answered", extra={"subject": received.subject, "error": repr(error)})
+
+        self._subscriptions.append((pattern, respond))
+        if self.connected:
+            await self._client.subscribe(pattern, cb=respond)
 
     async def put(self, key: str, message: Message) -> None:
         with self._tolerated("put"):

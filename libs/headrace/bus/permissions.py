@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.bus import subjects
-from headrace.bus.bus import LEASES, LIMITS, REGISTRY, Store
+from headrace.bus.bus import BATCHES, LEASES, LIMITS, REGISTRY, Store
 from headrace.certificates.role import OPERATOR
 
 API = "$JS.API"
@@ -75,9 +75,17 @@ def _lists(role: str) -> tuple[str, ...]:
 _LISTING = frozenset({"scheduler", OPERATOR})
 _USES: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Store]]] = {
     "gateway": (
-        (),
-        (subjects.WORKER_HEARTBEAT, subjects.WORKER_DEREGISTERED, subjects.SCHEDULER_HEARTBEAT),
-        (LIMITS, REGISTRY),
+        # Gateways ask each other, and answer where the other listens for answers.
+        (subjects.REQUESTS_ASKED, f"{inbox_prefix('gateway')}.>"),
+        (
+            subjects.WORKER_HEARTBEAT,
+            subjects.WORKER_DEREGISTERED,
+            subjects.SCHEDULER_HEARTBEAT,
+            subjects.registered("gateway"),
+            subjects.deregistered("gateway"),
+            subjects.REQUESTS_ASKED,
+        ),
+        (LIMITS, BATCHES, REGISTRY),
     ),
     "tokenizer": ((), (), ()),
     "scheduler": (

@@ -4,6 +4,7 @@ PREFIX = "headrace.v1"
 WORKER_DEREGISTERED = "headrace.v1.worker.*.deregistered"
 WORKER_HEARTBEAT = "headrace.v1.worker.*.heartbeat_sent"
 BLOCKS_CHANGED = "headrace.v1.worker.*.blocks_changed"
+REQUESTS_ASKED = "headrace.v1.gateway.*.requests_asked"
 SCHEDULER_HEARTBEAT = "headrace.v1.scheduler.*.heartbeat_sent"
 
 

@@ -46,6 +46,7 @@ ROWS: tuple[ErrorRow, ...] = (
     ErrorRow(tree.DeadlineExceeded, _CODE.DEADLINE_EXCEEDED, 504, "timeout_error", "deadline_exceeded"),
     ErrorRow(tree.StageFailed, _CODE.UNAVAILABLE, 503, _SERVER, "stage_failed"),
     ErrorRow(tree.Unavailable, _CODE.UNAVAILABLE, 503, _SERVER, "unavailable"),
+    ErrorRow(tree.NotEnabled, _CODE.UNIMPLEMENTED, 501, _SERVER, "not_enabled"),
     ErrorRow(tree.RequestCancelled, _CODE.CANCELLED, 499, _INVALID, "request_cancelled"),
     ErrorRow(tree.AddressInUse, _CODE.FAILED_PRECONDITION, 500, _SERVER, "address_in_use"),
     ErrorRow(tree.ConfigError, _CODE.FAILED_PRECONDITION, 500, _SERVER, "config_error"),

@@ -19,6 +19,7 @@ HeadraceError
 │   │   └── WorkerLost        … which was the worker
 │   ├── SchedulerGone
 │   └── GatewayStopping
+├── NotEnabled                nobody can be served until a setting is made
 ├── DeadlineExceeded          the request's time ran out while running
 │   ├── QueueTimeout          … while still queued
 │   └── UploadTimeout         … while its body was still being sent
@@ -129,6 +130,10 @@ class SchedulerGone(Unavailable):
 
 class GatewayStopping(Unavailable):
     """The gateway is about to stop; try again."""
+
+
+class NotEnabled(HeadraceError):
+    """The platform runs without this."""
 
 
 class DeadlineExceeded(HeadraceError):

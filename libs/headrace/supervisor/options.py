@@ -35,7 +35,9 @@ class PlatformOptions:
     certificates: Path | None = None
     """Folder of `headrace certs`. None: the services talk in plain text."""
     engine: str | None = None
-    """Engine of the workers: model or sim. None leaves it to their settings."""
+    """Engine of the workers: model, vllm or sim. None leaves it to their settings."""
+    worker_python: Path | None = None
+    """Python that runs the workers, such as one that has vLLM. None: this one."""
     model_options: Mapping[str, object] = field(default_factory=dict)
     """Options of every model that the user chose, by their names in `EngineConfig`. All others are left to the
     environment, the file and the defaults."""

@@ -28,13 +28,15 @@ from headrace.supervisor.ports import HOST, PortReservation
 from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedProcess
 from headrace.supervisor.security.platform_certificates import PlatformCertificates
 from headrace.supervisor.start_watch import StartWatch
-from headrace.supervisor.state import USAGE_FOLDER, StateFolder
+from headrace.supervisor.state import FILES_FOLDER, USAGE_FOLDER, StateFolder
 from headrace.supervisor.worker_arguments import worker_arguments
 
 PROBE_TIMEOUT = 1.0
 ANSWERS_OF_SEVERAL = 8
 """Answers in a row, for each further gateway, after which all have probably answered."""
-GATEWAY_STOP_SECONDS = 6.0
+STOP_SECONDS = {"gateway": 6.0, "worker": 5.0}
+"""Seconds that a service has to end: a gateway for its open requests, a worker for the processes that compute for it.
+All others have two."""
 LONGEST_START_SECONDS = 86400.0
 """Most seconds of a start, be there progress or not."""
 
@@ -253,6 +255,7 @@ class Platform:
         gateway += ["--cache-addresses", self._cache_addresses()]
         gateway += as_flags({} if self._options.keys_file is None else {"keys_file": self._options.keys_file})
         gateway += ["--default", f"usage_folder={self._state.path / USAGE_FOLDER}"]
+        gateway += ["--default", f"files_folder={self._state.path / FILES_FOLDER}"]
         for name in self._gateways:
             arguments = [*gateway, "--probe-address", address[name], *self._workers_file(name)]
             spec = self._service("gateway", name, address["grpc"], arguments, probe_address=address[name])
@@ -292,16 +295,20 @@ class Platform:
         self._channels.append(channel)
         return ProcessSpec(
             name=name,
-            command=[sys.executable, "-m", f"headrace.{kind}", *common, *arguments],
+            command=[self._python(kind), "-m", f"headrace.{kind}", *common, *arguments],
             log_path=self._fresh_log(name),
             is_ready=lambda: asyncio.ensure_future(is_serving(channel, PROBE_TIMEOUT)),
             answers=lambda: answers(channel, QUESTION_SECONDS),
             address=lambda: address,
             environment=self._environment(kind),
             model=model,
-            stop_seconds=GATEWAY_STOP_SECONDS if kind == "gateway" else 2.0,
+            stop_seconds=STOP_SECONDS.get(kind, 2.0),
             patience=AnswerPatience(self._options.frozen_seconds),
         )
+
+    def _python(self, kind: str) -> str:
+        chosen = self._options.worker_python if kind == "worker" else None
+        return sys.executable if chosen is None else str(chosen)
 
     def _fresh_log(self, name: str) -> Any:
         path = self._state.log_path(name)

@@ -14,6 +14,8 @@ DEFAULT_FOLDER = Path("~/.local/state/headrace")
 PLATFORM_FILE = "platform.json"
 LOCK_FILE = "lock"
 CREDENTIAL_FILE = "credential"
+FILES_FOLDER = "files"
+"""Folder of the files and batches of clients. It stays when the platform ends."""
 USAGE_FOLDER = "usage"
 """Folder of the records of what requests used. It stays when the platform ends, as does the file of keys."""
 

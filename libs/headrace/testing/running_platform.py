@@ -93,13 +93,15 @@ class RunningPlatform:
 
 
 @contextlib.contextmanager
-def running_platform(state_dir: Path, arguments: Sequence[str] = ()) -> Iterator[RunningPlatform]:
+def running_platform(
+    state_dir: Path, arguments: Sequence[str] = (), start_seconds: float = START_SECONDS
+) -> Iterator[RunningPlatform]:
     """Starts a platform on free ports; on exit, stops it and checks that nothing of it is left."""
     command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(state_dir)]
     command += ["--http-port", "0", "--grpc-port", "0", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        platform = RunningPlatform(process, _wait_ready(process), state_dir)
+        platform = RunningPlatform(process, _wait_ready(process, start_seconds), state_dir)
         yield platform
         descendants = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGINT)
@@ -111,9 +113,9 @@ def running_platform(state_dir: Path, arguments: Sequence[str] = ()) -> Iterator
         _end(process)
 
 
-def _wait_ready(process: "subprocess.Popen[str]") -> dict[str, Any]:
+def _wait_ready(process: "subprocess.Popen[str]", start_seconds: float) -> dict[str, Any]:
     # Kills a process that starts too slowly, so that reading its output ends.
-    limit = threading.Timer(START_SECONDS, process.kill)
+    limit = threading.Timer(start_seconds, process.kill)
     limit.start()
     try:
         for line in process.stdout or ():

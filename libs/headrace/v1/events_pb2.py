@@ -26,7 +26,7 @@ from headrace.v1 import scheduler_pb2 as headrace_dot_v1_dot_scheduler__pb2
 from headrace.v1 import worker_pb2 as headrace_dot_v1_dot_worker__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/events.proto\x12\x0bheadrace.v1\x1a\x1bheadrace/v1/scheduler.proto\x1a\x18headrace/v1/worker.proto\"q\n\x11ServiceRegistered\x12\x12\n\nservice_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0b\n\x03pid\x18\x05 \x01(\x03\x12\r\n\x05model\x18\x06 \x01(\t\"8\n\x13ServiceDeregistered\x12\x12\n\nservice_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"@\n\x13WorkerHeartbeatSent\x12)\n\x06status\x18\x01 \x01(\x0b\x32\x19.headrace.v1.WorkerStatus\"?\n\tLeaseHeld\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\r\n\x05\x66\x65nce\x18\x03 \x01(\x03\"d\n\rBudgetChanged\x12(\n\x06levels\x18\x01 \x03(\x0b\x32\x18.headrace.v1.BudgetLevel\x12)\n\x06places\x18\x02 \x03(\x0b\x32\x19.headrace.v1.BudgetPlaces\"A\n\x0b\x42udgetLevel\x12\r\n\x05limit\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x14\n\x0cunix_seconds\x18\x03 \x01(\x01\"Q\n\x0c\x42udgetPlaces\x12\x0f\n\x07gateway\x18\x01 \x01(\t\x12\x13\n\x0bplace_count\x18\x02 \x01(\x03\x12\x1b\n\x13\x65xpiry_unix_seconds\x18\x03 \x01(\x01\"\xa5\x01\n\rBlocksChanged\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\r\n\x05model\x18\x03 \x01(\t\x12\x1b\n\x13stored_block_hashes\x18\x04 \x03(\x0c\x12\x1c\n\x14removed_block_hashes\x18\x05 \x03(\x0c\x12\x17\n\x0fsequence_number\x18\x06 \x01(\x03\x12\x0f\n\x07\x61\x64\x64ress\x18\x07 \x01(\t\"W\n\x16SchedulerHeartbeatSent\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.headrace.v1.ModelQueueb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18headrace/v1/events.proto\x12\x0bheadrace.v1\x1a\x1bheadrace/v1/scheduler.proto\x1a\x18headrace/v1/worker.proto\"q\n\x11ServiceRegistered\x12\x12\n\nservice_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0b\n\x03pid\x18\x05 \x01(\x03\x12\r\n\x05model\x18\x06 \x01(\t\"8\n\x13ServiceDeregistered\x12\x12\n\nservice_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\"@\n\x13WorkerHeartbeatSent\x12)\n\x06status\x18\x01 \x01(\x0b\x32\x19.headrace.v1.WorkerStatus\"?\n\tLeaseHeld\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\r\n\x05\x66\x65nce\x18\x03 \x01(\x03\"=\n\tBatchHeld\x12\x0f\n\x07gateway\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\t\x12\r\n\x05\x66\x65nce\x18\x03 \x01(\x03\"d\n\rBudgetChanged\x12(\n\x06levels\x18\x01 \x03(\x0b\x32\x18.headrace.v1.BudgetLevel\x12)\n\x06places\x18\x02 \x03(\x0b\x32\x19.headrace.v1.BudgetPlaces\"A\n\x0b\x42udgetLevel\x12\r\n\x05limit\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x14\n\x0cunix_seconds\x18\x03 \x01(\x01\"Q\n\x0c\x42udgetPlaces\x12\x0f\n\x07gateway\x18\x01 \x01(\t\x12\x13\n\x0bplace_count\x18\x02 \x01(\x03\x12\x1b\n\x13\x65xpiry_unix_seconds\x18\x03 \x01(\x01\"\xa5\x01\n\rBlocksChanged\x12\x11\n\tworker_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\r\n\x05model\x18\x03 \x01(\t\x12\x1b\n\x13stored_block_hashes\x18\x04 \x03(\x0c\x12\x1c\n\x14removed_block_hashes\x18\x05 \x03(\x0c\x12\x17\n\x0fsequence_number\x18\x06 \x01(\x03\x12\x0f\n\x07\x61\x64\x64ress\x18\x07 \x01(\t\"W\n\x16SchedulerHeartbeatSent\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.headrace.v1.ModelQueue\"\x9c\x01\n\rRequestsAsked\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x13\n\x0b\x61ll_tenants\x18\x03 \x01(\x08\x12\x15\n\ropen_requests\x18\x04 \x01(\x08\x12\r\n\x05limit\x18\x05 \x01(\x05\x12\r\n\x05model\x18\x06 \x01(\t\x12\x0f\n\x07outcome\x18\x07 \x01(\t\x12\x0c\n\x04name\x18\x08 \x01(\t\"0\n\x0cRequestsTold\x12\x12\n\ngateway_id\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x03(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,14 +41,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WORKERHEARTBEATSENT']._serialized_end=333
   _globals['_LEASEHELD']._serialized_start=335
   _globals['_LEASEHELD']._serialized_end=398
-  _globals['_BUDGETCHANGED']._serialized_start=400
-  _globals['_BUDGETCHANGED']._serialized_end=500
-  _globals['_BUDGETLEVEL']._serialized_start=502
-  _globals['_BUDGETLEVEL']._serialized_end=567
-  _globals['_BUDGETPLACES']._serialized_start=569
-  _globals['_BUDGETPLACES']._serialized_end=650
-  _globals['_BLOCKSCHANGED']._serialized_start=653
-  _globals['_BLOCKSCHANGED']._serialized_end=818
-  _globals['_SCHEDULERHEARTBEATSENT']._serialized_start=820
-  _globals['_SCHEDULERHEARTBEATSENT']._serialized_end=907
+  _globals['_BATCHHELD']._serialized_start=400
+  _globals['_BATCHHELD']._serialized_end=461
+  _globals['_BUDGETCHANGED']._serialized_start=463
+  _globals['_BUDGETCHANGED']._serialized_end=563
+  _globals['_BUDGETLEVEL']._serialized_start=565
+  _globals['_BUDGETLEVEL']._serialized_end=630
+  _globals['_BUDGETPLACES']._serialized_start=632
+  _globals['_BUDGETPLACES']._serialized_end=713
+  _globals['_BLOCKSCHANGED']._serialized_start=716
+  _globals['_BLOCKSCHANGED']._serialized_end=881
+  _globals['_SCHEDULERHEARTBEATSENT']._serialized_start=883
+  _globals['_SCHEDULERHEARTBEATSENT']._serialized_end=970
+  _globals['_REQUESTSASKED']._serialized_start=973
+  _globals['_REQUESTSASKED']._serialized_end=1129
+  _globals['_REQUESTSTOLD']._serialized_start=1131
+  _globals['_REQUESTSTOLD']._serialized_end=1179
 # @@protoc_insertion_point(module_scope)

@@ -143,6 +143,36 @@ class LeaseHeld(_message.Message):
 Global___LeaseHeld: _TypeAlias = LeaseHeld  # noqa: Y015
 
 @_typing.final
+class BatchHeld(_message.Message):
+    """A gateway runs a batch. The value in the bucket of batches; renewed by being written again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_FIELD_NUMBER: _builtins.int
+    BATCH_ID_FIELD_NUMBER: _builtins.int
+    FENCE_FIELD_NUMBER: _builtins.int
+    gateway: _builtins.str
+    """Incarnation of the gateway. Empty: it gave the batch up."""
+    batch_id: _builtins.str
+    """The batch."""
+    fence: _builtins.int
+    """Grows with every gateway that begins to run the batch."""
+    def __init__(
+        self,
+        *,
+        gateway: _builtins.str = ...,
+        batch_id: _builtins.str = ...,
+        fence: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "fence", b"fence", "gateway", b"gateway"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchHeld: _TypeAlias = BatchHeld  # noqa: Y015
+
+@_typing.final
 class BudgetChanged(_message.Message):
     """What a key has left of its limits. The value in the bucket of limits, by the key's id."""
 
@@ -313,3 +343,83 @@ class SchedulerHeartbeatSent(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SchedulerHeartbeatSent: _TypeAlias = SchedulerHeartbeatSent  # noqa: Y015
+
+@_typing.final
+class RequestsAsked(_message.Message):
+    """A gateway asks the others for requests that they remember or run. Subject `headrace.v1.gateway.<id>.requests_asked`;
+    each answers on the subject of the reply.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_ID_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    ALL_TENANTS_FIELD_NUMBER: _builtins.int
+    OPEN_REQUESTS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    gateway_id: _builtins.str
+    """The gateway that asks. It does not answer itself."""
+    tenant: _builtins.str
+    """The tenant whose requests are wanted. Empty: the callers without a key."""
+    all_tenants: _builtins.bool
+    """Whether those of all tenants are wanted. Only for open requests."""
+    open_requests: _builtins.bool
+    """Whether open requests are wanted, counted, instead of those that have ended."""
+    limit: _builtins.int
+    """Most records wanted."""
+    model: _builtins.str
+    """The model of those wanted. Empty: all."""
+    outcome: _builtins.str
+    """The outcome of those wanted. Empty: all."""
+    name: _builtins.str
+    """The one that is wanted: its id, or `last`. Empty: the newest."""
+    def __init__(
+        self,
+        *,
+        gateway_id: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        all_tenants: _builtins.bool = ...,
+        open_requests: _builtins.bool = ...,
+        limit: _builtins.int = ...,
+        model: _builtins.str = ...,
+        outcome: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_tenants", b"all_tenants", "gateway_id", b"gateway_id", "limit", b"limit", "model", b"model", "name", b"name", "open_requests", b"open_requests", "outcome", b"outcome", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestsAsked: _TypeAlias = RequestsAsked  # noqa: Y015
+
+@_typing.final
+class RequestsTold(_message.Message):
+    """What a gateway answers to RequestsAsked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GATEWAY_ID_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    gateway_id: _builtins.str
+    """The gateway."""
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Records, or counts of open requests, as JSON: the way in which HTTP shows them."""
+
+    def __init__(
+        self,
+        *,
+        gateway_id: _builtins.str = ...,
+        rows: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gateway_id", b"gateway_id", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestsTold: _TypeAlias = RequestsTold  # noqa: Y015

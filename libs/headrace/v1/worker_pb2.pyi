@@ -443,6 +443,7 @@ class TokenDelta(_message.Message):
     CACHED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     EMBEDDING_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """The request."""
     attempt: _builtins.int
@@ -453,6 +454,8 @@ class TokenDelta(_message.Message):
     """Why the request ended; only in the last delta."""
     cached_token_count: _builtins.int
     """Prompt tokens found in the prefix cache; only in the first delta."""
+    cost: _builtins.float
+    """Price of the accelerator's time since the delta before, shared out among the requests of its steps. Zero: not known."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The new tokens, in order."""
@@ -491,10 +494,11 @@ class TokenDelta(_message.Message):
         cached_token_count: _builtins.int = ...,
         timings: _generation_pb2.WorkerTimings | None = ...,
         embedding: _generation_pb2.Embedding | None = ...,
+        cost: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["embedding", b"embedding", "error", b"error", "timings", b"timings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cached_token_count", b"cached_token_count", "embedding", b"embedding", "error", b"error", "finish_reason", b"finish_reason", "first_index", b"first_index", "logprobs", b"logprobs", "prompt_logprobs", b"prompt_logprobs", "request_id", b"request_id", "timings", b"timings", "token_ids", b"token_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "cached_token_count", b"cached_token_count", "cost", b"cost", "embedding", b"embedding", "error", b"error", "finish_reason", b"finish_reason", "first_index", b"first_index", "logprobs", b"logprobs", "prompt_logprobs", b"prompt_logprobs", "request_id", b"request_id", "timings", b"timings", "token_ids", b"token_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -534,6 +538,11 @@ class WorkerStatus(_message.Message):
     COMPUTED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     CACHED_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     REPLACED_BLOCK_COUNT_FIELD_NUMBER: _builtins.int
+    BUSY_SECONDS_FIELD_NUMBER: _builtins.int
+    MOVED_BYTE_COUNT_FIELD_NUMBER: _builtins.int
+    OPERATION_COUNT_FIELD_NUMBER: _builtins.int
+    MEMORY_BANDWIDTH_FIELD_NUMBER: _builtins.int
+    ARITHMETIC_RATE_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
@@ -588,6 +597,16 @@ class WorkerStatus(_message.Message):
     """Prompt tokens found in the prefix cache since the start."""
     replaced_block_count: _builtins.int
     """Cached KV blocks that gave way to others since the start."""
+    busy_seconds: _builtins.float
+    """Time that it spent in steps since the start, in seconds."""
+    moved_byte_count: _builtins.float
+    """Bytes that its steps read from memory or wrote to it since the start, computed by the model's shape. Zero: not known."""
+    operation_count: _builtins.float
+    """Arithmetic operations of its steps since the start, computed by the model's shape. Zero: not known."""
+    memory_bandwidth: _builtins.float
+    """Most bytes per second of its memory. Zero: not known."""
+    arithmetic_rate: _builtins.float
+    """Most arithmetic operations per second in the model's precision. Zero: not known."""
     @_builtins.property
     def model_info(self) -> _generation_pb2.ModelInfo:
         """The model that it serves."""
@@ -623,10 +642,15 @@ class WorkerStatus(_message.Message):
         computed_token_count: _builtins.int = ...,
         cached_token_count: _builtins.int = ...,
         replaced_block_count: _builtins.int = ...,
+        busy_seconds: _builtins.float = ...,
+        moved_byte_count: _builtins.float = ...,
+        operation_count: _builtins.float = ...,
+        memory_bandwidth: _builtins.float = ...,
+        arithmetic_rate: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_info", b"model_info"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "block_count", b"block_count", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "epoch", b"epoch", "fence", b"fence", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "model_info", b"model_info", "open_request_count", b"open_request_count", "pausable_count", b"pausable_count", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_count", b"block_count", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "epoch", b"epoch", "fence", b"fence", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "memory_bandwidth", b"memory_bandwidth", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -20,6 +20,10 @@ from headrace.clients.worker import GrpcWorkerClient
 from headrace.gateway.access.gate import open_gate
 from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
+from headrace.gateway.batches.batch_leases import BatchLeases
+from headrace.gateway.batches.batch_runner import BatchRunner
+from headrace.gateway.batches.lines.line_caller import LineCaller
+from headrace.gateway.batches.storage.shared_folder import SharedFolder, open_folder
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.console.console_routes import ConsoleRoutes
 from headrace.gateway.console.fleet_report import FleetReport
@@ -28,6 +32,8 @@ from headrace.gateway.console.key_routes import KeyRoutes
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
+from headrace.gateway.endpoints.batching.batches import BatchRoutes
+from headrace.gateway.endpoints.batching.files import FileRoutes
 from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.messages import MessageRoutes
@@ -40,7 +46,7 @@ from headrace.gateway.endpoints.responses import ResponseRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.endpoints.usage import UsageRoutes
 from headrace.gateway.exposition import register
-from headrace.gateway.filter.filters import read_filters
+from headrace.gateway.filter.filters import Filters, read_filters
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
@@ -51,8 +57,11 @@ from headrace.gateway.http.server import HttpServer
 from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.openapi.document_routes import DocumentRoutes
+from headrace.gateway.peers.known_requests import KnownRequests
+from headrace.gateway.peers.peers import Peers
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
+from headrace.gateway.tells import GatewayInquirer
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats
@@ -97,32 +106,37 @@ async def open_app(
     budgets = LatencyBudgets(settings.ttft_targets, settings.tpot_targets)
     ledger = Ledger(settings.max_open_requests, budgets, RecentRequests(settings.recent_requests))
     metrics = PlatformMetrics(fleet, ledger)
+    peers = Peers(settings.service_id, GatewayInquirer(bus, settings.service_id).ask)
+    requests = KnownRequests(ledger, peers)
     async with contextlib.AsyncExitStack() as stack:
         others = await _connect(settings, stack)
         filters = read_filters(settings.filters_file)
         schedulers = Schedulers(others.schedulers, SelfPlacement(fleet))
         pipeline = Pipeline(settings, others.tokenizer, schedulers, others.cache, fleet, filters)
         health = PlatformHealth(others.questions, fleet, subscriber)
-        background, epoch = Background(), time.time_ns()
-        gate = open_gate(settings, Limiter(SharedBudgets(bus), f"{settings.service_id}@{epoch:x}"))
+        background, epoch, folder = Background(), time.time_ns(), open_folder(settings)
+        holder = f"{settings.service_id}@{epoch:x}"
+        gate = open_gate(settings, Limiter(SharedBudgets(bus), holder))
         groups = [
             *_api_groups(settings, pipeline, ledger, ResponseArchive(others.cache), background),
-            ModerationRoutes(filters),
-            DocumentRoutes(),
+            *_other_groups(settings, folder, filters, requests),
             MonitoringRoutes(health, gate, registry),
-            FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics, ledger)),
+            FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics), requests),
         ]
-        http = HttpServer(Routes(settings, groups, gate, ledger.recent, ConsoleRoutes()), settings)
+        routes = Routes(settings, groups, gate, ledger.recent, ConsoleRoutes())
+        http = HttpServer(routes, settings)
+        batches = BatchRunner(folder, BatchLeases(bus, holder), LineCaller(routes, gate, settings), settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
         for collector in register(registry, settings.metrics_compat, metrics):
             stack.callback(registry.unregister, collector)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
+        await subscriber.listen_to_peers(peers, requests)
         background.watch(bus.start())
-        for part in (bus, gate, fleet, background):
+        for part in (bus, gate, fleet, background, batches):
             stack.push_async_callback(part.close)
-        background.start(health.watch(), "health")
-        background.start(gate.watch(), "gate")
+        for name, work in (("health", health), ("gate", gate), ("batches", batches)):
+            background.start(work.watch(), name)
         workers.start(background)
         others.start(background)
         background.watch(await http.start())
@@ -130,9 +144,8 @@ async def open_app(
 
         async def drain(deadline: Deadline) -> None:
             health.stopping = True
-            asyncio.get_running_loop().call_later(deadline.remaining - FAREWELL_SECONDS, fleet.inboxes.stop)
-            await http.stop(deadline)
-            await ledger.wait_until_empty(deadline)
+            await batches.close()
+            await _end_requests(deadline, fleet, http, ledger)
 
         yield Service(
             kind="gateway",
@@ -148,10 +161,18 @@ async def open_app(
         )
 
 
+async def _end_requests(deadline: Deadline, fleet: Fleet, http: HttpServer, ledger: Ledger) -> None:
+    """Lets requests end until shortly before the deadline, when those that still run are told so."""
+    asyncio.get_running_loop().call_later(deadline.remaining - FAREWELL_SECONDS, fleet.inboxes.stop)
+    await http.stop(deadline)
+    await ledger.wait_until_empty(deadline)
+
+
 def _api_groups(
     settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, archive: ResponseArchive, background: Background
 ) -> list[EndpointGroup]:
     return [
+        DocumentRoutes(),
         GenerationRoutes(settings, pipeline, ledger),
         ResponseRoutes(settings, pipeline, ledger, archive, background),
         MessageRoutes(settings, pipeline, ledger),
@@ -160,8 +181,18 @@ def _api_groups(
         ModelRoutes(pipeline),
         TextRoutes(settings, pipeline, ledger),
         UsageRoutes(settings.usage_folder),
-        RequestRoutes(ledger.recent),
         KeyRoutes(settings.keys_file),
+    ]
+
+
+def _other_groups(
+    settings: GatewaySettings, folder: SharedFolder | None, filters: Filters, requests: KnownRequests
+) -> list[EndpointGroup]:
+    return [
+        FileRoutes(settings, folder),
+        BatchRoutes(settings, folder),
+        ModerationRoutes(filters),
+        RequestRoutes(requests),
     ]
 
 

@@ -59,6 +59,21 @@ class GatewaySettings(ServiceSettings):
     Unset: nothing is."""
     usage_folder: Path | None = None
     """Folder for records of what each request used. Unset: none are kept."""
+    files_folder: Path | None = None
+    """Folder for the files and batches of clients, on a volume that all gateways share. Unset: /v1/files and
+    /v1/batches answer that there is none."""
+    file_max_bytes: int = Field(default=200 * 1024 * 1024, ge=1024)
+    """Largest file, in bytes."""
+    tenant_file_bytes: int = Field(default=10 * 1024**3, ge=1024)
+    """Most bytes of all files of a tenant."""
+    file_seconds: float = Field(default=30 * 86400.0, gt=0)
+    """Seconds for which files are kept whose makers do not say, and batches that have ended."""
+    batch_max_lines: int = Field(default=50_000, ge=1)
+    """Most requests of one batch."""
+    batch_seconds: float = Field(default=86400.0, gt=0)
+    """Seconds after which a batch expires: the length of the completion window that is called 24h."""
+    batch_concurrency: int = Field(default=16, ge=1, le=1024)
+    """Most requests of batches that one gateway runs at once."""
     workers_file: Path | None = None
     """File that stores worker addresses, so that a gateway that starts while NATS is away finds its workers."""
     strict: bool = False

@@ -1,4 +1,4 @@
-"""Everything the gateway hears over NATS: the state of workers, their departures, and the lengths of queues."""
+"""Everything the gateway hears over NATS: the state of workers, departures, lengths of queues, and other gateways."""
 
 import time
 
@@ -6,8 +6,17 @@ from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
-from headrace.gateway.fleet.translation import to_worker_facts
-from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
+from headrace.gateway.fleet.translation import to_request_query, to_requests_told, to_worker_facts
+from headrace.gateway.peers.known_requests import KnownRequests
+from headrace.gateway.peers.peers import Peers
+from headrace.v1.events_pb2 import (
+    RequestsAsked,
+    RequestsTold,
+    SchedulerHeartbeatSent,
+    ServiceDeregistered,
+    ServiceRegistered,
+    WorkerHeartbeatSent,
+)
 
 
 class GatewaySubscriber:
@@ -40,6 +49,24 @@ class GatewaySubscriber:
         await self._bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, on_heartbeat)
         await self._bus.subscribe(subjects.WORKER_DEREGISTERED, ServiceDeregistered, on_deregistered)
         await self._bus.subscribe(subjects.SCHEDULER_HEARTBEAT, SchedulerHeartbeatSent, on_scheduler_heartbeat)
+
+    async def listen_to_peers(self, peers: Peers, requests: KnownRequests) -> None:
+        """Follows which other gateways there are, and answers their questions."""
+
+        def on_registered(event: ServiceRegistered) -> None:
+            peers.note(event.service_id)
+
+        def on_deregistered(event: ServiceDeregistered) -> None:
+            peers.forget(event.service_id)
+
+        def on_asked(event: RequestsAsked) -> RequestsTold | None:
+            if event.gateway_id == peers.gateway_id:
+                return None
+            return to_requests_told(requests.of_this_gateway(to_request_query(event)), peers.gateway_id)
+
+        await self._bus.subscribe(subjects.registered("gateway"), ServiceRegistered, on_registered)
+        await self._bus.subscribe(subjects.deregistered("gateway"), ServiceDeregistered, on_deregistered)
+        await self._bus.answer(subjects.REQUESTS_ASKED, RequestsAsked, on_asked)
 
     def _note_connect(self) -> None:
         self.connected_at = time.monotonic()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from starlette.types import Receive, Scope, Send
 
-from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
+from headrace.errors import HeadraceError, InvalidRequest, NotEnabled, NotFound, RequestCancelled
 from headrace.errors.table import row_of
 from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.config import GatewaySettings
@@ -27,6 +27,8 @@ _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 CLIENT_GONE = 499
 """Status, as nginx has it, that stands in metrics for a client that left before there was one."""
 BAD_REQUEST = 400
+_LOADED_AT_START = frozenset({"/v1/load_lora_adapter", "/v1/unload_lora_adapter"})
+"""Paths at which vLLM loads and unloads adapters."""
 _UNREMEMBERED = frozenset(
     {
         *("/", "/health", "/ready", "/metrics", "/console", "/console/{name}", "/headrace/fleet", "/headrace/usage"),
@@ -103,10 +105,12 @@ class Routes:
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
         endpoint = self._endpoints.find(path)
         exchange.record.route = "" if endpoint is None else endpoint.path
-        if endpoint is None or endpoint.scopes is not None:
+        if not exchange.is_inside and (endpoint is None or endpoint.scopes is not None):
             exchange.caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))
         exchange.record.tenant = exchange.caller.tenant.name
         if endpoint is None:
+            if path in _LOADED_AT_START:
+                raise NotEnabled("adapters are loaded when a worker starts: headrace up MODEL --lora NAME=FOLDER")
             raise NotFound(f"there is nothing at {method} {path}; GET / lists what there is")
         exchange.describe_error = endpoint.describe_error
         handler = endpoint.methods.get("GET" if method == "HEAD" else method)

@@ -28,7 +28,7 @@ from headrace.telemetry.traces import is_recorded, record_span
 TICK_SECONDS = 0.2
 
 BATCH_SIZE = Histogram("headrace_batch_size", "Requests per dispatch", ["model"], buckets=(1, 2, 4, 8, 16, 32, 64, 128))
-QUEUE_TIME = Histogram("headrace_queue_time_seconds", "From submit to a place", ["model"])
+QUEUE_TIME = Histogram("headrace_queue_time_seconds", "From submit to a place", ["model", "class"])
 PREEMPTIONS = Counter("headrace_scheduler_preemptions", "Sequences paused for more urgent requests")
 
 _log = logging.getLogger(__name__)
@@ -215,7 +215,8 @@ class Scheduler:
 
     def _conclude(self, ticket: Ticket, batch: decisions.Dispatch, refusal: HeadraceError | None) -> None:
         if refusal is None:
-            QUEUE_TIME.labels(model=ticket.model).observe(self.clock() - ticket.arrival)
+            waited = self.clock() - ticket.arrival
+            QUEUE_TIME.labels(ticket.model, ticket.urgency.name.lower()).observe(waited)
             self.feed(events.Accepted(ticket, batch.worker_id))
             if (waiting := self._waiting.pop(ticket.key, None)) is not None:
                 _log.debug("placed", extra={"sequence": ticket.request_id, "worker": batch.worker_id})

@@ -11,6 +11,7 @@ from headrace.worker.config import WorkerSettings
 from headrace.worker.load_engine import load_engine
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
+from headrace.worker.status.device_rates import device_rates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
 from headrace.worker.tells import WorkerPublisher
@@ -24,9 +25,11 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
     """Loads the model, starts its engine and yields the service."""
     sys.setswitchinterval(SWITCH_SECONDS)
     epoch = time.time_ns()
-    runtime = Runtime(load_engine(settings), settings.model, settings.attach_seconds)
+    engine = load_engine(settings)
+    rates = device_rates(settings, engine.spec)
+    runtime = Runtime(engine, settings.model, settings.attach_seconds, rates.hourly_price)
     bus = open_bus(settings)
-    board = StatusBoard(runtime, settings.service_id, epoch, settings.model, settings.hourly_price)
+    board = StatusBoard(runtime, settings.service_id, epoch, settings.model, rates)
     publisher = WorkerPublisher(board, bus, settings.service_id)
     servicer = WorkerServicer(runtime, board, settings.service_id, epoch)
     board.listen(publisher.on_change)

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.lifecycle import ServiceSettings
+from headrace.settings.json_object import JsonObject
 
 
 class WorkerSettings(ServiceSettings, EngineConfig):
@@ -16,8 +17,12 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     """Unique name of this process."""
     model: str = Field(min_length=1)
     """Name under which clients ask for the model."""
-    engine: Literal["model", "sim"] = "model"
-    """`model` runs the checkpoint; `sim` plays a model at a chosen pace."""
+    engine: Literal["model", "sim", "vllm"] = "model"
+    """`model` runs the checkpoint; `vllm` lets vLLM run it, which has to be installed; `sim` plays a model at a chosen
+    pace."""
+    vllm_arguments: JsonObject = Field(default={})
+    """Arguments of vLLM's engine by their names in its EngineArgs, such as {"tensor_parallel_size": 2}. They go before
+    those that follow from the other settings."""
     folder: Path | None = None
     """Folder of the checkpoint, or a GGUF file, unless the engine is `sim`."""
     packed_folder: Path | None = Path("~/.cache/headrace/packed")
@@ -31,7 +36,15 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     sim_decode_seconds_per_sequence: float = Field(default=0.0, ge=0)
     """Time that the sim engine adds per decoding sequence in a step."""
     hourly_price: float = Field(default=0.0, ge=0)
-    """Price of one hour of the accelerator, in any currency that all workers share. 0: not known."""
+    """Price of one hour of the accelerator, in any currency that all workers share. 0: as in the device profile, or not
+    known."""
+    device_profile: Path | None = None
+    """TOML file with the peak rates and the price of the accelerator, such as those in deploy/profiles."""
+    memory_bandwidth: float = Field(default=0.0, ge=0)
+    """Most bytes per second of the accelerator's memory, of which MBU is a share. 0: as in the device profile; on a CPU
+    without one, as measured at the first start."""
+    arithmetic_rate: float = Field(default=0.0, ge=0)
+    """Most operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
     step_seconds: float = Field(default=2.0, gt=0)
     """A step of the engine may take so long, or 20 times what it is expected to take. Then the process ends itself."""
     first_step_seconds: float = Field(default=60.0, gt=0)

@@ -1,5 +1,7 @@
 """Makes the engine that the settings ask for. `sim` needs neither weights nor the libraries that read them."""
 
+from pathlib import Path
+
 from headrace.engine.contract.engine import Engine
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import ConfigError
@@ -8,7 +10,13 @@ from headrace.worker.config import WorkerSettings
 
 def load_engine(settings: WorkerSettings) -> Engine:
     """Loads the model. Raises InvalidCheckpoint, Unsupported or ConfigError."""
-    return _sim_engine(settings) if settings.engine == "sim" else _model_engine(settings)
+    match settings.engine:
+        case "sim":
+            return _sim_engine(settings)
+        case "vllm":
+            return _vllm_engine(settings)
+        case "model":
+            return _model_engine(settings)
 
 
 def _sim_engine(settings: WorkerSettings) -> Engine:
@@ -31,9 +39,19 @@ def _sim_engine(settings: WorkerSettings) -> Engine:
     )
 
 
+def _vllm_engine(settings: WorkerSettings) -> Engine:
+    from headrace.engine.vllm.load_vllm import load_vllm_engine
+
+    return load_vllm_engine(_folder(settings), settings, settings.vllm_arguments)
+
+
 def _model_engine(settings: WorkerSettings) -> Engine:
-    if settings.folder is None:
-        raise ConfigError("setting worker.folder is missing: only the sim engine needs no checkpoint", param="folder")
     from headrace.engine.loading.load_engine import load_engine as load_checkpoint
 
-    return load_checkpoint(settings.folder, settings)
+    return load_checkpoint(_folder(settings), settings)
+
+
+def _folder(settings: WorkerSettings) -> Path:
+    if settings.folder is None:
+        raise ConfigError("setting worker.folder is missing: only the sim engine needs no checkpoint", param="folder")
+    return settings.folder

@@ -177,3 +177,17 @@ def test_every_subject_has_its_pattern(pattern: str) -> None:
     assert subjects.pattern_of(subjects.of(pattern, "worker-0")) == pattern
     assert subjects.pattern_of(subjects.of(pattern, "a.dotted.name")) == pattern
     assert subjects.pattern_of(pattern) == pattern
+
+
+async def test_questions_are_answered_by_all_who_can(bus: Bus) -> None:
+    """One of three has nothing to say. The wait ends with its time, or once the expected answers are there."""
+    await until(lambda: bus.connected)
+    for name in ("a", "b", ""):
+        told = ServiceDeregistered(service_id=name) if name else None
+        await bus.answer(subjects.REQUESTS_ASKED, ServiceRegistered, lambda _, told=told: told)  # type: ignore[misc]
+    subject, question = subjects.of(subjects.REQUESTS_ASKED, "asker"), ServiceRegistered(service_id="asker")
+    both = await bus.ask(subject, question, ServiceDeregistered, 2, 10.0)
+    assert sorted(each.service_id for each in both) == ["a", "b"]
+    assert len(await bus.ask(subject, question, ServiceDeregistered, 1, 10.0)) == 1
+    assert len(await bus.ask(subject, question, ServiceDeregistered, 3, 0.2)) == 2
+    assert await bus.ask("headrace.v1.nobody.x.asked", question, ServiceDeregistered, 1, 0.05) == []

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from headrace.bus import subjects
-from headrace.bus.bus import LEASES, LIMITS, StoreAway
+from headrace.bus.bus import BATCHES, LEASES, LIMITS, StoreAway
 from headrace.bus.nats_bus import NatsBus
 from headrace.bus.nats_login import NatsLogin
 from headrace.certificates.certificate_folder import CertificateFolder
 from headrace.certificates.role_identity import read_identity
 from headrace.supervisor.nats_server import LocalNats
-from headrace.v1.events_pb2 import BudgetChanged, LeaseHeld, ServiceRegistered, WorkerHeartbeatSent
+from headrace.v1.events_pb2 import BatchHeld, BudgetChanged, LeaseHeld, ServiceRegistered, WorkerHeartbeatSent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
@@ -104,6 +104,10 @@ async def test_each_role_does_what_it_must(guarded_nats: GuardedNats) -> None:
     assert {entry.service_id for entry in await scheduler.entries(ServiceRegistered)} == {"0", "1", "2", "3", "4"}
     assert await gateway.swap("key", BudgetChanged(), 0, LIMITS) == 1
     assert await gateway.read("key", BudgetChanged, LIMITS) is not None
+    assert await gateway.swap("batch_x", BatchHeld(gateway="g"), 0, BATCHES) == 1
+    assert await gateway.read("batch_x", BatchHeld, BATCHES) is not None
+    with pytest.raises(StoreAway):
+        await scheduler.read("batch_x", BatchHeld, BATCHES)
     assert await scheduler.swap("lease.x", LeaseHeld(scheduler_id="s"), 0, LEASES) == 1
     assert await scheduler.read("lease.x", LeaseHeld, LEASES) is not None
     await say(worker, [subjects.WORKER_HEARTBEAT], lambda: {"gateway", "scheduler"} <= set(heard))

@@ -26,6 +26,7 @@ from headrace.worker import tells
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
 from headrace.worker.status.block_log import MAX_HASHES
+from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.tells import WorkerPublisher
 
@@ -38,7 +39,7 @@ class RunningWorker:
 
     def __init__(self, bus: MemoryBus, worker_id: str = "w", epoch: int = 7) -> None:
         runtime = Runtime(SimEngine(SimConfig()), "m", attach_seconds=30.0)
-        self.board = StatusBoard(runtime, worker_id, epoch, "m", hourly_price=0.0)
+        self.board = StatusBoard(runtime, worker_id, epoch, "m", DeviceRates())
         self.publisher = WorkerPublisher(self.board, bus, worker_id)
         servicer = WorkerServicer(runtime, self.board, worker_id, epoch)
         self.server = Server(

@@ -24,6 +24,7 @@ from headrace.worker import tells
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
 from headrace.worker.status.block_log import MAX_HASHES
+from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.tells import WorkerPublisher
 
@@ -66,7 +67,7 @@ class Worker:
 
     def __init__(self, url: str) -> None:
         runtime = Runtime(SimEngine(SimConfig()), "m", attach_seconds=30.0)
-        self.board = StatusBoard(runtime, "w", 7, "m", hourly_price=0.0)
+        self.board = StatusBoard(runtime, "w", 7, "m", DeviceRates())
         self.bus = NatsBus(url, "w")
         self.publisher = WorkerPublisher(self.board, self.bus, "w")
         servicer = WorkerServicer(runtime, self.board, "w", 7)

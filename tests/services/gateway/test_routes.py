@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry
 from headrace.errors import ModelNotFound
 from headrace.gateway.access.gate import OPEN_GATE
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.endpoints.batching.batches import BatchRoutes
+from headrace.gateway.endpoints.batching.files import FileRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.models import ModelRoutes
 from headrace.gateway.endpoints.monitoring import MonitoringRoutes
@@ -56,3 +58,18 @@ async def test_a_timeout_that_is_no_number_is_the_clients_mistake(given: bytes) 
     response = await send("POST", "/v1/completions", json={"model": "org/name", "prompt": "x"}, headers=headers)
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "x-headrace-timeout-ms"
+
+
+async def test_what_vllm_loads_at_run_time_is_refused_by_name() -> None:
+    refused = await send("POST", "/v1/load_lora_adapter", json={"lora_name": "a", "lora_path": "/a"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (501, "not_enabled")
+
+
+async def test_without_a_folder_files_and_batches_say_what_to_set() -> None:
+    settings = GatewaySettings()
+    app = Routes(settings, [FileRoutes(settings, None), BatchRoutes(settings, None)])
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as client:
+        for path in ("/v1/files", "/v1/files/file-x/content", "/v1/batches"):
+            answer = await client.get(path)
+            assert answer.status_code == 501, path
+            assert "gateway.files_folder" in answer.json()["error"]["message"]

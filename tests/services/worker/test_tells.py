@@ -13,6 +13,7 @@ from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.v1.events_pb2 import BlocksChanged, WorkerHeartbeatSent
 from headrace.worker import tells
 from headrace.worker.requests.runtime import Runtime
+from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.tells import BLOCKS_INTERVAL, MIN_INTERVAL, WorkerPublisher
 
@@ -25,7 +26,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.bus = MemoryBus()
-        self.board = StatusBoard(Runtime(SimEngine(SimConfig()), "m", 1.0), "w", 1, "m", 0.0)
+        self.board = StatusBoard(Runtime(SimEngine(SimConfig()), "m", 1.0), "w", 1, "m", DeviceRates())
         self.publisher = WorkerPublisher(self.board, self.bus, "w")
         self.board.listen(self.publisher.on_change)
         self.statuses: asyncio.Queue[tuple[float, WorkerHeartbeatSent]] = asyncio.Queue()

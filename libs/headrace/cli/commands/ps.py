@@ -1,13 +1,15 @@
 """`headrace ps`: shows the services of a running platform."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.output import console, print_json
+from headrace.cli.terminal.platform_load import busy_utilization, read_metrics
+from headrace.errors import Unavailable
 from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
 
 _STYLES = {"ready": "green", "starting": "yellow", "restarting": "red", "stopped": "dim"}
@@ -25,7 +27,7 @@ def ps(*, state_dir: Path = DEFAULT_FOLDER, json: Annotated[bool, Parameter(nega
     """
     platform = read_platform(state_dir)
     if json:
-        print_json(platform)
+        print_json(platform | {"services": _with_utilization(platform)})
         return
     table = Table(box=None, header_style="dim", pad_edge=False)
     for title in ("service", "state", "pid", "address", "restarts", "model"):
@@ -37,3 +39,13 @@ def ps(*, state_dir: Path = DEFAULT_FOLDER, json: Annotated[bool, Parameter(nega
             service["name"], state, str(service["pid"] or ""), service["address"], restarts, service.get("model")
         )
     console.print(table)
+
+
+def _with_utilization(platform: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the services, workers with their MBU and MFU while busy; without them while no gateway answers."""
+    services: list[dict[str, Any]] = platform["services"]
+    try:
+        metrics = read_metrics(platform["http"], "")
+    except Unavailable:
+        return services
+    return [each | (busy_utilization(metrics, each["name"]) if each.get("model") else {}) for each in services]

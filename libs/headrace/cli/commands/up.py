@@ -73,7 +73,8 @@ def up(
     config: Path | None = None,
     nats: str = "",
     certificates: Path | None = None,
-    engine: Literal["model", "sim"] | None = None,
+    engine: Literal["model", "sim", "vllm"] | None = None,
+    worker_python: Path | None = None,
     parts: ModelParts = _MODEL_PARTS,
     run: ModelFlags = NO_FLAGS,
     strict: bool | None = None,
@@ -97,7 +98,8 @@ def up(
         nats: A running NATS to use, such as nats://host:4222. Otherwise one is started.
         certificates: Folder of headrace certs: services and NATS then talk mutual TLS, and each role may do only what
             it has to. Default: plain text on loopback, with a credential.
-        engine: model, the default, runs the checkpoint; sim imitates a model without weights.
+        engine: model, the default, runs the checkpoint; vllm lets vLLM run it; sim imitates a model without weights.
+        worker_python: Python that runs the workers, with Headrace and, for its engine, vLLM. Default: this one.
         parts: Drafts and adapters of the models.
         run: Options of the models.
         strict: Refuse unknown request fields.
@@ -123,12 +125,13 @@ def up(
         config_file=config.absolute() if config else None,
         certificates=certificates,
         engine=engine,
+        worker_python=worker_python,
         model_options=given(run),
         service_options=_said(log_level=log_level, otlp_endpoint=otlp_endpoint),
         strict=strict,
         start_silence_seconds=start_silence_seconds,
     )
-    if engine != "sim" and (warning := missing_kernels()):
+    if engine in (None, "model") and (warning := missing_kernels()):
         warn(warning)
     with StateFolder(state_dir) as state:
         asyncio.run(_run(options, state, _JsonView(keys) if json else _TerminalView(state_dir, keys)))

@@ -13,7 +13,7 @@ from headrace.cli.output import console, fail, print_json
 from headrace.errors import NotFound
 from headrace.supervisor.state import DEFAULT_FOLDER, USAGE_FOLDER
 
-COLUMNS = ("requests", "finished", "prompt_tokens", "cached_tokens", "output_tokens")
+COLUMNS = ("requests", "finished", "prompt_tokens", "cached_tokens", "output_tokens", "cost", "cost_per_million_tokens")
 
 
 def usage(
@@ -26,7 +26,7 @@ def usage(
     csv: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Sums what requests used: requests and tokens.
+    """Sums what requests used: requests, tokens, and the price of the accelerators' time, where workers know it.
 
     Args:
         by: Groups to sum by.
@@ -57,6 +57,11 @@ def _print_csv(sums: list[UsageSum], by: str) -> None:
     writer.writerows(one.as_dict(by) for one in sums)
 
 
+def _shown(value: str | int | float) -> str:
+    """Returns a cell: `-` for a price that is not known."""
+    return (f"{value:.6f}" if value else "-") if isinstance(value, float) else str(value)
+
+
 def _table(sums: list[UsageSum], by: str) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column(by)
@@ -64,5 +69,5 @@ def _table(sums: list[UsageSum], by: str) -> Table:
         table.add_column(title.replace("_", " "), justify="right")
     for one in sums:
         content = one.as_dict(by)
-        table.add_row(str(content[by]) or "-", *(str(content[name]) for name in COLUMNS))
+        table.add_row(str(content[by]) or "-", *(_shown(content[name]) for name in COLUMNS))
     return table

@@ -55,6 +55,10 @@ class ModelLoad:
     kv_usage: float
     """Share of the KV blocks in use, of the fullest worker."""
     finished: int = field(default=0)
+    mbu: float | None = None
+    """Model bandwidth utilization: share of the memory's bandwidth that steps used. None: the peak is not known."""
+    mfu: float | None = None
+    """Model FLOPs utilization: share of the arithmetic rate that steps used. None: the peak is not known."""
 
 
 def read_metrics(url: str, key: str) -> Reading:
@@ -97,7 +101,29 @@ def _load(before: Reading, now: Reading, model: str) -> ModelLoad:
         ttft_p95_ms=percentile_ms(chosen, 0.95),
         kv_usage=now.most("headrace_kv_usage_ratio", model=model),
         finished=int(now.sum("headrace_requests_total", model=model)),
+        mbu=_utilization(before, now, model, "headrace_moved_bytes_total", "headrace_peak_bytes_per_second"),
+        mfu=_utilization(before, now, model, "headrace_operations_total", "headrace_peak_operations_per_second"),
     )
+
+
+def busy_utilization(now: Reading, worker: str) -> dict[str, float]:
+    """Returns MBU and MFU of one worker while it was busy, since its start, as far as its peaks are known."""
+    busy = now.most("headrace_busy_seconds_total", worker=worker)
+    pairs = {
+        "mbu": ("headrace_moved_bytes_total", "headrace_peak_bytes_per_second"),
+        "mfu": ("headrace_operations_total", "headrace_peak_operations_per_second"),
+    }
+    found = {
+        name: (now.most(done, worker=worker), busy * now.most(peak, worker=worker))
+        for name, (done, peak) in pairs.items()
+    }
+    return {name: round(done / most, 6) for name, (done, most) in found.items() if most > 0}
+
+
+def _utilization(before: Reading, now: Reading, model: str, counter: str, peak: str) -> float | None:
+    """Returns the share of the workers' peaks that a counter of theirs rose by, from 0 to 1."""
+    most = now.sum(peak, model=model) * max(now.at - before.at, 1e-3)
+    return max(0.0, now.sum(counter, model=model) - before.sum(counter, model=model)) / most if most else None
 
 
 def percentile_ms(buckets: dict[float, float], share: float) -> float | None:

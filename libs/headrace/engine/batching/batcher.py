@@ -13,6 +13,7 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.sequence_blocks import SequenceBlocks
 from headrace.engine.batching.sequence_queues import SequenceQueues
 from headrace.engine.batching.step_plan import NOTHING, Chunk, PlanBuilder, Sample, StepPlan
+from headrace.engine.batching.work_counter import WorkCounter
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import (
     BlockEvents,
@@ -45,6 +46,7 @@ class Batcher:
         self._drafter = drafter
         self._queues = SequenceQueues()
         self._step_count = 0
+        self._work = WorkCounter(spec.window)
         self._preemption_count = 0
         self._prompt_token_count = 0
         self._output_token_count = 0
@@ -127,6 +129,7 @@ class Batcher:
         `samples` has one entry per chunk that produced output. Sequences cancelled since the plan are skipped.
         """
         self._step_count += bool(plan.chunks)
+        self._work.count(plan)
         deltas = [self._end(sequence) for sequence in self._queues.take_ended()]
         for chunk in plan.chunks:
             if not chunk.sequence.forgotten:
@@ -150,6 +153,7 @@ class Batcher:
             accepted_token_count=self._accepted_token_count,
             waiting_token_count=self._queues.waiting_token_count,
             pausable_count=len(self._queues.pausable),
+            work=self._work.work,
         )
 
     def drain_block_events(self) -> BlockEvents:

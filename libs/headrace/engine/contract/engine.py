@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.contract.model_cost import ModelCost
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams
 
 
@@ -41,6 +42,8 @@ class EngineSpec:
     """Sampling where a request says nothing."""
     memory: HeldMemory = field(default_factory=HeldMemory)
     """Memory of the model, and of the draft model if there is one."""
+    cost: ModelCost = field(default_factory=ModelCost)
+    """Memory traffic and arithmetic of the model, without a draft model. All zero: not known."""
 
 
 class Engine(Protocol):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.engine.contract.grammar import Grammar
+from headrace.engine.contract.model_cost import NO_WORK, StepWork
 from headrace.engine.contract.reasoning_limit import ReasoningLimit
 
 MIN_TEMPERATURE = 1e-5
@@ -168,6 +169,8 @@ class EngineStats:
     """Prompt tokens that have not been computed yet."""
     pausable_count: int = 0
     """Running requests of the batch class."""
+    work: StepWork = NO_WORK
+    """Work done since the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from headrace.engine.checkpoints.facts.pooling import Pooling
 from headrace.engine.checkpoints.sentence_transformer import SentenceSettings
 from headrace.engine.contract.embedding_request_check import check_embedding_request
 from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.model_cost import StepWork
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.engines.embedding_outcomes import EmbeddingOutcomes
 from headrace.engine.torch.encoder.encoder import Encoder
@@ -32,7 +33,7 @@ class EncoderEngine:
         """Requests by id, in the order in which they came."""
         self._outcomes = EmbeddingOutcomes()
         self._step_count = 0
-        self._prompt_token_count = 0
+        self._prompt_token_count = self._pair_count = 0
 
     @property
     def spec(self) -> EngineSpec:
@@ -73,6 +74,7 @@ class EncoderEngine:
             output_token_count=0,
             prefix_hit_token_count=0,
             waiting_token_count=sum(len(request.prompt_token_ids) for request in self._requests.values()),
+            work=StepWork(self._step_count, self._prompt_token_count, 0, self._pair_count),
         )
 
     def drain_block_events(self) -> BlockEvents:
@@ -104,3 +106,4 @@ class EncoderEngine:
             self._outcomes.complete(request.request_id, normalized(pooled) if self._normalizes else pooled)
         self._step_count += 1
         self._prompt_token_count += sum(len(request.prompt_token_ids) for request in batch)
+        self._pair_count += sum(len(request.prompt_token_ids) ** 2 for request in batch)

@@ -17,6 +17,7 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
+from headrace.engine.loading.model_costs import decoder_cost
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.device_setup import build_attention, choose_device, choose_precision, settle_threads
 from headrace.engine.torch.operators.choose_operators import choose_operators
@@ -39,6 +40,7 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
         weights = WeightRecord(HeadlessWeights(files))
         model = Decoder(model_config, weights, operators, dtype, device, has_head=False)
         attention = build_attention(config, model_config, model, operators, max_len, dtype, device)
+    memory = HeldMemory(weights.byte_count, attention.byte_count)
     spec = EngineSpec(
         architecture=model_config.architecture,
         vocabulary_size=model_config.vocabulary_size,
@@ -52,7 +54,10 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
         precision=describe_precision(config, model_config, dtype),
         parameter_count=model.parameter_count,
         embedding_size=model_config.hidden_size,
-        memory=HeldMemory(weights.byte_count, attention.byte_count),
+        memory=memory,
+        cost=decoder_cost(
+            model_config, model.parameter_count, memory, attention.block_count * config.block_size, has_head=False
+        ),
     )
     runner = TorchRunner(model, attention, operators, device)
     engine = DecoderEmbeddingEngine(spec, runner, normalizes=settings.normalizes, prefix_cache=config.prefix_cache)

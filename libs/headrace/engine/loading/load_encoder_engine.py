@@ -15,6 +15,7 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.engines.encoder_engine import EncoderEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
+from headrace.engine.loading.model_costs import encoder_cost
 from headrace.engine.torch.device_setup import choose_device, choose_precision, settle_threads
 from headrace.engine.torch.encoder.encoder import Encoder
 from headrace.engine.torch.operators.choose_operators import choose_encoder_operators
@@ -35,6 +36,7 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
     with torch.inference_mode():
         weights = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision))
         encoder = Encoder(model_config, weights, operators, dtype, device)
+    memory = HeldMemory(encoder.byte_count)
     spec = EngineSpec(
         architecture=model_config.architecture,
         vocabulary_size=model_config.vocabulary_size,
@@ -48,7 +50,8 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
         precision=describe_precision(config, model_config, dtype),
         parameter_count=encoder.parameter_count,
         embedding_size=model_config.hidden_size,
-        memory=HeldMemory(encoder.byte_count),
+        memory=memory,
+        cost=encoder_cost(model_config, encoder.parameter_count, memory),
     )
     engine = EncoderEngine(spec, encoder, settings)
     engine.identify(fingerprint_of(engine))

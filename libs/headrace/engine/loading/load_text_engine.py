@@ -20,6 +20,7 @@ from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.loading.load_runner import load_runner
 from headrace.engine.loading.load_speculator import load_speculator
+from headrace.engine.loading.model_costs import decoder_cost
 from headrace.errors.tree import ConfigError
 
 
@@ -40,6 +41,7 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         device=model.device,
         precision=model.precision,
         parameter_count=model.parameter_count,
+        cost=decoder_cost(model_config, model.parameter_count, model.memory, model.block_count * config.block_size),
         long_context=_long_context(config, max_len),
         window=_window(model_config, config, max_len),
         default_sampling=_default_sampling(folder, config),

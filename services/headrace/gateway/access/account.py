@@ -37,6 +37,7 @@ class Account:
         self._tell = tell
         self._accepted = time.monotonic()
         self._prompt_count = self._cached_count = self._output_count = 0
+        self._cost = 0.0
         self._reservation: Reservation | None = None
         self._is_running = False
 
@@ -56,6 +57,10 @@ class Account:
     def add(self, output_count: int) -> None:
         """Counts tokens that were generated."""
         self._output_count += output_count
+
+    def add_cost(self, price: float) -> None:
+        """Counts the price of an accelerator's time that went into the request."""
+        self._cost += price
 
     def finish(self, cached_count: int = 0) -> None:
         """Settles and records a request that is answered whole. To be called before the last bytes are sent, so that
@@ -98,6 +103,7 @@ class Account:
             output_tokens=self._output_count,
             outcome=outcome,
             seconds=round(time.monotonic() - self._accepted, 6),
+            cost=round(self._cost, 12),
         )
 
 

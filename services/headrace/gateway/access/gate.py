@@ -9,7 +9,7 @@ from headrace.gateway.access.caller import Caller, tenant_of
 from headrace.gateway.access.jwks import Jwks
 from headrace.gateway.access.key_ring import SCHEME, KeyRing
 from headrace.gateway.access.limits.limiter import Limiter
-from headrace.gateway.access.token_verifier import TokenVerifier
+from headrace.gateway.access.token_verifier import TOKEN_ID, TokenVerifier
 from headrace.gateway.access.usage_book import UsageBook
 from headrace.gateway.config import GatewaySettings
 
@@ -35,6 +35,20 @@ class Gate:
             return self._anyone
         key = self._key(authorization, api_key)
         return Caller(tenant_of(key), key, self._bookkeeper)
+
+    def caller_later(self, key: KeyRecord | None) -> Caller:
+        """Returns who sent an earlier request with a key, with the rights that the key has by now. A token keeps those
+        that it had: its issuer is not asked again. Raises Unauthenticated."""
+        if self._keys is None and self._tokens is None:
+            return self._anyone
+        if key is None:
+            raise Unauthenticated("an API key is needed by now, and the request came without one: send it again")
+        current = key if self._keys is None or self._is_of_token(key) else self._keys.current(key.id)
+        return Caller(tenant_of(current), current, self._bookkeeper)
+
+    def _is_of_token(self, key: KeyRecord) -> bool:
+        is_known = self._keys is not None and key.id in self._keys
+        return self._tokens is not None and key.id.startswith(TOKEN_ID) and not is_known
 
     def _key(self, authorization: str | None, api_key: str | None) -> KeyRecord:
         given = authorization or api_key or ""

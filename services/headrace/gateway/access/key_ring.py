@@ -30,6 +30,9 @@ class KeyRing:
         self._records: Mapping[str, KeyRecord] = self._file.read()
         self._fault = ""
 
+    def __contains__(self, key_id: str) -> bool:
+        return key_id in self._records
+
     def find(self, authorization: str | None, api_key: str | None = None) -> KeyRecord:
         """Returns the key in an Authorization header (RFC 6750), or else in x-api-key. Raises Unauthenticated."""
         given = authorization or api_key
@@ -42,11 +45,15 @@ class KeyRing:
         record = self._matching(parse_key(text.strip()))
         if record is None:
             raise Unauthenticated("the API key is not known: it may be mistyped, or was replaced by a newer one")
-        if record.revoked is not None:
-            raise Unauthenticated(f"the API key {record.id} was revoked: ask whoever gave it out for another")
-        if not record.is_valid():
-            raise Unauthenticated(f"the API key {record.id} has expired: ask whoever gave it out for another")
-        return record
+        return _checked(record)
+
+    def current(self, key_id: str) -> KeyRecord:
+        """Returns what a key may do now, without its secret: whoever asks has seen that before. Raises
+        Unauthenticated."""
+        record = self._records.get(key_id)
+        if record is None:
+            raise Unauthenticated(f"the API key {key_id} is gone: ask whoever gave it out for another")
+        return _checked(record)
 
     def _matching(self, key: ApiKey | None) -> KeyRecord | None:
         """Compares two digests, whatever is given and known, in a time that tells nothing about them."""
@@ -90,3 +97,12 @@ class KeyRing:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _checked(record: KeyRecord) -> KeyRecord:
+    """Returns a key that works. Raises Unauthenticated."""
+    if record.revoked is not None:
+        raise Unauthenticated(f"the API key {record.id} was revoked: ask whoever gave it out for another")
+    if not record.is_valid():
+        raise Unauthenticated(f"the API key {record.id} has expired: ask whoever gave it out for another")
+    return record

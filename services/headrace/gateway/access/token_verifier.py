@@ -17,6 +17,8 @@ from headrace.gateway.config import GatewaySettings
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Algorithms by which a token may be signed: none of them is \"none\", and none has a shared secret."""
+TOKEN_ID = "jwt"  # noqa: S105 - no secret
+"""First letters of the ids of keys that are made of tokens."""
 LEEWAY_SECONDS = 30
 """Seconds by which clocks may differ."""
 MAX_TOKEN_LENGTH = 8192
@@ -81,7 +83,7 @@ class TokenVerifier:
         given = str(claims.get("scope", "")).split()
         models = claims.get("models")
         return KeyRecord(
-            id=f"jwt{hashlib.sha256(subject.encode()).hexdigest()[:9]}",
+            id=f"{TOKEN_ID}{hashlib.sha256(subject.encode()).hexdigest()[:9]}",
             name=_UNPRINTABLE.sub("_", subject)[:64].lstrip(" ._@+-") or "token",
             digest=digest.hex(),
             tenant=tenant,

@@ -1,7 +1,5 @@
-"""Report on the fleet: services, workers, queues and open requests as this gateway knows them, for people."""
+"""Report on the fleet: services, workers and queues as this gateway knows them, for people."""
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from headrace.gateway.access.caller import Caller
@@ -9,33 +7,24 @@ from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.timing.request_record import RequestRecord
 
 Json = dict[str, Any]
 
 
 class FleetReport:
-    """Describes the platform to a caller: the models that its key may use, and the requests of its own tenant; all of
-    both for a key with the scope admin."""
+    """Describes the platform to a caller: the models that its key may use; all for a key with the scope admin."""
 
-    def __init__(
-        self, gateway: str, fleet: Fleet, health: PlatformHealth, metrics: PlatformMetrics, ledger: Ledger
-    ) -> None:
+    def __init__(self, gateway: str, fleet: Fleet, health: PlatformHealth, metrics: PlatformMetrics) -> None:
         """`gateway`: name of this process."""
         self._gateway = gateway
         self._fleet = fleet
         self._health = health
         self._metrics = metrics
-        self._ledger = ledger
 
     def describe(self, caller: Caller) -> Json:
         """Returns the report as JSON has it. Memory is in bytes, KV usage a share from 0 to 1."""
         workers = [worker for worker in self._fleet.workers if caller.may_use(worker.model.model)]
         waiting = self._metrics.waiting_counts()
-        records = self._ledger.open_records()
-        if not caller.sees_all_usage:
-            records = [record for record in records if record.tenant == caller.tenant.name]
         health = self._health.report()
         return {
             "gateway": self._gateway,
@@ -48,7 +37,6 @@ class FleetReport:
                 for model, count in sorted(counts.items())
                 if caller.may_use(model)
             ],
-            "open": _counted(records),
             "caller": {
                 "tenant": caller.tenant.name,
                 "key": caller.key.id if caller.key else None,
@@ -77,13 +65,10 @@ class FleetReport:
             "draft_tokens": worker.draft_token_count,
             "accepted_tokens": worker.accepted_token_count,
             "preemptions": worker.preemption_count,
+            "busy_seconds": round(worker.busy_seconds, 3),
+            "moved_bytes": int(worker.moved_byte_count),
+            "operations": int(worker.operation_count),
+            "peak_bytes_per_second": worker.memory_bandwidth,
+            "peak_operations_per_second": worker.arithmetic_rate,
+            "hourly_price": worker.hourly_price,
         }
-
-
-def _counted(records: Iterable[RequestRecord]) -> list[Json]:
-    """Counts open requests by model, class and tenant."""
-    counts = Counter((record.model, record.request_class, record.tenant) for record in records)
-    return [
-        {"model": model, "class": urgency, "tenant": tenant, "requests": count}
-        for (model, urgency, tenant), count in sorted(counts.items())
-    ]

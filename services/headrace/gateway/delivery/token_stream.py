@@ -188,6 +188,8 @@ class TokenStream:
             # A worker that takes over may repeat tokens, and scores the prompt again.
             delta = without_known(delta, known)
         self._received.extend(delta.token_ids)
+        if delta.cost:
+            self._request.envelope.account.add_cost(delta.cost)
         if delta.HasField("timings"):
             note_timings(self._request.envelope.record, delta.timings)
         if count := len(delta.token_ids):

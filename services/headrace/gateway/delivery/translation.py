@@ -77,10 +77,12 @@ def note_timings(record: RequestRecord, timings: WorkerTimings) -> None:
 
 
 def to_response(deltas: Sequence[TokenDelta]) -> bytes:
-    """Joins all deltas of a sequence into one, for the cache to keep. The time that they took is not the next one's."""
+    """Joins all deltas of a sequence into one, for the cache to keep. The time and the price of it are not the
+    next one's."""
     whole = TokenDelta()
     for delta in deltas:
         whole.MergeFrom(delta)
     whole.first_index = 0
     whole.ClearField("timings")
+    whole.ClearField("cost")
     return whole.SerializeToString()

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 from headrace.errors import InvalidRequest, NotFound
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.timing.recent_requests import RecentRequests
-from headrace.gateway.timing.timings_format import described
+from headrace.gateway.peers.known_requests import KnownRequests
+from headrace.gateway.peers.request_query import RequestQuery
 
 PATH = "/headrace/requests"
 DEFAULT_LIMIT = 20
@@ -22,29 +22,34 @@ class RequestRoutes:
     describe_error = staticmethod(error_body)
     scopes = frozenset[str]()
 
-    def __init__(self, recent: RecentRequests) -> None:
-        self._recent = recent
+    def __init__(self, requests: KnownRequests) -> None:
+        self._requests = requests
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
         return {PATH: {"GET": self.list_requests}, f"{PATH}/{{id}}": {"GET": self.show_request}}
 
     async def list_requests(self, exchange: HttpExchange) -> None:
-        """Answers with the newest requests first; `?limit`, `?model` and `?outcome` choose among them."""
+        """Answers with the newest requests first, of all gateways that answer in time; `?limit`, `?model` and
+        `?outcome` choose among them."""
         given = {name: values[-1] for name, values in parse_qs(exchange.query.decode("latin-1")).items()}
         if unknown := sorted(given.keys() - {"limit", "model", "outcome"}):
             raise InvalidRequest(f"unknown parameter {unknown[0]!r}; there are limit, model and outcome")
-        found = self._recent.newest(
-            exchange.caller.tenant.name, _limit(given), given.get("model"), given.get("outcome")
+        query = RequestQuery(
+            exchange.caller.tenant.name,
+            limit=_limit(given),
+            model=given.get("model", ""),
+            outcome=given.get("outcome", ""),
         )
-        await exchange.send_json(200, {"object": "list", "data": [described(record) for record in found]})
+        found = await self._requests.of_all_gateways(query)
+        await exchange.send_json(200, {"object": "list", "gateways": self._requests.gateways, "data": found})
 
     async def show_request(self, exchange: HttpExchange) -> None:
         """Answers with one request, named by its client's id or its request id; `last` is the newest."""
         name = exchange.path.removeprefix(f"{PATH}/").removeprefix("chatcmpl-").removeprefix("cmpl-")
-        record = self._recent.find(exchange.caller.tenant.name, name)
-        if record is None:
+        found = await self._requests.of_all_gateways(RequestQuery(exchange.caller.tenant.name, name=name))
+        if not found:
             raise NotFound("no such request of yours is remembered: it may be older than those that are, or still run")
-        await exchange.send_json(200, described(record))
+        await exchange.send_json(200, found[0])
 
 
 def _limit(given: dict[str, str]) -> int:

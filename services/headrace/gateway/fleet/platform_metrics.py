@@ -37,6 +37,13 @@ PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str,
     (CounterMetricFamily, "headrace_prefix_cache_queries", "Prompt tokens looked up", "queried_token_count"),
     (CounterMetricFamily, "headrace_prefix_cache_hits", "Prompt tokens found", "cached_token_count"),
     (CounterMetricFamily, "headrace_prefix_cache_replaced", "Cached KV blocks given up", "replaced_block_count"),
+    (CounterMetricFamily, "headrace_busy_seconds", "Time spent in steps", "busy_seconds"),
+    (CounterMetricFamily, "headrace_moved_bytes", "Bytes that steps read from memory or wrote", "moved_byte_count"),
+    (CounterMetricFamily, "headrace_operations", "Arithmetic operations of steps", "operation_count"),
+    (GaugeMetricFamily, "headrace_peak_bytes_per_second", "Bandwidth of the memory; 0: not known", "memory_bandwidth"),
+    (GaugeMetricFamily, "headrace_peak_operations_per_second", "Arithmetic rate; 0: not known", "arithmetic_rate"),
+    (GaugeMetricFamily, "headrace_hourly_price", "Price of an hour of the device; 0: not known", "hourly_price"),
+    (CounterMetricFamily, "headrace_cost", "Price of the time spent in steps", "cost"),
 )
 """Type, name and meaning of each per-worker metric, and the field of WorkerFacts that holds its value."""
 

@@ -1,9 +1,15 @@
-"""Messages of workers to facts, and commands to messages."""
+"""Messages of workers to facts, commands to messages, and questions among gateways both ways."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
 
 from headrace.gateway.fleet.commands import Cancellation, Command
 from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.peers.request_query import RequestQuery
 from headrace.gateway.request.translation import to_model_facts
 from headrace.v1 import worker_pb2 as pb
+from headrace.v1.events_pb2 import RequestsAsked, RequestsTold
 
 
 def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
@@ -30,6 +36,12 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         computed_token_count=status.computed_token_count,
         cached_token_count=status.cached_token_count,
         replaced_block_count=status.replaced_block_count,
+        busy_seconds=status.busy_seconds,
+        moved_byte_count=status.moved_byte_count,
+        operation_count=status.operation_count,
+        memory_bandwidth=status.memory_bandwidth,
+        arithmetic_rate=status.arithmetic_rate,
+        hourly_price=status.hourly_price,
     )
 
 
@@ -45,3 +57,35 @@ def to_attach_request(command: Command) -> pb.AttachRequest:
         return pb.AttachRequest(cancellation=cancellation)
     references = [pb.RequestReference(request_id=name, attempt=attempt) for name, attempt in command.attempts]
     return pb.AttachRequest(inquiry=pb.RequestInquiry(requests=references))
+
+
+def to_requests_asked(query: RequestQuery, gateway_id: str) -> RequestsAsked:
+    """The message in which a gateway asks."""
+    return RequestsAsked(
+        gateway_id=gateway_id,
+        tenant=query.tenant,
+        all_tenants=query.all_tenants,
+        open_requests=query.is_open,
+        limit=query.limit,
+        model=query.model,
+        outcome=query.outcome,
+        name=query.name,
+    )
+
+
+def to_request_query(asked: RequestsAsked) -> RequestQuery:
+    """The question in a message."""
+    return RequestQuery(
+        tenant=asked.tenant,
+        all_tenants=asked.all_tenants,
+        is_open=asked.open_requests,
+        limit=asked.limit,
+        model=asked.model,
+        outcome=asked.outcome,
+        name=asked.name,
+    )
+
+
+def to_requests_told(rows: Sequence[dict[str, Any]], gateway_id: str) -> RequestsTold:
+    """The message in which a gateway answers."""
+    return RequestsTold(gateway_id=gateway_id, rows=[json.dumps(row).encode() for row in rows])

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from headrace.gateway.request.model_facts import ModelFacts
 
+SECONDS_PER_HOUR = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
@@ -30,11 +32,25 @@ class WorkerFacts:
     computed_token_count: int = 0
     cached_token_count: int = 0
     replaced_block_count: int = 0
+    busy_seconds: float = 0.0
+    moved_byte_count: float = 0.0
+    operation_count: float = 0.0
+    memory_bandwidth: float = 0.0
+    """Bytes per second at most. 0: not known."""
+    arithmetic_rate: float = 0.0
+    """Operations per second at most. 0: not known."""
+    hourly_price: float = 0.0
+    """Price of an hour. 0: not known."""
 
     @property
     def queried_token_count(self) -> int:
         """Prompt tokens that were looked up in the prefix cache: found, or computed."""
         return self.computed_token_count + self.cached_token_count
+
+    @property
+    def cost(self) -> float:
+        """Price of the time spent in steps since the start."""
+        return self.busy_seconds * self.hourly_price / SECONDS_PER_HOUR
 
     @property
     def kv_usage(self) -> float:

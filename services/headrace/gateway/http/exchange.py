@@ -29,6 +29,8 @@ DONE: Event = b"data: [DONE]\n\n"
 PING: Event = b": ping\n\n"
 PARTING_SECONDS = 1.0
 """Seconds after its deadline in which a request may still write why it ended."""
+CALLER = "headrace.caller"
+"""Extension of a scope that the platform makes for itself: it says for whom it asks. No client can send one."""
 DROP_SECONDS = 5.0
 DROP_BYTES = 64 * 1024 * 1024
 """Most bytes of the rest of a refused body that are read and dropped: if reading stopped, the connection would break
@@ -69,7 +71,9 @@ class HttpExchange:
         self._request_headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         self.headers: dict[str, str] = {}
         """Headers of the response. May be extended until the response starts."""
-        self.caller = ANYONE
+        self.caller = self._extensions.get(CALLER, {}).get("caller", ANYONE)
+        self.is_inside = CALLER in self._extensions
+        """Whether the platform itself asks, for a caller whom it has checked."""
         self.record = RequestRecord(Stopwatch(self._extensions.get(BEGAN, {}).get("time")))
         self.describe_error: Callable[[BaseException], dict[str, Any]] = error_body
         """Returns the body that answers with an error, in the words of the API that was called."""
@@ -86,9 +90,8 @@ class HttpExchange:
     async def read_body(self) -> bytes:
         """Reads the whole body. Raises PayloadTooLarge, before reading if the client declares the size, InvalidRequest
         at the first part that nests too deep, UploadTimeout, and Overloaded when too much is arriving from others."""
-        limit, declared = self._settings.max_body_bytes, self._request_headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > limit:
-            raise PayloadTooLarge(f"the body has {declared} bytes; the limit is {limit}")
+        limit = self._settings.max_body_bytes
+        self._check_declared(limit)
         own = client_timeout(self.header(TIMEOUT_HEADER))
         seconds = self._settings.body_seconds if own is None else min(own, self._settings.body_seconds)
         try:
@@ -99,6 +102,30 @@ class HttpExchange:
                     return body
         except TimeoutError:
             raise UploadTimeout(f"the body did not arrive within {seconds:g} s", stage="upload") from None
+
+    async def read_parts(self, limit: int, seconds: float) -> AsyncIterator[bytes]:
+        """Yields a large body as it arrives, so that nobody has to hold it whole. The reader sets the pace. Raises
+        PayloadTooLarge above `limit` bytes, UploadTimeout for one that takes longer than `seconds`, or stops for as
+        long as a whole small body may take, and RequestCancelled."""
+        self._check_declared(limit)
+        deadline, size = Deadline.after(seconds), 0
+        while self._body_left:
+            wait = min(deadline.remaining, self._settings.body_seconds)
+            try:
+                async with asyncio.timeout(wait):
+                    part = await self._receive_part()
+            except TimeoutError:
+                raise UploadTimeout("the body did not arrive in time: send it again", stage="upload") from None
+            size += len(part)
+            if size > limit:
+                raise PayloadTooLarge(f"the body is larger than {limit} bytes")
+            yield part
+        self.record.stopwatch.lap(RECEIVE)
+
+    def _check_declared(self, limit: int) -> None:
+        declared = self._request_headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > limit:
+            raise PayloadTooLarge(f"the body has {declared} bytes; the limit is {limit}")
 
     async def _collect(self, limit: int, arrive: Callable[[int], None]) -> bytes:
         parts: list[bytes] = []
@@ -178,6 +205,14 @@ class HttpExchange:
         self.record.stopwatch.lap(SERIALIZE)
         await self._start(status, {"content-type": content_type, "content-length": str(len(body))})
         await self._send({"type": "http.response.body", "body": body})
+        self.record.note_flush()
+
+    async def send_parts(self, parts: AsyncIterator[bytes], byte_count: int, content_type: str) -> None:
+        """Sends a large response in parts, each when the client has room for it."""
+        await self._start(200, {"content-type": content_type, "content-length": str(byte_count)})
+        async for part in parts:
+            await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         self.record.note_flush()
 
     async def send_not_modified(self) -> None:

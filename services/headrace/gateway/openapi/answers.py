@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from headrace.gateway.batches.storage.batch_record import BatchStatus
+
 Json = dict[str, Any]
 
 TEXT: Json = {"type": "string"}
@@ -112,6 +114,32 @@ MODERATION = record(
         "model": TEXT,
         "results": listed(record({"flagged": {"type": "boolean"}, "categories": {"type": "object"}})),
     }
+)
+FILE = record(
+    {
+        "id": TEXT,
+        "object": constant("file"),
+        "bytes": COUNT,
+        "created_at": INTEGER,
+        "filename": TEXT,
+        "purpose": {"enum": ["batch", "batch_output"]},
+        "status": constant("processed"),
+        "expires_at": INTEGER,
+    }
+)
+BATCH = record(
+    {
+        "id": TEXT,
+        "object": constant("batch"),
+        "endpoint": TEXT,
+        "input_file_id": TEXT,
+        "completion_window": TEXT,
+        "status": {"enum": [str(status) for status in BatchStatus]},
+        "created_at": INTEGER,
+        "expires_at": INTEGER,
+        "request_counts": record({"total": COUNT, "completed": COUNT, "failed": COUNT}),
+    },
+    {"output_file_id": MAYBE_TEXT, "error_file_id": MAYBE_TEXT, "model": MAYBE_TEXT},
 )
 EVENT = record({}, {"event": TEXT, "data": ANYTHING})
 ERROR = record(

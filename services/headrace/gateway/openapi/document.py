@@ -24,6 +24,7 @@ _REFUSALS = {
 }
 _OF_WORK = {408: "It waited too long", 504: "Its deadline passed"}
 """Refusals of requests that have a body."""
+_WITHOUT_FOLDER = {501: "The gateway keeps no files"}
 
 
 def document(operations: Mapping[str, Operation]) -> dict[str, Any]:
@@ -70,6 +71,8 @@ def _described(place: str, operation: Operation, schemas: dict[str, Any]) -> dic
         schemas[operation.body.__name__] = schema
         content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{operation.body.__name__}"}}}
         described["requestBody"] = {"required": True, "content": content}
+    if operation.form is not None:
+        described["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": operation.form}}}
     return described
 
 
@@ -79,7 +82,8 @@ def _responses(operation: Operation) -> dict[str, Any]:
         content["text/event-stream"] = {"schema": answers.EVENT}
     name = "Error" if operation.errors == "openai" else "AnthropicError"
     error = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-    refusals = _REFUSALS | (_OF_WORK if operation.body is not None else {})
+    has_body = operation.body is not None or operation.form is not None
+    refusals = _REFUSALS | (_OF_WORK if has_body else {}) | (_WITHOUT_FOLDER if operation.needs_folder else {})
     return {
         "200": {"description": operation.summary, "content": content},
         **{str(status): {"description": text, "content": error} for status, text in refusals.items()},

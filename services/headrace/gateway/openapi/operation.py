@@ -18,6 +18,10 @@ class Operation:
     """JSON schema of the answer."""
     body: type[BaseModel] | None = None
     """Model that checks the body of the request."""
+    form: Schema | None = None
+    """JSON schema of a body that is a form with a file."""
+    needs_folder: bool = False
+    """Whether it needs a folder for files, which the gateway may not have."""
     streams: bool = False
     """Whether the answer is server-sent events if the request says `stream`."""
     media_type: str = "application/json"

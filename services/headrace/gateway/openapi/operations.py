@@ -2,6 +2,7 @@
 
 from headrace.gateway.anthropic.message_body import CountBody, MessageBody
 from headrace.gateway.console.key_body import KeyBody
+from headrace.gateway.openai.batch_body import LEAST_SECONDS, MOST_SECONDS, BatchBody
 from headrace.gateway.openai.responses.response_body import ResponseBody
 from headrace.gateway.openai.schema import (
     ChatBody,
@@ -18,6 +19,18 @@ from headrace.gateway.openapi.answers import COUNT, INTEGER, LIST, RESPONSE, TEX
 from headrace.gateway.openapi.operation import Operation
 
 _RESPONSE_ID = {"type": "string", "pattern": "^resp_[0-9a-f]{32}$"}
+_FILE_ID = {"type": "string", "pattern": "^file-[0-9a-f]{32}$"}
+_BATCH_ID = {"type": "string", "pattern": "^batch_[0-9a-f]{32}$"}
+_FORM = {
+    "type": "object",
+    "properties": {
+        "file": {"type": "string", "format": "binary", "minLength": 1},
+        "purpose": constant("batch"),
+        "expires_after[anchor]": constant("created_at"),
+        "expires_after[seconds]": {"type": "integer", "minimum": LEAST_SECONDS, "maximum": MOST_SECONDS},
+    },
+    "required": ["file", "purpose"],
+}
 _DAY = {"type": "string", "format": "date"}
 OPERATIONS: dict[str, Operation] = {
     "POST /v1/chat/completions": Operation("Answers a conversation", answers.CHAT_COMPLETION, ChatBody, streams=True),
@@ -52,6 +65,39 @@ OPERATIONS: dict[str, Operation] = {
     "POST /v1/rerank": Operation("Ranks documents by how close they are to a query", answers.RANKING, RerankBody),
     "POST /v1/score": Operation("Compares texts", LIST, ScoreBody),
     "POST /v1/moderations": Operation("Tells what the filter finds", answers.MODERATION, ModerationBody),
+    "POST /v1/files": Operation("Stores a file of requests", answers.FILE, form=_FORM, needs_folder=True),
+    "GET /v1/files": Operation(
+        "Lists the files",
+        LIST,
+        query={
+            "after": TEXT,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 10_000},
+            "order": {"enum": ["asc", "desc"]},
+            "purpose": TEXT,
+        },
+        needs_folder=True,
+    ),
+    "GET /v1/files/{id}": Operation("Describes a file", answers.FILE, path_schema=_FILE_ID, needs_folder=True),
+    "DELETE /v1/files/{id}": Operation(
+        "Deletes a file",
+        record({"id": TEXT, "deleted": {"const": True}}),
+        path_schema=_FILE_ID,
+        needs_folder=True,
+    ),
+    "GET /v1/files/{id}/content": Operation(
+        "Sends the content of a file", TEXT, media_type="application/jsonl", path_schema=_FILE_ID, needs_folder=True
+    ),
+    "POST /v1/batches": Operation("Answers the requests of a file", answers.BATCH, BatchBody, needs_folder=True),
+    "GET /v1/batches": Operation(
+        "Lists the batches",
+        LIST,
+        query={"after": TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 100}},
+        needs_folder=True,
+    ),
+    "GET /v1/batches/{id}": Operation("Describes a batch", answers.BATCH, path_schema=_BATCH_ID, needs_folder=True),
+    "POST /v1/batches/{id}/cancel": Operation(
+        "Cancels a batch", answers.BATCH, path_schema=_BATCH_ID, needs_folder=True
+    ),
     "GET /v1/models": Operation("Lists the models", LIST),
     "GET /v1/models/{name}": Operation("Describes a model", answers.MODEL),
     "POST /tokenize": Operation(

@@ -42,9 +42,11 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], schemas: Ma
         rows = [(each["name"], each["schema"], each.get("required", False)) for each in operation["parameters"]]
         parts.append(_table("Parameters", rows))
     if "requestBody" in operation:
-        name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-        required = schemas[name].get("required", [])
-        rows = [(field, schema, field in required) for field, schema in schemas[name]["properties"].items()]
+        (content,) = operation["requestBody"]["content"].values()
+        body = content["schema"]
+        body = schemas[body["$ref"].rpartition("/")[2]] if "$ref" in body else body
+        required = body.get("required", [])
+        rows = [(field, schema, field in required) for field, schema in body["properties"].items()]
         parts.append(_table("Body", rows))
     return f"<details>{''.join(parts)}</details>"
 

@@ -18,7 +18,7 @@ class Timings:
 # Not frozen: one is made for each token, which would take three times as long.
 @dataclass(slots=True)
 class SessionDelta:
-    """Result of one step for one attempt of a request: tokens, or the error that ended it. Never changed."""
+    """Result of one step for one attempt of a request: tokens, or the error that ended it. Never changed once sent."""
 
     request_id: str
     attempt: int
@@ -26,6 +26,8 @@ class SessionDelta:
     error: HeadraceError | None = None
     timings: Timings | None = None
     """Set with the first delta and the last."""
+    cost: float = 0.0
+    """Price of the time of the accelerator that went into it. 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from headrace.worker.requests.assignment import Assignment
 from headrace.worker.requests.frame import SessionDelta
 from headrace.worker.requests.outbox import Outbox
 from headrace.worker.requests.sessions import Session, Sessions
+from headrace.worker.requests.shared_cost import SharedCost
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 from headrace.worker.stepping.step_pace import StepPace
 
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 class Runtime:
     """Owner of the sessions, the outboxes and the engine thread. Runs on the event loop."""
 
-    def __init__(self, engine: Engine, model: str, attach_seconds: float) -> None:
+    def __init__(self, engine: Engine, model: str, attach_seconds: float, hourly_price: float = 0.0) -> None:
         self.spec = engine.spec
         self.sessions = Sessions()
         self.draining = False
@@ -55,6 +56,7 @@ class Runtime:
         """Tokens of accepted requests that the engine has not taken yet."""
         self._model = model
         self._attach_seconds = attach_seconds
+        self._shared_cost = SharedCost(hourly_price)
         self._outboxes: dict[str, Outbox] = {}
         self._attached: set[str] = set()
         self.thread = EngineThread(engine, self._on_report, _exit_after_crash)
@@ -76,6 +78,7 @@ class Runtime:
             raise Unavailable(f"{failed}: it made nothing within {timeout:g} s") from None
         except Exception as error:
             raise InternalError(f"{failed}: {error}") from error
+        self.pace = self.thread.pace
 
     @property
     def credit_count(self) -> int:
@@ -115,6 +118,7 @@ class Runtime:
             assignment.gateway_id,
             assignment.traceparent,
             pausable=request.urgency is Urgency.BATCH,
+            prompt_count=request.token_count,
         )
         self._unread_token_count += request.token_count
         replaced = self.sessions.open(session, assignment.remaining_seconds, self._expire)
@@ -227,6 +231,7 @@ class Runtime:
 
     def _on_report(self, report: StepReport) -> None:
         before = self._load()
+        costs = self._costs(report)
         self.stats, self.pace = report.stats, report.pace
         self._unread_token_count -= report.taken_token_count
         for engine_id, error in report.refusals:
@@ -235,7 +240,7 @@ class Runtime:
             if (session := self.sessions.get(engine_id)) is not None:
                 session.started_time = report.start_time
         self._link(report)
-        self._deliver(report.deltas)
+        self._deliver(report.deltas, costs)
         if self._load() != before:
             self._on_change()
         self.replaced_block_count += len(report.block_events.removed)
@@ -267,13 +272,23 @@ class Runtime:
         attributes = {"headrace.step": report.stats.step_count, "headrace.sequence_count": len(served)}
         record_span("step", first.traceparent, report.start_time, time.time(), attributes, linked[:MAX_LINKS])
 
-    def _deliver(self, deltas: list[Delta]) -> None:
+    def _costs(self, report: StepReport) -> dict[str, float]:
+        """Returns the price of the step for each of its requests; nothing where time has no price."""
+        if not self._shared_cost.is_known:
+            return {}
+        found = ((delta.request_id, self.sessions.get(delta.request_id)) for delta in report.deltas)
+        unread = {name: one.prompt_count for name, one in found if one is not None and one.first_token_time is None}
+        return self._shared_cost.share(report.pace.busy_seconds - self.pace.busy_seconds, report.deltas, unread)
+
+    def _deliver(self, deltas: list[Delta], costs: dict[str, float]) -> None:
         now = time.time()
         by_gateway: defaultdict[str, list[SessionDelta]] = defaultdict(list)
         for delta in deltas:
             session = self.sessions.get(delta.request_id)
             if session is not None:
-                by_gateway[session.gateway_id].append(self._address(delta, session, now))
+                told = self._address(delta, session, now)
+                told.cost = costs.get(delta.request_id, 0.0)
+                by_gateway[session.gateway_id].append(told)
         for gateway_id, addressed in by_gateway.items():
             self._outboxes[gateway_id].put(self.stats.step_count, addressed)
         for gateway_id, outbox in self._outboxes.items():

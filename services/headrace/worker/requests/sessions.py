@@ -20,6 +20,8 @@ class Session:
     traceparent: str
     pausable: bool = False
     """Whether it makes room for a realtime request if need be."""
+    prompt_count: int = 0
+    """Tokens to compute before the first one comes, but for those that are cached."""
     expiry: asyncio.TimerHandle | None = None
     accepted_time: float = field(default_factory=time.time)
     """Time at which the request was accepted. Unix seconds."""

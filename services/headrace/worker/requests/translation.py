@@ -137,6 +137,8 @@ def _add_delta(frame: worker_pb2.Frame, addressed: SessionDelta) -> None:
         _add_details(added, delta)
     if addressed.error is not None:
         added.error.CopyFrom(to_status(addressed.error))
+    if addressed.cost:
+        added.cost = addressed.cost
     if addressed.timings is not None:
         _set_timings(added, addressed.timings)
 

@@ -10,6 +10,7 @@ from headrace.engine.memory.host_memory import resident_bytes
 from headrace.lifecycle import wait_at_most
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.status.block_log import BlockLog
+from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.worker_status import Status
 
 MIN_INTERVAL = 0.004
@@ -22,13 +23,13 @@ MEMORY_INTERVAL = 0.5
 class StatusBoard:
     """Makes statuses of one runtime and wakes those who watch it."""
 
-    def __init__(self, runtime: Runtime, worker_id: str, epoch: int, model: str, hourly_price: float) -> None:
+    def __init__(self, runtime: Runtime, worker_id: str, epoch: int, model: str, rates: DeviceRates) -> None:
         self._runtime = runtime
         self.worker_id = worker_id
         self.epoch = epoch
         self.model = model
         self.spec = runtime.spec
-        self._hourly_price = hourly_price
+        self._rates = rates
         self._versions = itertools.count(1)
         self._watchers: set[asyncio.Event] = set()
         self._listeners: list[Callable[[], None]] = []
@@ -94,7 +95,7 @@ class StatusBoard:
             fence=runtime.fence,
             replaced_block_count=runtime.replaced_block_count,
             resident_bytes=self._resident_bytes(),
-            hourly_price=self._hourly_price,
+            rates=self._rates,
         )
 
     def _resident_bytes(self) -> int:

@@ -14,7 +14,7 @@ from headrace.worker.status.worker_status import Status
 
 def to_worker_status(status: Status) -> WorkerStatus:
     """Converts a status."""
-    stats, pace, memory = status.stats, status.pace, status.spec.memory
+    stats, pace, memory, cost = status.stats, status.pace, status.spec.memory, status.spec.cost
     return WorkerStatus(
         worker_id=status.worker_id,
         epoch=status.epoch,
@@ -39,11 +39,16 @@ def to_worker_status(status: Status) -> WorkerStatus:
         prefill_rate=pace.prefill_rate,
         step_seconds=pace.step_seconds,
         pausable_count=stats.pausable_count,
-        hourly_price=status.hourly_price,
+        hourly_price=status.rates.hourly_price,
         preemption_count=stats.preemption_count,
         computed_token_count=stats.prompt_token_count,
         cached_token_count=stats.prefix_hit_token_count,
         replaced_block_count=status.replaced_block_count,
+        busy_seconds=pace.busy_seconds,
+        moved_byte_count=cost.moved_bytes(stats.work),
+        operation_count=cost.operations(stats.work),
+        memory_bandwidth=status.rates.memory_bandwidth,
+        arithmetic_rate=status.rates.arithmetic_rate,
     )
 
 

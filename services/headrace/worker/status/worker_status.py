@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import EngineStats
+from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.stepping.step_pace import StepPace
 
 
@@ -32,4 +33,4 @@ class Status:
     replaced_block_count: int
     """Cached KV blocks that gave way to others since the start."""
     resident_bytes: int
-    hourly_price: float
+    rates: DeviceRates

@@ -102,6 +102,11 @@ class EngineThread:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
+    @property
+    def pace(self) -> StepPace:
+        """Pace of the steps so far."""
+        return self._pace
+
     def start(self) -> None:
         """Starts the thread."""
         self._thread.start()

@@ -10,10 +10,12 @@ MEMORY = 0.9
 
 @dataclass(slots=True)
 class StepPace:
-    """Moving averages over steps. Zero: not known yet."""
+    """Moving averages over steps, and their sum. Zero: not known yet."""
 
     step_seconds: float = 0.0
     """Seconds of a step that reads no prompt."""
+    busy_seconds: float = 0.0
+    """Seconds of all steps so far."""
     _read_count: float = 0.0
     """Average prompt tokens per step, of steps that read some."""
     _weighted_rate: float = 0.0
@@ -36,6 +38,7 @@ class StepPace:
         took."""
         if after.step_count == before.step_count or seconds <= 0:
             return
+        self.busy_seconds += seconds
         read_count = after.prompt_token_count - before.prompt_token_count
         if read_count > 0:
             self._weighted_rate = _mixed(self._weighted_rate, read_count * read_count / seconds)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from headrace.cli.terminal.platform_load import Labels, Reading, measure_load, percentile_ms
+from headrace.cli.terminal.platform_load import Labels, Reading, busy_utilization, measure_load, percentile_ms
 
 MODEL = (("model", "m"),)
 
@@ -48,3 +48,23 @@ def test_a_model_that_never_answered_has_no_latency() -> None:
     assert percentile_ms({}, 0.5) is None
     assert percentile_ms({1.0: 0, math.inf: 0}, 0.5) is None
     assert percentile_ms({1.0: 0, math.inf: 3}, 0.5) == 1000
+
+
+def test_utilization_is_the_share_of_the_peak() -> None:
+    """For a model it is that of all time, for one of its two workers that of busy time."""
+    workers = [(*MODEL, ("worker", name)) for name in ("a", "b")]
+
+    def at(seconds: float, moved: float) -> Reading:
+        return Reading(
+            seconds,
+            {
+                "headrace_moved_bytes_total": dict.fromkeys(workers, moved),
+                "headrace_busy_seconds_total": dict.fromkeys(workers, 5.0),
+                "headrace_peak_bytes_per_second": dict.fromkeys(workers, 100.0),
+                "headrace_peak_operations_per_second": dict.fromkeys(workers, 0.0),
+            },
+        )
+
+    (load,) = measure_load(at(10, 0), at(12, 50), ["m"])
+    assert (load.mbu, load.mfu) == (0.25, None)
+    assert busy_utilization(at(12, 50), "a") == {"mbu": 0.1}

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from headrace.access.key_file import KeyFile
-from headrace.errors import ModelNotFound
+from headrace.errors import ModelNotFound, Unauthenticated
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.access.key_ring import KeyRing
 from headrace.gateway.config import GatewaySettings
@@ -188,3 +188,18 @@ async def test_a_request_id_or_a_key_brings_no_header_of_its_own(send: Send) -> 
             assert answer.status_code == 401
             assert "set-cookie" not in answer.headers
             assert len(answer.headers["x-request-id"]) == 32 or name != b"x-request-id"
+
+
+def test_who_asked_earlier_has_the_rights_that_the_key_has_now(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    _, record = file.create("one", models=("a",))
+    ring = KeyRing(file.path)
+    gate = Gate(ring)
+    assert gate.caller_later(record).may_use("a")
+    with pytest.raises(Unauthenticated):
+        gate.caller_later(None)
+    file.revoke(record.id)
+    ring.refresh()
+    with pytest.raises(Unauthenticated, match="revoked"):
+        gate.caller_later(record)
+    assert Gate().caller_later(record).key is None

@@ -17,6 +17,7 @@ from headrace.gateway.access.usage_book import USAGE_LOST, UsageBook
 def record(name: str, **fields: Any) -> UsageRecord:
     usual: dict[str, Any] = {"time": 1e9, "request_id": name, "key": "k", "tenant": "t", "model": "m"}
     usual |= {"prompt_tokens": 3, "cached_tokens": 1, "output_tokens": 2, "outcome": "finished", "seconds": 0.1}
+    usual |= {"cost": 0.00001}
     return UsageRecord(**usual | fields)
 
 
@@ -91,10 +92,20 @@ def test_sums_are_by_group() -> None:
         "prompt_tokens": 6,
         "cached_tokens": 2,
         "output_tokens": 4,
+        "cost": 0.00002,
+        "cost_per_million_tokens": 2.0,
     }
     assert [one.group for one in summed(records, "day")] == ["2001-09-09"]
     with pytest.raises(HeadraceError, match="key, model, tenant, day"):
         summed(records, "colour")
+
+
+def test_a_record_of_before_prices_were_known_is_free() -> None:
+    line = to_line(record("a")).replace(b',"cost":0.00001', b"").replace(b',"cost":1e-5', b"")
+    assert b"cost" not in line
+    read = from_line(line)
+    assert read is not None
+    assert read.cost == 0.0
 
 
 @pytest.mark.anyio
@@ -109,12 +120,14 @@ async def test_a_request_is_recorded_once_however_it_ends(
     with contextlib.suppress(HeadraceError), account.settled():
         await account.reserve(5, 10)
         account.add(2)
+        account.add_cost(0.25)
+        account.add_cost(0.5)
         if error is not None:
             raise error
         account.finish(cached_count=4)
     (written,) = read_usage(tmp_path)
     cached = 0 if error else 4
-    assert (written.outcome, written.prompt_tokens, written.output_tokens) == (outcome, 5, 2)
+    assert (written.outcome, written.prompt_tokens, written.output_tokens, written.cost) == (outcome, 5, 2, 0.75)
     assert written.cached_tokens == cached
     book.close()
 

@@ -14,7 +14,6 @@ from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.timing.request_record import RequestRecord
 
 pytestmark = pytest.mark.anyio
 WORKERS = [
@@ -38,7 +37,7 @@ async def report(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> FleetReport
     metrics = PlatformMetrics(fleet, ledger)
     metrics.observe_queues({"m": 3, "n": 1}, "scheduler")
     health: Any = SimpleNamespace(report=lambda: {"status": "ready", "services": {"nats": "ready"}})
-    return FleetReport("gateway-0", fleet, health, metrics, ledger)
+    return FleetReport("gateway-0", fleet, health, metrics)
 
 
 def caller(tmp_path: Any, **fields: Any) -> Caller:
@@ -46,13 +45,8 @@ def caller(tmp_path: Any, **fields: Any) -> Caller:
     return Caller(tenant_of(key), key)
 
 
-def record(tenant: str) -> RequestRecord:
-    return RequestRecord(model="m", tenant=tenant, request_class="batch")
-
-
-async def test_without_keys_everything_is_shown(report: FleetReport, ledger: Ledger) -> None:
-    with ledger.open_request("1", "m", record("acme")), ledger.open_request("2", "m", record("acme")):
-        described = report.describe(ANYONE)
+async def test_without_keys_everything_is_shown(report: FleetReport) -> None:
+    described = report.describe(ANYONE)
     states = {worker["id"]: worker["state"] for worker in described["workers"]}
     assert states == {"worker-0": "ready", "worker-1": "draining", "worker-2": "not attached"}
     assert described["workers"][0]["kv_usage"] == 0.25
@@ -61,7 +55,6 @@ async def test_without_keys_everything_is_shown(report: FleetReport, ledger: Led
         {"scheduler": "scheduler", "model": "m", "waiting": 3},
         {"scheduler": "scheduler", "model": "n", "waiting": 1},
     ]
-    assert described["open"] == [{"model": "m", "class": "batch", "tenant": "acme", "requests": 2}]
     assert (described["gateway"], described["status"], described["services"]) == (
         *("gateway-0", "ready"),
         {"nats": "ready"},
@@ -69,19 +62,10 @@ async def test_without_keys_everything_is_shown(report: FleetReport, ledger: Led
     assert described["caller"] == {"tenant": "public", "key": None, "scopes": []}
 
 
-async def test_a_tenant_sees_its_models_and_its_requests(report: FleetReport, ledger: Ledger, tmp_path: Any) -> None:
-    with ledger.open_request("1", "m", record("acme")), ledger.open_request("2", "m", record("rival")):
-        described = report.describe(caller(tmp_path, models=("n",)))
-        everything = report.describe(caller(tmp_path, scopes=("admin",)))
+async def test_a_tenant_sees_its_models(report: FleetReport, tmp_path: Any) -> None:
+    described = report.describe(caller(tmp_path, models=("n",)))
+    everything = report.describe(caller(tmp_path, scopes=("admin",)))
     assert [worker["id"] for worker in described["workers"]] == ["worker-1"]
     assert [queue["model"] for queue in described["queues"]] == ["n"]
-    assert [group["tenant"] for group in described["open"]] == ["acme"]
     assert described["caller"]["tenant"] == "acme"
-    assert [group["tenant"] for group in everything["open"]] == ["acme", "rival"]
     assert everything["caller"]["scopes"] == ["admin"]
-
-
-async def test_what_has_ended_is_not_open(report: FleetReport, ledger: Ledger) -> None:
-    with ledger.open_request("1", "m", record("acme")):
-        assert len(report.describe(ANYONE)["open"]) == 1
-    assert report.describe(ANYONE)["open"] == []

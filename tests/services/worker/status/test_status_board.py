@@ -19,6 +19,7 @@ from headrace.v1.worker_pb2 import BatchMember, DispatchRequest, WatchRequest, W
 from headrace.v1.worker_pb2_grpc import WorkerServiceStub, add_WorkerServiceServicer_to_server
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
+from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,7 @@ class RunningWorker:
 
     def __init__(self, config: SimConfig) -> None:
         self.runtime = Runtime(SimEngine(config), "m", attach_seconds=30.0)
-        self.board = StatusBoard(self.runtime, "w", 7, "m", hourly_price=1.5)
+        self.board = StatusBoard(self.runtime, "w", 7, "m", DeviceRates(hourly_price=1.5))
         self.servicer = WorkerServicer(self.runtime, self.board, "w", 7)
         self.stub: worker_pb2_grpc.WorkerServiceAsyncStub
 

@@ -76,7 +76,7 @@ def _view(platform: dict[str, Any], loads: list[ModelLoad]) -> Group:
 def _models(loads: list[ModelLoad]) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("model", overflow="fold")
-    for column in ("workers", "running", "waiting", "tokens/s", "TTFT p50", "p95", "KV"):
+    for column in ("workers", "running", "waiting", "tokens/s", "TTFT p50", "p95", "KV", "MBU", "MFU"):
         table.add_column(column, justify="right")
     for load in loads:
         table.add_row(
@@ -88,6 +88,8 @@ def _models(loads: list[ModelLoad]) -> Table:
             _milliseconds(load.ttft_p50_ms),
             _milliseconds(load.ttft_p95_ms),
             f"{load.kv_usage:.0%}",
+            _share(load.mbu),
+            _share(load.mfu),
         )
     return table
 
@@ -101,6 +103,10 @@ def _services(services: list[dict[str, Any]]) -> Table:
         restarts = Text(str(service["restarts"]), style="red" if service["restarts"] else "dim")
         table.add_row(service["name"], state, str(service["pid"] or ""), restarts, service.get("model", ""))
     return table
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _milliseconds(value: float | None) -> str:

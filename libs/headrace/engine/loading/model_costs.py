@@ -1,0 +1,50 @@
+"""Cost of a loaded model: its facts, and the memory that it was given."""
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.contract.model_cost import ModelCost
+
+GATED_MATRICES = 3
+"""Matrices of a gated feed-forward block: gate, up and down."""
+
+
+def decoder_cost(
+    config: DecoderConfig, parameter_count: int, memory: HeldMemory, kv_token_count: int, *, has_head: bool = True
+) -> ModelCost:
+    """Returns the cost of a decoder. `kv_token_count`: tokens that its KV cache holds.
+
+    The embedding is a lookup: where the head does not share its weights, they are not read. Of a mixture of experts, a
+    token computes with the chosen ones alone, and a step is taken to read those, which holds for one token and is less
+    than the truth for many."""
+    table = config.vocabulary_size * config.hidden_size
+    lookup = table if not config.tied_embeddings or not has_head else 0
+    active_count = parameter_count - lookup - _idle_expert_parameters(config)
+    read_share = max(0, active_count) / parameter_count if parameter_count else 0.0
+    return ModelCost(
+        step_bytes=int(memory.weight_bytes * read_share),
+        token_bytes=memory.kv_bytes // kv_token_count if kv_token_count else 0,
+        token_operations=2 * max(0, active_count),
+        pair_operations=4 * config.layer_count * config.head_count * config.head_size,
+    )
+
+
+def encoder_cost(config: EncoderConfig, parameter_count: int, memory: HeldMemory) -> ModelCost:
+    """Returns the cost of an encoder, which keeps no keys and values. Its embeddings are lookups."""
+    table = config.vocabulary_size * config.hidden_size
+    active_count = max(0, parameter_count - table)
+    read_share = active_count / parameter_count if parameter_count else 0.0
+    return ModelCost(
+        step_bytes=int(memory.weight_bytes * read_share),
+        token_operations=2 * active_count,
+        pair_operations=4 * config.layer_count * config.hidden_size,
+    )
+
+
+def _idle_expert_parameters(config: DecoderConfig) -> int:
+    experts = config.experts
+    if experts is None:
+        return 0
+    layer_count = config.layer_count - len(experts.dense_layers)
+    expert_size = GATED_MATRICES * config.hidden_size * experts.intermediate_size
+    return layer_count * (experts.count - experts.chosen_count) * expert_size

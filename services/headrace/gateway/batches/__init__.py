@@ -1,0 +1,1 @@
+"""Batches: requests of a file, answered by one gateway at a time."""

@@ -1,0 +1,1 @@
+"""Files and batches on disk, in a folder that all gateways share."""

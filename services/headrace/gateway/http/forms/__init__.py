@@ -1,0 +1,1 @@
+"""Forms and queries: what clients send besides JSON."""

@@ -1,0 +1,1 @@
+"""Other gateways of the platform, and what they know."""

@@ -1,0 +1,193 @@
+"""Batches end however their gateway does: given up, taken over, and each request answered once."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from headrace.bus.memory_bus import MemoryBus
+from headrace.gateway.access.gate import OPEN_GATE
+from headrace.gateway.batches import batch_leases, batch_run, batch_runner
+from headrace.gateway.batches.batch_leases import BatchLeases
+from headrace.gateway.batches.batch_runner import BatchRunner
+from headrace.gateway.batches.lines.line_caller import LineCaller
+from headrace.gateway.batches.lines.result_log import read_results
+from headrace.gateway.batches.storage.batch_record import BatchRecord
+from headrace.gateway.batches.storage.shared_folder import SharedFolder, open_folder
+from headrace.gateway.batches.storage.timed_id import BATCH, new_id
+from headrace.gateway.config import GatewaySettings
+
+pytestmark = pytest.mark.anyio
+PATIENCE = 20.0
+PATH = "/v1/completions"
+
+
+class App:
+    """Answers each request, once it is allowed to, with what it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.allowed = asyncio.Semaphore(0)
+        self.answers: list[tuple[int, dict[str, str]]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        assert (scope["path"], headers["x-headrace-class"]) == (PATH, "batch")
+        body = json.loads((await receive())["body"])
+        await self.allowed.acquire()
+        self.asked[body["name"]] += 1
+        status, told = self.answers.pop(0) if self.answers else (200, {})
+        start = [(name.encode(), value.encode()) for name, value in told.items()]
+        await send({"type": "http.response.start", "status": status, "headers": start})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+
+class Gateways:
+    """Gateways that share a folder and a bus."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.settings = GatewaySettings(files_folder=tmp_path / "files", batch_concurrency=2)
+        opened = open_folder(self.settings)
+        assert opened is not None
+        self.folder: SharedFolder = opened
+        self.bus = MemoryBus()
+        self.app = App()
+        self._content = tmp_path / "input"
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, name: str, bus: MemoryBus | None = None) -> BatchRunner:
+        caller = LineCaller(self.app, OPEN_GATE, self.settings)
+        runner = BatchRunner(self.folder, BatchLeases(bus or self.bus, name), caller, self.settings)
+        self._tasks.append(asyncio.create_task(runner.watch()))
+        return runner
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def create(self, count: int, seconds: int = 60) -> BatchRecord:
+        names = [f"r{number}" for number in range(count)]
+        lines = [
+            {"custom_id": name, "method": "POST", "url": PATH, "body": {"model": "m", "name": name}} for name in names
+        ]
+        self._content.write_text("\n".join(map(json.dumps, lines)))
+        now = int(time.time())
+        record = BatchRecord(
+            id=new_id(BATCH),
+            tenant="public",
+            key=None,
+            endpoint=PATH,
+            input_file_id="file-x",
+            completion_window="24h",
+            created=now,
+            expires=now + seconds,
+        )
+        self.folder.batches.create(record, self._content)
+        return record
+
+    def found(self, record: BatchRecord) -> BatchRecord:
+        return self.folder.batches.get(record.tenant, record.id)
+
+    def answered(self, record: BatchRecord) -> list[str]:
+        return [result.custom_id for result in read_results(self.folder.batches.folder(record.tenant, record.id))]
+
+    def output(self, record: BatchRecord) -> list[str]:
+        file_id = self.found(record).output_file_id
+        assert file_id is not None
+        content = self.folder.files.content_path(record.tenant, file_id).read_text()
+        return [json.loads(line)["custom_id"] for line in content.splitlines()]
+
+    def allow(self, count: int) -> None:
+        for _ in range(count):
+            self.app.allowed.release()
+
+
+@pytest.fixture
+async def gateways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gateways]:
+    monkeypatch.setattr(batch_leases, "EXPIRY_SECONDS", 0.4)
+    monkeypatch.setattr(batch_runner, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(batch_run, "LOOK_SECONDS", 0.05)
+    made = Gateways(tmp_path)
+    yield made
+    await made.close()
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - it is another task's doing
+            await asyncio.sleep(0.01)
+
+
+async def test_who_stops_gives_its_batches_to_another_at_once(gateways: Gateways) -> None:
+    record = gateways.create(6)
+    first = gateways.start("one")
+    gateways.allow(3)
+    await until(lambda: len(gateways.answered(record)) == 3)
+    await first.close()
+    gateways.start("other")
+    gateways.allow(6)
+    await until(lambda: gateways.found(record).status == "completed")
+    assert sorted(gateways.output(record)) == [f"r{number}" for number in range(6)]
+    assert set(gateways.app.asked.values()) == {1}
+    assert gateways.found(record).completed_count == 6
+
+
+async def test_who_lost_its_batch_without_knowing_it_changes_nothing(gateways: Gateways) -> None:
+    """A gateway that no longer reaches NATS answers on; another answers the same requests and ends the batch."""
+    record = gateways.create(4)
+    cut = MemoryBus()
+    cut._swapped, cut._revision = gateways.bus._swapped, 100
+    gateways.start("one", cut)
+    gateways.allow(1)
+    await until(lambda: len(gateways.answered(record)) == 1)
+    cut.disconnect()
+    gateways.start("other")
+    await until(lambda: gateways.found(record).fence > 1 or gateways.folder.batches.open_batches() == [])
+    gateways.allow(20)
+    await until(lambda: gateways.found(record).status == "completed")
+    assert sorted(gateways.output(record)) == [f"r{number}" for number in range(4)]
+
+
+async def test_limits_and_absence_are_waited_for_and_faults_are_told(gateways: Gateways) -> None:
+    gateways.app.answers = [(429, {"retry-after-ms": "10"}), (503, {"retry-after-ms": "10"}), (400, {})]
+    record = gateways.create(2)
+    gateways.allow(20)
+    gateways.start("one")
+    await until(lambda: gateways.found(record).status == "completed")
+    done = gateways.found(record)
+    assert (done.completed_count, done.failed_count) == (1, 1)
+    assert sum(gateways.app.asked.values()) == 4
+
+
+async def test_a_batch_that_takes_too_long_expires(gateways: Gateways) -> None:
+    record = gateways.create(3, seconds=1)
+    gateways.allow(1)
+    gateways.start("one")
+    await until(lambda: gateways.found(record).status == "expired")
+    assert len(gateways.output(record)) == 1
+
+
+async def test_a_record_that_cannot_be_read_harms_no_other(gateways: Gateways) -> None:
+    broken, record = gateways.create(1), gateways.create(1)
+    (gateways.folder.batches.folder(broken.tenant, broken.id) / "record.json").write_text("{")
+    gateways.allow(9)
+    gateways.start("one")
+    await until(lambda: gateways.found(record).status == "completed")
+
+
+async def test_without_a_folder_nothing_is_run(gateways: Gateways) -> None:
+    caller = LineCaller(gateways.app, OPEN_GATE, gateways.settings)
+    runner = BatchRunner(None, BatchLeases(gateways.bus, "one"), caller, gateways.settings)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            await runner.watch()
+            return
+    raise AssertionError("it watches a folder that is not there")
