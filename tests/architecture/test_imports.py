@@ -13,7 +13,7 @@ LAYERS = [
     {"telemetry", "offline"},
     {"bus", "rpc"},
     {"clients"},
-    {"lifecycle", "load_generator"},
+    {"lifecycle", "load_generator", "client"},
     {"supervisor"},
     {"testing", "cli"},
 ]
@@ -40,6 +40,7 @@ MAY_IMPORT_TORCH = tuple(
 MAY_IMPORT_GRPC = (
     "libs/headrace/rpc/",
     "libs/headrace/clients/",
+    "libs/headrace/client/grpc_transport.py",
     "libs/headrace/errors/status.py",
     "libs/headrace/errors/table.py",
     "services/headrace/gateway/inference_servicer.py",

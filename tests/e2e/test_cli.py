@@ -160,6 +160,56 @@ def test_bench(demo_platform: RunningPlatform) -> None:
     assert "TTFT" in headrace(*arguments).stdout
 
 
+def test_bench_of_a_profile_is_kept_and_compared(demo_platform: RunningPlatform, tmp_path: Path) -> None:
+    saved = [str(tmp_path / name) for name in ("closed.json", "open.json")]
+    page = tmp_path / "page.html"
+    load = ["bench", "--profile", "batch", "--requests", "5", *state(demo_platform)]
+    shown = headrace(*load, "--save", saved[0], "--html", str(page))
+    assert "batch: 5 sessions" in shown.stdout, shown.stderr
+    assert page.read_text().count("<svg") == 7
+    summary = json.loads(headrace(*load, "--rate", "20", "--save", saved[1], "--json").stdout)
+    assert (summary["requests"], summary["failed"], summary["rate"]) == (5, 0, 20.0)
+    compared = headrace("bench", "compare", *saved)
+    assert "TTFT p50" in compared.stdout, compared.stderr
+    assert "the loads differ in concurrency, rate" in compared.stderr
+    metrics = json.loads(headrace("bench", "compare", *saved, "--json").stdout)["metrics"]
+    assert all(metric["low"] <= metric["high"] and metric["first"] > 0 for metric in metrics)
+    assert "tokens/s" in {metric["name"] for metric in metrics}
+    for wrong in (["--input-tokens", "5"], ["--rate", "5", "--concurrency", "2"], ["--rate", "0"]):
+        assert "--" in (refused := headrace(*load, *wrong)).stderr
+        assert refused.returncode == 1
+    failed = headrace("bench", "compare", saved[0], str(page))
+    assert failed.returncode == 1
+    assert "page.html is not a run" in failed.stderr
+
+
+def test_config_of_services_that_run(demo_platform: RunningPlatform) -> None:
+    shown = json.loads(headrace("config", "show", "--json", *state(demo_platform)).stdout)["services"]
+    assert set(shown) == {"gateway", "tokenizer", "tokenizer-1", "scheduler", "cache", "worker-0"}
+    worker = {setting["name"]: setting for setting in shown["worker-0"]}
+    assert (worker["model"]["value"], worker["model"]["origin"]) == ("headrace-demo", "flag --model")
+    assert (worker["credential"]["value"], worker["credential"]["origin"][:11]) == ("***", "environment")
+    text = headrace("config", "show", "gateway", "--origin", *state(demo_platform)).stdout
+    assert "max_attempts = 5  default" in text
+    assert (demo_platform.state_dir / "credential").read_text() not in text + json.dumps(shown)
+    unknown = headrace("config", "show", "nobody", *state(demo_platform))
+    assert unknown.returncode == 1
+    assert "worker-0" in unknown.stderr
+
+
+def test_config_of_services_that_would_start(tmp_path: Path) -> None:
+    file = tmp_path / "headrace.toml"
+    file.write_text("[gateway]\nstrict = true\n")
+    text = headrace("config", "show", "gateway", "--origin", "--config", str(file)).stdout
+    assert f"strict = true  from file {file}  (default: false)" in text
+    schema = json.loads(headrace("config", "schema").stdout)
+    assert set(schema["properties"]) == {"gateway", "tokenizer", "scheduler", "cache", "worker"}
+    file.write_text("[gateway]\nzork = true\n")
+    failed = headrace("config", "show", "gateway", "--config", str(file))
+    assert failed.returncode == 1
+    assert "gateway.zork" in failed.stderr
+
+
 def test_doctor() -> None:
     findings = json.loads(headrace("doctor", "--json").stdout)["findings"]
     subjects = {finding["subject"]: finding["status"] for finding in findings}

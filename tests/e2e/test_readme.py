@@ -49,7 +49,16 @@ def test_curl(root: Path, demo_platform: RunningPlatform) -> None:
     assert "first token" in said.lower()
 
 
-@pytest.mark.parametrize(("heading", "expected"), [("The openai SDK", "model"), ("gRPC", "kv")])
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("The openai SDK", "model"),
+        ("gRPC", "kv"),
+        ("The Python client", "kv"),
+        ("Asking from Python", "first token after"),
+        ("The client over gRPC", "get_weather {"),
+    ],
+)
 def test_python(root: Path, demo_platform: RunningPlatform, heading: str, expected: str) -> None:
     (code,) = blocks(root, "python", heading)
     assert expected in run_python(demo_platform, code).lower()

@@ -10,6 +10,7 @@
 import asyncio
 import contextlib
 import gc
+import json
 import logging
 import os
 import signal
@@ -33,6 +34,7 @@ from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
 from headrace.rpc.server import Server
 from headrace.settings import load
+from headrace.settings.description import DESCRIBE_FLAG, described
 from headrace.telemetry.logs import configure_logging
 from headrace.telemetry.traces import configure_tracing
 from headrace.v1.events_pb2 import ServiceRegistered
@@ -53,9 +55,13 @@ OpenApp = Callable[[C], AbstractAsyncContextManager[Service]]
 
 def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
     """Runs a service process from start to stop. Reads flags and environment; exits 0 after a clean stop, and with
-    EXIT_TASK_DIED after the failure of a task that it cannot do without."""
+    EXIT_TASK_DIED after the failure of a task that it cannot do without. With DESCRIBE_FLAG, it prints its settings."""
     try:
-        settings = load(schema, kind, sys.argv[1:], os.environ)
+        if DESCRIBE_FLAG in (flags := sys.argv[1:]):
+            flags.remove(DESCRIBE_FLAG)
+            sys.stdout.write(json.dumps(described(schema, kind, flags, os.environ)) + "\n")
+            return
+        settings = load(schema, kind, flags, os.environ)
         configure_logging(settings.service_id, settings.log_level)
         check_identity(settings)
         failpoints.arm(settings.failpoints and settings.failpoints / settings.service_id)

@@ -6,6 +6,7 @@ from opentelemetry.sdk.trace.sampling import Sampler
 from pydantic import Field
 
 from headrace.settings import Settings
+from headrace.settings.secret import Secret
 
 
 class ServiceSettings(Settings):
@@ -21,7 +22,7 @@ class ServiceSettings(Settings):
     """Address at which others reach it. Empty means the one it listens on."""
     nats_url: str = "nats://127.0.0.1:4222"
     """URL of NATS. With a secret, as in nats://TOKEN@host:4222, it belongs into the environment."""
-    credential: str = ""
+    credential: Secret = ""
     """Secret that the services of a platform share and show each other. Belongs into the environment, not on the
     command line. Empty: internal services answer everyone who reaches them."""
     certificates: Path | None = None

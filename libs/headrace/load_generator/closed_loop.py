@@ -5,11 +5,20 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
+from headrace.load_generator.profile import FIRST_TOKEN_ID, MAX_TOKEN_ID
 from headrace.load_generator.stream_client import StreamRecord, stream_completion
 
-MAX_TOKEN_ID = 256
-"""Number of token ids that prompts are drawn from: the first ones, which every vocabulary has."""
+
+class Load(Protocol):
+    """Requests that were sent."""
+
+    @property
+    def model(self) -> str: ...
+
+    def described(self) -> dict[str, Any]:
+        """Returns the facts that two runs must share to be comparable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +38,42 @@ class Workload:
     key: str = ""
     """API key. Empty sends none."""
 
-    def body(self, index: int) -> dict[str, object]:
-        """Returns the body of a request. Prompts differ from their first token on, so no prefix is shared."""
-        generator = random.Random(self.seed * 1_000_003 + index)  # noqa: S311 - a workload, not a secret
+    def described(self) -> dict[str, Any]:
+        """Returns the facts that two runs must share to be comparable."""
         return {
-            "model": self.model,
-            "prompt": [generator.randrange(3, MAX_TOKEN_ID) for _ in range(self.input_token_count)],
-            "max_tokens": self.output_token_count,
-            "ignore_eos": True,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
+            "concurrency": self.concurrency,
+            "input_tokens": self.input_token_count,
+            "output_tokens": self.output_token_count,
         }
+
+    def prompt(self, index: int) -> list[int]:
+        """Returns the prompt of a request. Prompts differ from their first token on, so no prefix is shared."""
+        generator = random.Random(self.seed * 1_000_003 + index)  # noqa: S311 - a workload, not a secret
+        return [generator.randrange(FIRST_TOKEN_ID, MAX_TOKEN_ID) for _ in range(self.input_token_count)]
+
+    def body(self, index: int) -> dict[str, object]:
+        """Returns the body of a request."""
+        return completion_body(self.model, self.prompt(index), self.output_token_count)
+
+
+def completion_body(model: str, prompt: list[int], output_token_count: int) -> dict[str, object]:
+    """Returns the body of a streaming completion of exactly so many tokens."""
+    return {
+        "model": model,
+        "prompt": prompt,
+        "max_tokens": output_token_count,
+        "ignore_eos": True,
+        "temperature": 0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
     """Outcome of a workload."""
 
-    workload: Workload
+    workload: Load
     records: list[StreamRecord]
     seconds: float
 
@@ -60,7 +86,9 @@ async def run_closed_loop(workload: Workload, on_progress: Callable[[int], None]
     async def client() -> None:
         for index in indices:
             url = f"{workload.url}/v1/completions"
-            records.append(await stream_completion(url, workload.body(index), workload.timeout, workload.key))
+            record = await stream_completion(url, workload.body(index), workload.timeout, workload.key)
+            record.input_token_count = workload.input_token_count
+            records.append(record)
             on_progress(len(records))
 
     started = time.monotonic()

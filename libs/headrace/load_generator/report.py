@@ -8,6 +8,8 @@ from rich.table import Table
 from headrace.load_generator.closed_loop import LoadResult
 
 PERCENTILES = (50, 95, 99)
+LATENCIES = ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms")
+"""Names of the latencies in a summary."""
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
@@ -42,9 +44,7 @@ def summarize(result: LoadResult, slo_ttft: float | None = None, slo_tpot: float
         "requests": len(result.records),
         "failed": len(errors),
         "errors": sorted(set(errors))[:5],
-        "concurrency": result.workload.concurrency,
-        "input_tokens": result.workload.input_token_count,
-        "output_tokens": result.workload.output_token_count,
+        **result.workload.described(),
         "seconds": round(result.seconds, 3),
         "requests_per_second": round(len(good) / result.seconds, 3),
         "output_tokens_per_second": round(sum(record.output_token_count for record in good) / result.seconds, 1),
@@ -58,7 +58,7 @@ def report_table(summary: dict[str, Any]) -> Table:
     table.add_column("ms")
     for p in PERCENTILES:
         table.add_column(f"p{p}", justify="right")
-    for name in ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms"):
+    for name in LATENCIES:
         values = summary[name].values()
         table.add_row(name.removesuffix("_ms").upper(), *("-" if value is None else f"{value:.2f}" for value in values))
     return table

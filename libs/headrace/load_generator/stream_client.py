@@ -23,6 +23,7 @@ class StreamRecord:
     end: float = 0.0
     output_token_count: int = 0
     error: str = ""
+    input_token_count: int = 0
 
     @property
     def ttft(self) -> float:

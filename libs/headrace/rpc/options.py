@@ -42,5 +42,11 @@ CHANNEL_OPTIONS: list[tuple[str, int]] = [
     ("grpc.enable_http_proxy", 0),
 ]
 
+PUBLIC_CHANNEL_OPTIONS: list[tuple[str, int]] = [
+    *_SHARED,
+    *_PATIENT,
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+]
 SERVER_OPTIONS = [*_SHARED, *_QUICK, *_ALLOWING]
 PUBLIC_SERVER_OPTIONS = [*_SHARED, *_PATIENT, *_ALLOWING]

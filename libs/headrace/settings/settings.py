@@ -7,6 +7,7 @@ start, and the error names the setting and its source.
 import argparse
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -32,7 +33,7 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise _explain(error, "", {}) from None
+            raise explain(error, "", {}) from None
 
 
 S = TypeVar("S", bound=Settings)
@@ -44,27 +45,57 @@ def load(schema: type[S], section: str, argv: Sequence[str], environ: Mapping[st
     `section` names the TOML table, and in upper case the environment prefix: `HEADRACE_GATEWAY_HTTP_PORT`.
     Raises ConfigError.
     """
-    flags = _parse_flags(schema, section, argv)
-    defaults = _read_defaults(schema, section, flags.pop(DEFAULTS, []))
-    file = flags.pop("config_file", None) or environ.get("HEADRACE_CONFIG")
-    layers = {
-        "default": defaults,
-        "file": _read_file(schema, section, Path(file)) if file else {},
-        "environment": _read_environment(schema, section, environ),
-        "flag": flags,
-    }
     merged: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for origin, values in layers.items():
-        merged.update(values)
-        origins.update(dict.fromkeys(values, origin))
+    for layer in read_layers(schema, section, argv, environ):
+        merged.update(layer.values)
+        origins.update(dict.fromkeys(layer.values, layer.origin))
     try:
         return schema.model_validate(merged)
     except ValidationError as error:
-        raise _explain(error, section, origins) from None
+        raise explain(error, section, origins) from None
 
 
-def _explain(error: ValidationError, section: str, origins: Mapping[str, str]) -> ConfigError:
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Values that came from one place."""
+
+    origin: str
+    """default, file, environment or flag."""
+    values: Mapping[str, Any]
+    place: str = ""
+    """The file, or how the names of settings are written there."""
+
+    def origin_of(self, name: str) -> str:
+        """Says where a value came from, as a person would look for it."""
+        match self.origin:
+            case "flag":
+                return f"flag --{name.replace('_', '-')}"
+            case "environment":
+                return f"environment {self.place}{name.upper()}"
+            case "file":
+                return f"file {self.place}"
+            case _:
+                return "default of whoever started it"
+
+
+def read_layers(
+    schema: type[Settings], section: str, argv: Sequence[str], environ: Mapping[str, str]
+) -> tuple[Layer, ...]:
+    """Reads what was given for a service, not yet validated. Later layers win. Raises ConfigError."""
+    flags = _parse_flags(schema, section, argv)
+    defaults = _read_defaults(schema, section, flags.pop(DEFAULTS, []))
+    file = flags.pop("config_file", None) or environ.get("HEADRACE_CONFIG")
+    return (
+        Layer("default", defaults),
+        Layer("file", _read_file(schema, section, Path(file)) if file else {}, str(file or "")),
+        Layer("environment", _read_environment(schema, section, environ), f"HEADRACE_{section.upper()}_"),
+        Layer("flag", flags),
+    )
+
+
+def explain(error: ValidationError, section: str, origins: Mapping[str, str]) -> ConfigError:
+    """Returns the error that names the first setting at fault, and its source."""
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else section
     setting = f"{section}.{name}" if section else name

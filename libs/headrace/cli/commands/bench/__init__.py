@@ -1,0 +1,1 @@
+"""Commands that load a platform and compare what came of it."""
