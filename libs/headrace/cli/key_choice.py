@@ -1,7 +1,5 @@
 """Keys that a platform is started with, and whether it may be reached from other machines without any."""
 
-import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.access.key_file import FILE_NAME, KeyFile
+from headrace.cli.gateway_setting import gateway_path
 from headrace.errors import ConfigError
 from headrace.supervisor.lan_address import is_loopback_address
-
-KEYS_VARIABLE = "HEADRACE_GATEWAY_KEYS_FILE"
 
 
 @Parameter(name="*")
@@ -39,7 +36,7 @@ class KeyChoice:
 def choose_keys(reach: Reach, state_dir: Path, config: Path | None) -> KeyChoice:
     """Returns the keys that the settings name, or else those of the state folder. Raises ConfigError where other
     machines could come in without a key and nobody said that they may."""
-    named = _named_file(config)
+    named = gateway_path("keys_file", config)
     if reach.without_keys and named is not None:
         raise ConfigError(
             f"--without-keys, and gateway.keys_file names {named}: take one of them away", param="without-keys"
@@ -54,17 +51,6 @@ def choose_keys(reach: Reach, state_dir: Path, config: Path | None) -> KeyChoice
             param="host",
         )
     return choice
-
-
-def _named_file(config: Path | None) -> Path | None:
-    """Returns the file of keys that the environment or the configuration names."""
-    named = os.environ.get(KEYS_VARIABLE)
-    if not named and config is not None:
-        try:
-            named = tomllib.loads(config.read_text()).get("gateway", {}).get("keys_file")
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot read {config}: {error}", param="config") from None
-    return Path(named).expanduser().absolute() if named else None
 
 
 def _count(path: Path) -> int:

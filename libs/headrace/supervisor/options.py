@@ -32,6 +32,8 @@ class PlatformOptions:
     config_file: Path | None = None
     keys_file: Path | None = None
     """File of API keys. None: the gateways' settings decide, and without any no key is needed."""
+    public_certificate: Path | None = None
+    """Certificate that the REST bridge shows, as the gateways' settings name it. None: it speaks plain HTTP."""
     certificates: Path | None = None
     """Folder of `headrace certs`. None: the services talk in plain text."""
     engine: str | None = None

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import ssl
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -75,13 +76,21 @@ class Platform:
     @property
     def http_url(self) -> str:
         """URL of the REST bridge, for this machine."""
-        return f"http://{joined(near_host(self._options.host), self._ports['http'].port)}"
+        return f"{self._scheme}://{joined(near_host(self._options.host), self._ports['http'].port)}"
 
     @property
     def lan_url(self) -> str | None:
         """URL of the REST bridge, for other machines; None if they do not reach it."""
         host = self._options.host
-        return None if is_loopback_address(host) else f"http://{joined(lan_host(host), self._ports['http'].port)}"
+        return (
+            None
+            if is_loopback_address(host)
+            else f"{self._scheme}://{joined(lan_host(host), self._ports['http'].port)}"
+        )
+
+    @property
+    def _scheme(self) -> str:
+        return "http" if self._options.public_certificate is None else "https"
 
     @property
     def grpc_address(self) -> str:
@@ -195,7 +204,7 @@ class Platform:
     async def _is_answering(self) -> bool:
         """Whether a gateway, on a new connection, says that it can answer requests."""
         with contextlib.suppress(httpx2.HTTPError):
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(verify=_trust_in(self._options.public_certificate)) as client:
                 response = await client.get(f"{self.http_url}/ready", timeout=PROBE_TIMEOUT)
                 return response.status_code == httpx2.codes.OK
         return False
@@ -335,3 +344,12 @@ def _describe(process: SupervisedProcess) -> dict[str, Any]:
         "log": str(spec.log_path),
     }
     return described | ({"model": spec.model} if spec.model else {})
+
+
+def _trust_in(certificate: Path | None) -> ssl.SSLContext | bool:
+    """Returns how a probe of our own gateways checks who answers: by their certificate, whatever name it is for."""
+    if certificate is None:
+        return True
+    context = ssl.create_default_context(cafile=certificate)
+    context.check_hostname = False
+    return context

@@ -6,8 +6,10 @@ import pytest
 
 from headrace.access.key_file import KeyFile
 from headrace.cli.duration import parse_duration
-from headrace.cli.key_choice import KEYS_VARIABLE, KeyChoice, Reach, choose_keys
+from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.errors import ConfigError, InvalidRequest
+
+KEYS_VARIABLE = "HEADRACE_GATEWAY_KEYS_FILE"
 
 OUTSIDE = Reach("192.168.1.5")
 

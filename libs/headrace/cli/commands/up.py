@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.compiler_remedy import missing_kernels
+from headrace.cli.gateway_setting import gateway_path
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
 from headrace.cli.output import console, print_json, warn
@@ -123,6 +124,7 @@ def up(
         **asdict(several),
         nats_url=nats,
         config_file=config.absolute() if config else None,
+        public_certificate=gateway_path("tls_certificate", config),
         certificates=certificates,
         engine=engine,
         worker_python=worker_python,

@@ -1,0 +1,19 @@
+"""Settings of the gateways that `headrace up` has to know before they run."""
+
+import os
+import tomllib
+from pathlib import Path
+
+from headrace.errors import ConfigError
+
+
+def gateway_path(name: str, config: Path | None) -> Path | None:
+    """Returns the file that a setting of the gateway names, in the environment or else in the configuration file.
+    Raises ConfigError for one that cannot be read."""
+    named = os.environ.get(f"HEADRACE_GATEWAY_{name.upper()}")
+    if not named and config is not None:
+        try:
+            named = tomllib.loads(config.read_text()).get("gateway", {}).get(name)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read {config}: {error}", param="config") from None
+    return Path(named).expanduser().absolute() if named else None
