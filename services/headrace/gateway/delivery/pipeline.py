@@ -1,18 +1,15 @@
 """Path of a request through the platform: encode, check, ask the cache, generate, detokenize."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from headrace.clients.cache import CacheClient
 from headrace.clients.conversation import Conversation
-from headrace.clients.encoded_conversation import EncodedConversation
 from headrace.clients.message import Message
 from headrace.clients.tokenizer import TokenizerClient
-from headrace.errors import ContentFiltered, DeadlineExceeded, InternalError, InvalidRequest, Unavailable, Unsupported
+from headrace.errors import ContentFiltered, InternalError, InvalidRequest, Unsupported
 from headrace.gateway.access.account import Account
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reading.answer_part import AnswerPart
@@ -20,6 +17,7 @@ from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.guard import Guard
+from headrace.gateway.delivery.prompt_encoder import PromptEncoder
 from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.delivery.streams.merged import merged
@@ -36,8 +34,6 @@ from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.request_class import class_name
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.gateway.text.vocabularies import Vocabularies
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE, WAIT
 from headrace.identity.ids import new_request_id
@@ -45,7 +41,6 @@ from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import Embedding, FinishReason
 from headrace.v1.worker_pb2 import TokenDelta
 
-TOKENIZER_RETRY_PAUSE = 0.1
 SEQUENCES_AT_ONCE = 128
 """Most sequences of one embeddings request that are placed at once. The rest wait here instead of in the model's queue,
 where other requests wait too."""
@@ -55,7 +50,6 @@ VERDICT_TOKENS = 32
 HIDDEN_TOKEN_ID = -1
 """Number in place of every token id where a filter may hide its text."""
 Prompt = str | list[int]
-T = TypeVar("T")
 
 
 class Pipeline:
@@ -72,9 +66,8 @@ class Pipeline:
     ) -> None:
         self.fleet = fleet
         self._filters = filters or Filters()
-        self.vocabularies = Vocabularies(tokenizer)
+        self.encoder = PromptEncoder(tokenizer, fleet)
         self._settings = settings
-        self._tokenizer = tokenizer
         self._places = places
         self._responses = ResponseMemory(cache)
         self._guard = Guard(self._verdict)
@@ -97,14 +90,14 @@ class Pipeline:
         for conversation in said:
             await self._guard.check_input(rules.guard, conversation, envelope)
         encoded = [
-            await self.encode_text(
+            await self.encoder.encode_text(
                 model, prompt, add_special_tokens, envelope.deadline, context_token_count=model_info.max_model_length
             )
             if isinstance(prompt, str)
             else prompt
             for prompt in prompts
         ]
-        vocabulary = await self._vocabulary(model, envelope.deadline)
+        vocabulary = await self.encoder.vocabulary(model, envelope.deadline)
         job = Job(envelope, model_info, vocabulary, encoded, options, conversations=said)
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
@@ -113,13 +106,13 @@ class Pipeline:
     async def prepare_chat(self, model: str, conversation: Conversation, options: Options, envelope: Envelope) -> Job:
         """Renders and encodes a conversation, and checks it. Raises HeadraceError."""
         model_info = self.fleet.text_model(model)
-        vocabulary = await self._vocabulary(model, envelope.deadline)
+        vocabulary = await self.encoder.vocabulary(model, envelope.deadline)
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
         rules = self._rules(envelope, options)
         clean = InputFilter(rules).conversation(conversation)
         await self._guard.check_input(rules.guard, clean, envelope)
-        encoded = await self.encode_chat(model, clean, envelope.deadline, model_info.max_model_length)
+        encoded = await self.encoder.encode_chat(model, clean, envelope.deadline, model_info.max_model_length)
         style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
         limited = await self._limited(model, options.following(style), style, envelope.deadline)
         job = Job(envelope, model_info, vocabulary, [encoded.token_ids], limited, style, (clean,))
@@ -134,7 +127,7 @@ class Pipeline:
             return options
         start = "" if style.opens_reasoning else markers.reasoning_start
         begin, end = [
-            tuple(await self.encode_text(model, text, False, deadline)) if text else ()
+            tuple(await self.encoder.encode_text(model, text, False, deadline)) if text else ()
             for text in (start, markers.reasoning_end)
         ]
         return options.limited(ReasoningBudget(most, begin, end))
@@ -157,7 +150,7 @@ class Pipeline:
             # Inputs that may be truncated may have any length; others are refused if they surely do not fit.
             context = model_info.max_model_length if limit is None else None
             try:
-                return await self.encode_text(model, given, special, envelope.deadline, limit, context)
+                return await self.encoder.encode_text(model, given, special, envelope.deadline, limit, context)
             except InvalidRequest as error:
                 raise type(error)(error.message, param="input") from None
 
@@ -177,50 +170,6 @@ class Pipeline:
             raise Unsupported("log-probabilities would show what the filter of this tenant hides", param="logprobs")
         return rules
 
-    async def _vocabulary(self, model: str, deadline: Deadline) -> Vocabulary:
-        tokenizer = self.fleet.tokenizer_of(model)
-        return await _until_available(lambda: self.vocabularies.get(tokenizer, deadline.remaining), deadline)
-
-    async def encode_text(
-        self,
-        model: str,
-        text: str,
-        add_special_tokens: bool | None,
-        deadline: Deadline,
-        max_token_count: int | None = None,
-        context_token_count: int | None = None,
-    ) -> list[int]:
-        """Returns the token ids, possibly more than `context_token_count`. A text that is certain to have more may be
-        refused. Raises HeadraceError."""
-        tokenizer = self.fleet.tokenizer_of(model)
-        return await _until_available(
-            lambda: self._tokenizer.encode_text(
-                tokenizer, text, add_special_tokens, deadline.remaining, max_token_count, context_token_count
-            ),
-            deadline,
-        )
-
-    async def encode_chat(
-        self,
-        model: str,
-        conversation: Conversation,
-        deadline: Deadline,
-        context_token_count: int | None = None,
-    ) -> EncodedConversation:
-        """Returns the token ids of a conversation, possibly more than `context_token_count`. A conversation that is
-        certain to have more may be refused. Raises HeadraceError."""
-        tokenizer = self.fleet.tokenizer_of(model)
-        return await _until_available(
-            lambda: self._tokenizer.encode_chat(tokenizer, conversation, deadline.remaining, context_token_count),
-            deadline,
-        )
-
-    async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
-        tokenizer = self.fleet.tokenizer_of(model)
-        return await _until_available(
-            lambda: self._tokenizer.decode(tokenizer, token_ids, False, deadline.remaining), deadline
-        )
-
     def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
         """Yields the text of all sequences as it arrives, counted on the account of the request. Raises HeadraceError,
         at first RateLimited. Closing the generator cancels them."""
@@ -236,8 +185,8 @@ class Pipeline:
         own = replace(
             envelope, request_id=new_request_id(envelope.request_id), account=Account(), record=RequestRecord()
         )
-        encoded = await self.encode_chat(model, conversation, own.deadline)
-        vocabulary = await self._vocabulary(model, own.deadline)
+        encoded = await self.encoder.encode_chat(model, conversation, own.deadline)
+        vocabulary = await self.encoder.vocabulary(model, own.deadline)
         options = Options(Sampling(temperature=0, seed=0), VERDICT_TOKENS)
         job = Job(own, self.fleet.text_model(model), vocabulary, [encoded.token_ids], options)
         job.check()
@@ -302,14 +251,3 @@ def _said(prompts: Sequence[Prompt], rules: FilterRules) -> tuple[Conversation, 
     if len(texts) < len(prompts):
         raise ContentFiltered("the guard of this tenant reads text only: send the prompt as text", param="prompt")
     return tuple(Conversation((Message("user", text),)) for text in texts)
-
-
-async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-    """Retries a call while the other side is being replaced. Raises DeadlineExceeded if it is not back in time."""
-    while True:
-        try:
-            return await call()
-        except Unavailable:
-            if deadline.remaining <= TOKENIZER_RETRY_PAUSE:
-                raise DeadlineExceeded("the deadline passed while the tokenizer was away", stage="tokenize") from None
-            await asyncio.sleep(TOKENIZER_RETRY_PAUSE)

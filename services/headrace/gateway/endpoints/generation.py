@@ -104,7 +104,7 @@ class GenerationRoutes:
         if not body.echo:
             return None
         return [
-            prompt if isinstance(prompt, str) else await self._pipeline.decode(body.model, prompt, deadline)
+            prompt if isinstance(prompt, str) else await self._pipeline.encoder.decode(body.model, prompt, deadline)
             for prompt in prompts
         ]
 

@@ -56,7 +56,7 @@ class MessageRoutes:
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = self._pipeline.fleet.text_model(body.model).max_model_length
             conversation = message_conversation(body)
-            encoded = await self._pipeline.encode_chat(body.model, conversation, envelope.deadline, limit)
+            encoded = await self._pipeline.encoder.encode_chat(body.model, conversation, envelope.deadline, limit)
             await exchange.send_json(200, {"input_tokens": len(encoded.token_ids)})
 
     @asynccontextmanager

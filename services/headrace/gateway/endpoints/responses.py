@@ -117,7 +117,7 @@ class ResponseRoutes:
         conversation = response_conversation(body, await self._earlier(exchange, body))
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = self._pipeline.fleet.text_model(body.model).max_model_length
-            encoded = await self._pipeline.encode_chat(body.model, conversation, envelope.deadline, limit)
+            encoded = await self._pipeline.encoder.encode_chat(body.model, conversation, envelope.deadline, limit)
             counted = {"object": "response.input_tokens", "input_tokens": len(encoded.token_ids)}
             await exchange.send_json(200, counted)
 

@@ -49,14 +49,14 @@ class TextRoutes:
                     f"there are {len(body.tokens)} token ids and this model's context is {limit}: send them in parts",
                     param="tokens",
                 )
-            text = await self._pipeline.decode(body.model, body.tokens, envelope.deadline)
+            text = await self._pipeline.encoder.decode(body.model, body.tokens, envelope.deadline)
             envelope.record.stopwatch.lap(DETOKENIZE)
             await exchange.send_json(200, {"prompt": text})
 
     async def _encode(self, body: TokenizeBody, deadline: Deadline, limit: int) -> list[int]:
         if body.messages is None:
-            return await self._pipeline.encode_text(
+            return await self._pipeline.encoder.encode_text(
                 body.model, body.prompt or "", body.add_special_tokens, deadline, context_token_count=limit
             )
         conversation = Conversation(messages_of(body.messages), add_generation_prompt=body.add_generation_prompt)
-        return (await self._pipeline.encode_chat(body.model, conversation, deadline, limit)).token_ids
+        return (await self._pipeline.encoder.encode_chat(body.model, conversation, deadline, limit)).token_ids

@@ -26,9 +26,10 @@ class FilterRules:
         """Names of what the detectors find."""
         return [name for detector in self.detectors for name in detector.names]
 
-    def findings(self, text: str) -> list[Finding]:
-        """Returns findings that do not overlap, from the left. Of several at one place, the longest counts."""
-        found = [finding for detector in self.detectors for finding in detector.find(text)]
+    def findings(self, text: str, begin: int = 0) -> list[Finding]:
+        """Returns findings that begin at `begin` or later and do not overlap, from the left. Of several at one place,
+        the longest counts."""
+        found = [finding for detector in self.detectors for finding in detector.find(text) if finding.start >= begin]
         if not found:
             return found
         found.sort(key=lambda finding: (finding.start, -finding.end))

@@ -29,7 +29,8 @@ class TextFilter:
         seen, limit = self._shown + self._held, len(self._held)
         if not is_last:
             limit -= min(limit, self._rules.undecided(seen))
-        if findings := self._rules.findings(seen):
+        # What was shown began no finding; whether it could, depends on a character that is not known any more.
+        if findings := self._rules.findings(seen, len(self._shown)):
             return self._settle(limit, self._within_held(findings))
         return self._take(limit)
 
@@ -61,8 +62,4 @@ class TextFilter:
     def _within_held(self, findings: Sequence[Finding]) -> list[Finding]:
         """Returns findings by their places in the text that is held."""
         before = len(self._shown)
-        return [
-            Finding(max(0, found.start - before), found.end - before, found.name)
-            for found in findings
-            if found.end > before
-        ]
+        return [Finding(found.start - before, found.end - before, found.name) for found in findings]

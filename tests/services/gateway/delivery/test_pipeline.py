@@ -56,12 +56,12 @@ def make(absences: int, tokenizer: Any = None) -> Pipeline:
 
 
 async def test_a_tokenizer_that_is_replaced_is_waited_for() -> None:
-    assert await make(2).encode_text("m", "x", None, Deadline.after(5)) == [1, 2]
+    assert await make(2).encoder.encode_text("m", "x", None, Deadline.after(5)) == [1, 2]
 
 
 async def test_a_tokenizer_that_stays_away_ends_in_the_deadline() -> None:
     with pytest.raises(DeadlineExceeded) as failure:
-        await make(1000).encode_text("m", "x", None, Deadline.after(0.15))
+        await make(1000).encoder.encode_text("m", "x", None, Deadline.after(0.15))
     assert failure.value.stage == "tokenize"
 
 
@@ -69,7 +69,7 @@ async def test_an_adapter_has_the_tokenizer_of_its_parent() -> None:
     tokenizer = FakeTokenizer(0)
     pipeline = make(0, tokenizer)
     for model in ("m", "tuned", "unknown"):
-        await pipeline.encode_text(model, "x", None, Deadline.after(5))
+        await pipeline.encoder.encode_text(model, "x", None, Deadline.after(5))
     assert tokenizer.models == ["m", "m", "unknown"]
 
 

@@ -20,6 +20,7 @@ class SlowTokenizer(FakePipeline):
 
     def __init__(self) -> None:
         super().__init__(1, 1)
+        self.encoder = self
         self.answers = asyncio.Event()
         self.limits: list[int | None] = []
         self.cancelled_count = 0

@@ -61,6 +61,13 @@ def test_it_is_masked_at_every_split_point(name: str, hidden: str, around: str) 
     assert filtered(ALL, *text) == expected
 
 
+def test_a_phrase_that_begins_inside_a_word_is_none_at_any_split_point() -> None:
+    text = "digit12Project Wolpertinger"
+    for at in range(len(text) + 1):
+        assert filtered(ALL, text[:at], text[at:]) == "digit12Project [word]"
+    assert filtered(ALL, *text) == "digit12Project [word]"
+
+
 @pytest.mark.parametrize(("name", "hidden"), CASES)
 def test_no_part_of_it_is_shown_before_it_is_whole(name: str, hidden: str) -> None:
     text = TextFilter(ALL)

@@ -1,0 +1,82 @@
+"""Encoding of prompts, by the tokenizer of their model."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from headrace.clients.conversation import Conversation
+from headrace.clients.encoded_conversation import EncodedConversation
+from headrace.clients.tokenizer import TokenizerClient
+from headrace.errors import DeadlineExceeded, Unavailable
+from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.text.detokenizer import Vocabulary
+from headrace.gateway.text.vocabularies import Vocabularies
+from headrace.rpc.deadline import Deadline
+
+TOKENIZER_RETRY_PAUSE = 0.1
+T = TypeVar("T")
+
+
+class PromptEncoder:
+    """Asks tokenizers, and waits for one that is being replaced. An adapter has the tokenizer of its parent."""
+
+    def __init__(self, tokenizer: TokenizerClient, fleet: Fleet) -> None:
+        self._tokenizer = tokenizer
+        self._fleet = fleet
+        self._vocabularies = Vocabularies(tokenizer)
+
+    async def vocabulary(self, model: str, deadline: Deadline) -> Vocabulary:
+        """Returns the vocabulary of a model. Raises HeadraceError."""
+        tokenizer = self._fleet.tokenizer_of(model)
+        return await _until_available(lambda: self._vocabularies.get(tokenizer, deadline.remaining), deadline)
+
+    async def encode_text(
+        self,
+        model: str,
+        text: str,
+        add_special_tokens: bool | None,
+        deadline: Deadline,
+        max_token_count: int | None = None,
+        context_token_count: int | None = None,
+    ) -> list[int]:
+        """Returns the token ids, possibly more than `context_token_count`. A text that is certain to have more may be
+        refused. Raises HeadraceError."""
+        tokenizer = self._fleet.tokenizer_of(model)
+        return await _until_available(
+            lambda: self._tokenizer.encode_text(
+                tokenizer, text, add_special_tokens, deadline.remaining, max_token_count, context_token_count
+            ),
+            deadline,
+        )
+
+    async def encode_chat(
+        self,
+        model: str,
+        conversation: Conversation,
+        deadline: Deadline,
+        context_token_count: int | None = None,
+    ) -> EncodedConversation:
+        """Returns the token ids of a conversation, possibly more than `context_token_count`. A conversation that is
+        certain to have more may be refused. Raises HeadraceError."""
+        tokenizer = self._fleet.tokenizer_of(model)
+        return await _until_available(
+            lambda: self._tokenizer.encode_chat(tokenizer, conversation, deadline.remaining, context_token_count),
+            deadline,
+        )
+
+    async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
+        tokenizer = self._fleet.tokenizer_of(model)
+        return await _until_available(
+            lambda: self._tokenizer.decode(tokenizer, token_ids, False, deadline.remaining), deadline
+        )
+
+
+async def _until_available(call: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+    """Retries a call while the other side is being replaced. Raises DeadlineExceeded if it is not back in time."""
+    while True:
+        try:
+            return await call()
+        except Unavailable:
+            if deadline.remaining <= TOKENIZER_RETRY_PAUSE:
+                raise DeadlineExceeded("the deadline passed while the tokenizer was away", stage="tokenize") from None
+            await asyncio.sleep(TOKENIZER_RETRY_PAUSE)
