@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.checkpoints.weights.loaded_weight import place
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.triton import kernel_registry
 from headrace.engine.triton.kernel_registry import ProductProblem, can_implement
 
@@ -50,3 +53,15 @@ def test_an_old_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_registry, "_is_installed", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
     assert "sm_75" in can_implement(replace(PROBLEM, device=torch.device("cuda")))[1]
+
+
+def test_a_weight_stays_packed_where_a_kernel_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device has no memory, but is none of a CPU's."""
+    device, matrix = torch.device("meta"), round_to_nearest.quantize(torch.randn(8, 64), 4, 32, symmetric=False)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert isinstance(place(matrix, torch.bfloat16, device), torch.Tensor)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(kernel_registry, "_is_installed", lambda: True)
+    placed = place(matrix, torch.bfloat16, device)
+    assert isinstance(placed, QuantizedMatrix)
+    assert placed.codes.device == device

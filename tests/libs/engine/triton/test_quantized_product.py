@@ -28,7 +28,7 @@ def test_it_is_the_product_with_the_dequantized_weight(
 ) -> None:
     weight = make_weight(*shape[:2], bits, shape[2])
     for dtype, error in ERRORS.items():
-        for row_count in (1, 2) if kernel is ProductKernel.GEMV else (1, 3, 17):
+        for row_count in (2,) if kernel is ProductKernel.GEMV else (1, 3, 17):
             inputs = make_inputs(row_count, shape[1], dtype)
             expected = inputs.double() @ weight.exact.T
             found = multiply(weight.packed, inputs, kernel=kernel)
