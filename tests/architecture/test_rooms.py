@@ -14,6 +14,7 @@ ENGINE_ROOMS = [
     "batching",
     "step",
     "kernels",
+    "triton",
     "checkpoints",
     "cpu",
     "torch",

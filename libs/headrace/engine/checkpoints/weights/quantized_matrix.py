@@ -42,6 +42,12 @@ class QuantizedMatrix:
         codes, scales, zeros = (tensor.contiguous().numpy() for tensor in (self.codes, self.scales.float(), self.zeros))
         return QuantizedArrays(codes, scales, zeros, self.bits, self.group_size, order)
 
+    def to(self, device: torch.device) -> "QuantizedMatrix":
+        """Returns the same weight in a device's memory."""
+        order = None if self.input_order is None else self.input_order.to(device)
+        codes, scales, zeros = (tensor.to(device) for tensor in (self.codes, self.scales, self.zeros))
+        return QuantizedMatrix(codes, scales, zeros, self.bits, self.group_size, order)
+
     def dequantize(self) -> Tensor:
         """Returns float32 [out, in], exact: codes and zero points have at most 8 bits, so the only rounding is to
         fp32."""

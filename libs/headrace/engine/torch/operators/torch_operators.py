@@ -9,12 +9,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.engine.checkpoints.facts.activation import Activation
-from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.checkpoints.weights.loaded_weight import problem_of
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.step.sampler import Logits, Sampler
 from headrace.engine.torch.layers.layer_norm import LayerNorm
+from headrace.engine.torch.layers.linear import Linear
 from headrace.engine.torch.layers.rms_norm import RmsNorm
 from headrace.engine.torch.operators.torch_linear import TorchLinear
 from headrace.engine.torch.operators.torch_sampler import TorchSampler
+from headrace.engine.triton.kernel_registry import can_implement
 
 
 class TorchOperators:
@@ -22,7 +25,16 @@ class TorchOperators:
 
     is_batch_invariant = False
 
-    def linear(self, weight: Weight, bias: Tensor | None = None) -> "TorchLinear":
+    def linear(self, weight: Weight, bias: Tensor | None = None) -> Linear:
+        """Multiplies quantized weights as they are stored where a kernel for this device can."""
+        if (
+            isinstance(weight, QuantizedMatrix)
+            and can_implement(problem_of(weight, torch.float32, weight.codes.device))[0]
+        ):
+            # Imports Triton, which only GPUs need.
+            from headrace.engine.torch.layers.triton_linear import TritonLinear
+
+            return TritonLinear(weight, bias)
         return TorchLinear(weight, bias)
 
     def rms_norm(self, weight: Tensor, epsilon: float) -> RmsNorm:

@@ -1,0 +1,1 @@
+"""Kernels for GPUs in Triton, each with its launcher. They take torch's tensors and know no model."""

@@ -1,0 +1,71 @@
+"""Choice among the kernels that multiply quantized weights, and the whole product."""
+
+from enum import Enum
+
+from torch import Tensor
+
+from headrace.engine.triton.packed_codes import PackedCodes
+from headrace.engine.triton.quantized_gemv import multiply_rows
+from headrace.engine.triton.quantized_matmul import NARROW, WIDE, multiply_tiles
+from headrace.engine.triton.split_sum import sum_splits
+
+MOST_GEMV_ROWS = 4
+MOST_NARROW_ROWS = 64
+WANTED_PROGRAMS = 256
+"""Programs that fill a GPU: two for each of the 108 to 132 multiprocessors of sm_80 and sm_90."""
+LEAST_SPLIT = 512
+"""Inputs of a split below which its sum costs more than it saves."""
+MOST_SPLITS = 8
+
+
+class ProductKernel(Enum):
+    """Kernels of a product. A row's bits are the same in any batch that takes the same one."""
+
+    GEMV = "gemv"
+    NARROW = "narrow"
+    WIDE = "wide"
+
+
+def choose_kernel(row_count: int) -> ProductKernel:
+    """Chooses by rows alone: up to 4 one by one, up to 64 in tiles of 16, and more in tiles of 64. Between 4 and 5, and
+    between 64 and 65 rows, the last bits of a row may change; whoever needs them not to names one kernel for all."""
+    if row_count <= MOST_GEMV_ROWS:
+        return ProductKernel.GEMV
+    return ProductKernel.NARROW if row_count <= MOST_NARROW_ROWS else ProductKernel.WIDE
+
+
+def count_splits(in_size: int, out_size: int) -> int:
+    """Counts the splits of the inputs. It depends on the weight alone, so that no row can change another's."""
+    splits, tiles = 1, -(-out_size // NARROW.out_count)
+    while splits < MOST_SPLITS and splits * tiles < WANTED_PROGRAMS and in_size >= 2 * splits * LEAST_SPLIT:
+        splits *= 2
+    return splits
+
+
+def multiply(
+    weight: PackedCodes,
+    inputs: Tensor,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    kernel: ProductKernel | None = None,
+) -> Tensor:
+    """Multiplies inputs [rows, in] of fp32, fp16 or bf16. Returns [rows, out] of the same type: the product, plus
+    `bias` [out], plus `residual` [rows, out], rounded once."""
+    if not len(inputs):
+        return inputs.new_empty((0, weight.out_size))
+    ordered = inputs if weight.input_order is None else inputs.index_select(1, weight.input_order)
+    ordered = ordered.contiguous()
+    splits = count_splits(weight.in_size, weight.out_size)
+    chosen = kernel or choose_kernel(len(inputs))
+    partials = _partials(weight, ordered, splits, chosen)
+    return sum_splits(partials, inputs.dtype, bias, None if residual is None else residual.contiguous())
+
+
+def _partials(weight: PackedCodes, inputs: Tensor, splits: int, kernel: ProductKernel) -> Tensor:
+    match kernel:
+        case ProductKernel.GEMV:
+            return multiply_rows(weight, inputs, splits)
+        case ProductKernel.NARROW:
+            return multiply_tiles(weight, inputs, splits, NARROW)
+        case ProductKernel.WIDE:
+            return multiply_tiles(weight, inputs, splits, WIDE)

@@ -1,0 +1,26 @@
+"""Kernels run in Triton's interpreter, which has to be chosen before Triton is first imported: those tests have a
+process of their own, started by `test_interpreted.py`."""
+
+import os
+
+import pytest
+
+IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+COMPILED = ["test_compiled.py", "test_interpreted.py", "test_kernel_registry.py"]
+INTERPRETED = [
+    "test_bounds.py",
+    "test_decode_attention.py",
+    "test_quantized_product.py",
+    "test_row_kernels.py",
+    "test_tokens.py",
+]
+collect_ignore = COMPILED if IS_INTERPRETED else INTERPRETED
+
+
+@pytest.fixture(autouse=True)
+def _bf16_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the interpreter multiply bf16: Triton 3.9 multiplies the 16 bits as an integer there."""
+    if IS_INTERPRETED:
+        from tests.libs.engine.triton.interpreter import repair_bf16_products
+
+        repair_bf16_products(monkeypatch)

@@ -1,0 +1,118 @@
+"""Kernels read and write nothing beside their tensors, and no two programs write the same place. Planted mistakes show
+that these tests see them."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from tests.libs.engine.triton.interpreter import run_backwards
+from tests.libs.engine.triton.random_weights import make_inputs, make_weight
+from torch import Tensor
+
+from headrace.engine.triton import quantized_gemv, quantized_matmul
+from headrace.engine.triton.packed_codes import PackedCodes
+
+GUARD = 512
+"""Numbers before and after each tensor. No kernel may touch them: NaN where it reads, -7 where it writes."""
+Product = Callable[[PackedCodes, Tensor], Tensor]
+
+
+def guard(tensor: Tensor) -> Tensor:
+    """Copies a tensor between guards that make any sum they are part of NaN, or for integers wrong by far."""
+    value = torch.nan if tensor.is_floating_point() else 93
+    around = torch.full((tensor.numel() + 2 * GUARD,), value, dtype=tensor.dtype)
+    inside = around[GUARD:-GUARD].view(tensor.shape)
+    inside.copy_(tensor)
+    return inside
+
+
+def multiply_by(module: ModuleType) -> Product:
+    if hasattr(module, "multiply_rows"):
+        return lambda weight, inputs: module.multiply_rows(weight, inputs, 2)
+    return lambda weight, inputs: module.multiply_tiles(weight, inputs, 2, module.NARROW)
+
+
+def check_bounds(module: ModuleType, patch: pytest.MonkeyPatch) -> None:
+    """Raises AssertionError if a product reads or writes beside its tensors."""
+    random = make_weight(70, 128, 4, 32)
+    made, inputs = random.packed, make_inputs(3, 128)
+    weight = PackedCodes(guard(made.words), guard(made.scales), guard(made.zeros), 4, 32, 128)
+    around = torch.full((2 * 3 * 70 + 2 * GUARD,), -7.0)
+    partials = around[GUARD:-GUARD].view(2, 3, 70)
+    with patch.context() as patched:
+        patched.setattr(module.torch, "empty", lambda *_, **__: partials)
+        found = multiply_by(module)(weight, guard(inputs))
+    assert (around[:GUARD] == -7).all()
+    assert (around[-GUARD:] == -7).all()
+    assert torch.allclose(found.sum(0).double(), inputs.double() @ random.exact.T, rtol=1e-5, atol=1e-4)
+
+
+def check_order(module: ModuleType, patch: pytest.MonkeyPatch) -> None:
+    """Raises AssertionError if the order of programs changes a result."""
+    weight, inputs = make_weight(70, 128, 4, 32).packed, make_inputs(3, 128)
+    with patch.context() as patched:
+        # What no program writes stays 0 in both.
+        patched.setattr(module.torch, "empty", torch.zeros)
+        forwards = multiply_by(module)(weight, inputs)
+        run_backwards(patched)
+        assert torch.equal(multiply_by(module)(weight, inputs), forwards)
+
+
+def plant(module: ModuleType, folder: Path, right: str, wrong: str) -> ModuleType:
+    """Loads a copy of a module with a mistake in it."""
+    assert module.__file__ is not None
+    source = Path(module.__file__).read_text()
+    assert right in source
+    path = folder / "planted.py"
+    path.write_text(source.replace(right, wrong))
+    spec = importlib.util.spec_from_file_location("planted", path)
+    assert spec is not None
+    assert spec.loader is not None
+    planted = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by name.
+    sys.modules["planted"] = planted
+    try:
+        spec.loader.exec_module(planted)
+    finally:
+        del sys.modules["planted"]
+    return planted
+
+
+MODULES = pytest.mark.parametrize("module", [quantized_gemv, quantized_matmul], ids=["gemv", "matmul"])
+
+
+@MODULES
+def test_nothing_beside_the_tensors_is_touched(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_bounds(module, monkeypatch)
+
+
+@MODULES
+def test_programs_do_not_race(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_order(module, monkeypatch)
+
+
+@MODULES
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("columns < out_size", "columns <= out_size"), ("places < in_size", "places < in_size - 1")],
+    ids=["one too many", "one too few"],
+)
+def test_a_planted_off_by_one_is_seen(
+    module: ModuleType, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = plant(module, tmp_path, right, wrong)
+    with pytest.raises(AssertionError):
+        check_bounds(planted, monkeypatch)
+
+
+@MODULES
+def test_a_planted_race_of_two_programs_is_seen(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = plant(module, tmp_path, "place = (split * row_count", "place = (0 * row_count")
+    with pytest.raises(AssertionError):
+        check_order(planted, monkeypatch)

@@ -1,0 +1,87 @@
+"""Products with quantized weights: near the oracle, and the same bits in any batch of one kernel."""
+
+import pytest
+import torch
+from tests.libs.engine.triton.interpreter import run_backwards
+from tests.libs.engine.triton.random_weights import make_inputs, make_weight
+
+from headrace.engine.triton.quantized_product import (
+    LEAST_SPLIT,
+    MOST_SPLITS,
+    ProductKernel,
+    choose_kernel,
+    count_splits,
+    multiply,
+)
+
+# The interpreter cuts fp32 to bf16 instead of rounding it, so an error may be twice the usual.
+ERRORS = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 1.6e-2}
+SHAPES = [(70, 96, 32), (33, 160, 32), (65, 256, 128), (1, 192, 64), (40, 100, 100), (17, 31, 64), (64, 200, 64)]
+"""Outputs, inputs and group size: odd sizes, a short last group, and one group for each row."""
+
+
+@pytest.mark.parametrize("kernel", ProductKernel)
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_it_is_the_product_with_the_dequantized_weight(
+    kernel: ProductKernel, bits: int, shape: tuple[int, int, int]
+) -> None:
+    weight = make_weight(*shape[:2], bits, shape[2])
+    for dtype, error in ERRORS.items():
+        for row_count in (2,) if kernel is ProductKernel.GEMV else (1, 3, 17):
+            inputs = make_inputs(row_count, shape[1], dtype)
+            expected = inputs.double() @ weight.exact.T
+            found = multiply(weight.packed, inputs, kernel=kernel)
+            assert found.dtype == dtype
+            assert (found.double() - expected).abs().max() <= error * expected.abs().max()
+
+
+@pytest.mark.parametrize("kernel", ProductKernel)
+def test_the_order_of_inputs_a_bias_and_a_residual_are_heeded(kernel: ProductKernel) -> None:
+    weight = make_weight(45, 128, 4, 32, symmetric=True, has_order=True)
+    inputs, bias, residual = make_inputs(5, 128), make_inputs(1, 45)[0], make_inputs(5, 45)
+    expected = inputs.double() @ weight.exact.T + bias + residual
+    found = multiply(weight.packed, inputs, bias, residual, kernel)
+    assert torch.allclose(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ProductKernel)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_has_the_same_bits_in_any_batch_of_one_kernel(kernel: ProductKernel, dtype: torch.dtype) -> None:
+    weight = make_weight(70, 2 * LEAST_SPLIT + 36, 4, 32).packed
+    assert count_splits(weight.in_size, weight.out_size) == 2
+    inputs = make_inputs(5 if kernel is ProductKernel.GEMV else 19, weight.in_size, dtype)
+    whole = multiply(weight, inputs, kernel=kernel)
+    parts = ((0, 1), (3, 4), (2, 5)) if kernel is ProductKernel.GEMV else ((0, 1), (3, 4), (2, 19), (18, 19), (0, 16))
+    for start, end in parts:
+        assert torch.equal(multiply(weight, inputs[start:end], kernel=kernel), whole[start:end])
+
+
+@pytest.mark.parametrize("kernel", ProductKernel)
+def test_programs_may_run_in_any_order(kernel: ProductKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    row_count = 2 if kernel is ProductKernel.GEMV else 18
+    weight, inputs = make_weight(130, 2 * LEAST_SPLIT, 4, 128).packed, make_inputs(row_count, 2 * LEAST_SPLIT)
+    expected = multiply(weight, inputs, kernel=kernel)
+    run_backwards(monkeypatch)
+    assert torch.equal(multiply(weight, inputs, kernel=kernel), expected)
+
+
+def test_what_is_not_a_number_stays_in_its_row() -> None:
+    weight, inputs = make_weight(20, 100, 4, 100).packed, make_inputs(6, 100)
+    inputs[2, 7] = torch.nan
+    for kernel in ProductKernel:
+        found = multiply(weight, inputs, kernel=kernel)
+        assert found[2].isnan().all()
+        assert torch.isfinite(found[[0, 1, 3, 4, 5]]).all()
+
+
+def test_no_rows_have_no_product() -> None:
+    assert multiply(make_weight(20, 64, 4, 32).packed, torch.empty(0, 64)).shape == (0, 20)
+
+
+def test_the_kernel_depends_on_rows_alone_and_the_splits_on_the_weight() -> None:
+    chosen = [choose_kernel(count) for count in (1, 4, 5, 64, 65, 4096)]
+    assert [kernel.value for kernel in chosen] == ["gemv", "gemv", "narrow", "narrow", "wide", "wide"]
+    assert count_splits(4096, 4096) == 4
+    assert count_splits(65536, 64) == MOST_SPLITS
+    assert count_splits(4096, 128256) == 1
