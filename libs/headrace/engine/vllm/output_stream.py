@@ -28,6 +28,8 @@ class OutputStream:
         """Returns what an output (vLLM's RequestOutput) adds; None: nothing new. Raises InternalError, naming the
         request, where it failed or a replay went another way."""
         (made,) = output.outputs
+        if self.request.sampling.max_tokens == 0:
+            return self._scores(output)
         if made.finish_reason not in (None, *_REASONS):
             raise self._failure(f"vLLM ended it with {made.finish_reason}")
         token_ids, logprobs = tuple(made.token_ids), _logprobs(made, self.request.sampling.logprob_count or 0)
@@ -39,6 +41,15 @@ class OutputStream:
         if known == len(token_ids) and made.finish_reason is None:
             return None
         return self._delta(output, made, first_index, token_ids[known:], logprobs[known:])
+
+    def _scores(self, output: Any) -> Delta | None:
+        """Returns the log-probabilities of the prompt. The one token that vLLM adds to them was not asked for."""
+        if not output.finished:
+            return None
+        delta = Delta(self.request.request_id, 0, (), finish_reason=FinishReason.LENGTH)
+        delta.cached_token_count = output.num_cached_tokens or 0
+        delta.prompt_logprobs = _prompt_logprobs(output, self.request.sampling.prompt_logprob_count or 0)
+        return delta
 
     def read_embedding(self, output: Any) -> Delta | None:
         """Returns the embedding in an output (vLLM's PoolingRequestOutput) that is whole."""

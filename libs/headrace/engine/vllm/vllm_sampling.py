@@ -33,7 +33,7 @@ def to_sampling(request: EngineRequest, spec: EngineSpec, is_replay: bool) -> Vl
         raise Unsupported("a bound of reasoning is not held by the engine vllm", param="thinking_token_budget")
     room = spec.max_model_length - request.token_count + (len(request.output_token_ids) if is_replay else 0)
     return VllmSampling(
-        # vLLM has no request that only scores its prompt: the one token that it adds is left out at the end.
+        # vLLM has no request that only scores its prompt: the stream leaves out the token that it adds.
         max_tokens=max(1, min(sampling.max_tokens - done, room)),
         temperature=0.0 if sampling.is_greedy else sampling.temperature,
         top_k=sampling.top_k or NO_TOP_K,

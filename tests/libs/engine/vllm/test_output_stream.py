@@ -57,3 +57,15 @@ def test_the_strongest_are_reported_besides_the_chosen(chosen: int) -> None:
     assert delta is not None
     assert delta.logprobs[0].token_id == chosen
     assert delta.logprobs[0].top == ((50, -0.1), (51, -0.2))
+
+
+def test_a_request_that_only_scores_its_prompt_gets_no_token() -> None:
+    stream = OutputStream(request("r", (1, 2), max_tokens=0, prompt_logprob_count=1), is_replay=False)
+    made = output(9, finish="length")
+    made.prompt_token_ids = [1, 2]
+    made.prompt_logprobs = [None, {2: SimpleNamespace(logprob=-0.5, rank=1)}]
+    delta = stream.read(made)
+    assert delta is not None
+    assert (delta.token_ids, delta.finish_reason) == ((), FinishReason.LENGTH)
+    assert delta.prompt_logprobs is not None
+    assert [entry and entry.logprob for entry in delta.prompt_logprobs] == [None, -0.5]
