@@ -3,9 +3,9 @@
     python -m tests.benchmarks.edge_cost [--rounds 8] [--only filter] [--json]
 
 Two platforms with the sim engine run side by side, one with everything on, or what `--only` names. Rounds alternate
-between them: the time to the first token of one stream, and tokens per second of 32 clients when the engine takes no
-time, for answers of one token and of 64. Ratios are taken round by round. Spans go to a collector in a process of its
-own, which reads and drops them.
+between them: the time to the first token of one stream, tokens per second of 64 streams at the pace of a model, and of
+32 clients when the engine takes no time, for answers of one token and of 64. Ratios are taken round by round. Spans go
+to a collector in a process of its own, which reads and drops them.
 """
 
 import argparse
@@ -36,6 +36,8 @@ from headrace.testing.running_platform import RunningPlatform, running_platform
 
 MODEL = "headrace-demo"
 STEP_SECONDS = 0.010
+STREAMS = 64
+"""Streams at once of an engine that takes STEP_SECONDS for a step, as a model does."""
 DETECTORS = ["card", "iban", "phone", "secret"]
 ADDRESSES = "email"
 """Detector that holds back every word until it cannot become an address: the time of a token, not of the gateway."""
@@ -144,6 +146,7 @@ def measure(rounds: int, parts: Sequence[str]) -> dict[str, Any]:
         for edge in (off, on):
             edge.ttft_ms()
         ttfts = [(off.ttft_ms(), on.ttft_ms()) for _ in range(rounds)]
+        paced = [_rate(on, 64, STREAMS) / _rate(off, 64, STREAMS) for _ in range(rounds)]
     rates: dict[int, list[float]] = {1: [], 64: []}
     works: dict[int, list[tuple[float, float]]] = {1: [], 64: []}
     with _folder() as name, edges(Path(name), 0.0, parts) as (off, on):
@@ -166,6 +169,7 @@ def measure(rounds: int, parts: Sequence[str]) -> dict[str, Any]:
             for count in works
             for index, name in enumerate(("off", "on"))
         },
+        "paced_streams_ratio": round(statistics.median(paced), 3),
         "requests_ratio": round(statistics.median(rates[1]), 3),
         "tokens_ratio": round(statistics.median(rates[64]), 3),
     }
@@ -175,8 +179,8 @@ def _folder() -> "tempfile.TemporaryDirectory[str]":
     return tempfile.TemporaryDirectory(prefix="headrace-edge-")
 
 
-def _rate(edge: Edge, output_tokens: int) -> float:
-    return float(summarize(edge.load(128, 32, output_tokens))["output_tokens_per_second"])
+def _rate(edge: Edge, output_tokens: int, clients: int = 32) -> float:
+    return float(summarize(edge.load(128, clients, output_tokens))["output_tokens_per_second"])
 
 
 def main() -> None:
