@@ -139,7 +139,7 @@ def test_usage_is_summed_by_the_command_and_for_the_own_tenant(guarded: RunningP
     assert {"acme", "other"} <= {entry["tenant"] for entry in every}
     assert ask(guarded, admin["key"]).status_code == 403
     table = headrace("usage", "--csv", "--state-dir", str(guarded.state_dir)).stdout.splitlines()
-    assert table[0] == "key,requests,finished,prompt_tokens,cached_tokens,output_tokens"
+    assert table[0] == "key,requests,finished,prompt_tokens,cached_tokens,output_tokens,cost,cost_per_million_tokens"
 
 
 def test_client_commands_send_the_key(guarded: RunningPlatform, key: str) -> None:

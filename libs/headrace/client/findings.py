@@ -65,6 +65,9 @@ class UsageRow:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
+    cost: float = 0.0
+    """Sum of the costs, in the currency in which devices are priced. 0: no device has a price."""
+    cost_per_million_tokens: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

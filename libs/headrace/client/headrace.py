@@ -4,7 +4,7 @@ import os
 import re
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,9 @@ DEFAULT_ADDRESS = "http://127.0.0.1:8000"
 KEY_VARIABLE = "HEADRACE_API_KEY"
 T = TypeVar("T")
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
+
+
+_USAGE_NAMES = {field.name for field in fields(UsageRow)} - {"group"}
 
 
 class Headrace:
@@ -132,7 +135,8 @@ class Headrace:
         Unsupported over gRPC."""
         given = {"by": by, "since": since, "until": until}
         found = await self._read("/headrace/usage", given, options)
-        return [UsageRow(group=row.pop(by), **row) for row in found["data"]]
+        # A newer platform may tell more.
+        return [UsageRow(row[by], **{name: row[name] for name in _USAGE_NAMES & row.keys()}) for row in found["data"]]
 
     async def requests(
         self, *, limit: int = 20, outcome: str = "", **options: Unpack[CallOptions]

@@ -202,11 +202,12 @@ class Platform:
             await asyncio.sleep(PROBE_INTERVAL)
 
     async def _is_answering(self) -> bool:
-        """Whether a gateway, on a new connection, says that it can answer requests."""
-        with contextlib.suppress(httpx2.HTTPError):
+        """Whether a gateway, on a new connection, says that it can answer requests for every model."""
+        with contextlib.suppress(httpx2.HTTPError, ValueError):
             async with httpx2.AsyncClient(verify=_trust_in(self._options.public_certificate)) as client:
                 response = await client.get(f"{self.http_url}/ready", timeout=PROBE_TIMEOUT)
-                return response.status_code == httpx2.codes.OK
+                wanted = {model.name for model in self._options.models}
+                return response.status_code == httpx2.codes.OK and wanted <= set(response.json()["models"])
         return False
 
     def _reserve(self, name: str, port: int, host: str = HOST, *, listens: bool = False) -> None:
