@@ -15,7 +15,7 @@ TIMEOUT = 2.0
 
 
 def check(environ: Mapping[str, str]) -> str:
-    """What is wrong; empty when nothing is."""
+    """Finds the fault of the service in this container: a sentence, or nothing where it is healthy."""
     variable = f"HEADRACE_{environ.get('SERVICE', '').upper()}_LISTEN_ADDRESS"
     port = environ.get(variable, "").rpartition(":")[2]
     if not port:
