@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 LAYERS = [
-    {"v1", "errors", "demo_model", "failpoints", "identity"},
+    {"v1", "errors", "demo_model", "failpoints", "identity", "catalogue"},
     {"gguf_text", "settings", "access", "certificates"},
     {"engine"},
-    {"telemetry", "offline"},
+    {"telemetry", "offline", "planning"},
     {"bus", "rpc"},
     {"clients"},
     {"lifecycle", "load_generator", "client"},
