@@ -11,7 +11,7 @@ LAYERS = [
     {"gguf_text", "settings", "access", "certificates"},
     {"engine"},
     {"telemetry", "offline", "planning"},
-    {"bus", "rpc"},
+    {"bus", "rpc", "claims"},
     {"clients"},
     {"lifecycle", "load_generator", "client"},
     {"supervisor"},
