@@ -26,6 +26,7 @@ MAY_IMPORT_TORCH = tuple(
         "engine/checkpoints/",
         "engine/cpu/weights/packing.py",
         "engine/torch/",
+        "engine/parallel/",
         "engine/triton/",
         "engine/engines/encoder_engine.py",
         "engine/engines/decoder_embedding_engine.py",
