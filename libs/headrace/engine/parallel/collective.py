@@ -48,6 +48,10 @@ class Collective:
         groups = {peers: dist.new_group(list(peers), timeout=TIMEOUT) for peers in stages}
         self._peers = groups[place.peers]
 
+    def close(self) -> None:
+        """Leaves the group, without waiting for the others."""
+        dist.destroy_process_group()
+
     def sum(self, part: Tensor) -> Tensor:
         """Adds the parts of all shares, each of the same shape."""
         if self._place.tensor_count == 1 or not part.numel():

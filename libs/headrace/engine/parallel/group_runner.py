@@ -18,7 +18,7 @@ class GroupRunner:
         self._model = model
         self._group = group
         self._operators = operators
-        weakref.finalize(self, group.close)
+        weakref.finalize(self, _end, group, model)
 
     def run(self, plan: StepPlan) -> StepLogits:
         """Computes all chunks on all ranks, and returns the logits that the plan asks for. Raises InternalError if a
@@ -44,3 +44,8 @@ class GroupRunner:
         """Allocates the KV cache again on all ranks, empty."""
         self._group.wake()
         self._model.wake()
+
+
+def _end(group: Group, model: StageModel) -> None:
+    group.close()
+    model.close()

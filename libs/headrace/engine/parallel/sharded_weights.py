@@ -21,8 +21,8 @@ class ShardedWeights:
 
     Projections into heads and inner units are cut by outputs, those out of them by inputs. Codes stay codes where the
     cut falls between groups. Where a file sorts the inputs of a down projection by group (act-order), the inner units
-    are dealt out in that order, so that it does; output projections of attention with sorted inputs become plain numbers,
-    because heads cannot be dealt out in parts.
+    are dealt out in that order, so that it does; output projections of attention with sorted inputs become plain
+    numbers, because heads cannot be dealt out in parts.
     """
 
     def __init__(self, source: WeightSource, config: DecoderConfig, place: Place) -> None:

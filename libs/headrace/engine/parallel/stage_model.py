@@ -55,6 +55,10 @@ class StageModel:
                 work.wait()
         return logits
 
+    def close(self) -> None:
+        """Leaves the group. Nothing can run afterwards."""
+        self._collective.close()
+
     @torch.inference_mode()
     def clear(self, blocks: list[int]) -> None:
         self._attention.clear(blocks)
