@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.layout.model_shape import HEAD, ModelShape, Module, model_shape
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS
-from headrace.engine.checkpoints.model_shape import HEAD, ModelShape, Module, model_shape
 from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
 from headrace.engine.kernels.kv_arena import KvShape
 from headrace.engine.kernels.storage import Storage

@@ -3,7 +3,7 @@ whichever is longer. Bytes and operations are counted from the shapes of the lau
 
 from dataclasses import dataclass
 
-from headrace.engine.checkpoints.model_shape import Product
+from headrace.engine.checkpoints.layout.model_shape import Product
 from headrace.planning.device_profile import DeviceProfile
 from headrace.planning.footprint import Footprint
 

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from headrace.engine.parallel.place import Place
+from headrace.engine.parallel.shards.place import Place
 
 TIMEOUT = timedelta(seconds=120)
 """Time after which a rank that waits for another gives up. A rank that died is noticed at once."""

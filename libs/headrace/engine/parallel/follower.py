@@ -19,10 +19,10 @@ from pathlib import Path
 import torch
 
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.parallel.channel import Channel, Order, unpack_step
 from headrace.engine.parallel.collective import join_store
 from headrace.engine.parallel.load_stage import load_stage
-from headrace.engine.parallel.place import Place
+from headrace.engine.parallel.rank_channel import Channel, Order, unpack_step
+from headrace.engine.parallel.shards.place import Place
 from headrace.engine.parallel.stage_model import StageModel
 
 _log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.parallel.channel import Channel, Order, pack_json, pack_step
 from headrace.engine.parallel.collective import Store, host_store
-from headrace.engine.parallel.place import Place
+from headrace.engine.parallel.rank_channel import Channel, Order, pack_json, pack_step
+from headrace.engine.parallel.shards.place import Place
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.errors.tree import ConfigError
 

@@ -11,8 +11,8 @@ from headrace.engine.parallel.follower import device_of
 from headrace.engine.parallel.group import Group, gather, meet
 from headrace.engine.parallel.group_runner import GroupRunner
 from headrace.engine.parallel.load_stage import load_stage
-from headrace.engine.parallel.place import Place
-from headrace.engine.parallel.shard_config import shard_config
+from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.shard_config import shard_config
 from headrace.engine.step.loaded_model import LoadedModel
 from headrace.errors.tree import Unsupported
 

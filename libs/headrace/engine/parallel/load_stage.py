@@ -7,17 +7,17 @@ from pathlib import Path
 import torch
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.layout.model_shape import model_shape
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, choose_block_count, choose_max_len
-from headrace.engine.checkpoints.model_shape import model_shape
 from headrace.engine.checkpoints.weight_record import WeightRecord
 from headrace.engine.checkpoints.weight_source import open_weights
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.parallel.collective import Collective, Store
-from headrace.engine.parallel.place import Place
-from headrace.engine.parallel.shard_config import shard_config
-from headrace.engine.parallel.sharded_weights import ShardedWeights
+from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.shard_config import shard_config
+from headrace.engine.parallel.shards.sharded_weights import ShardedWeights
 from headrace.engine.parallel.stage_model import StageModel
 from headrace.engine.parallel.summed_layer import summed
 from headrace.engine.torch.decoder.decoder import Decoder

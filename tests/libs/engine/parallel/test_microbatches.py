@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.engine.parallel.channel import pack_step, unpack_step
 from headrace.engine.parallel.microbatches import split_step
+from headrace.engine.parallel.rank_channel import pack_step, unpack_step
 from headrace.engine.step.step_arrays import StepArrays
 
 

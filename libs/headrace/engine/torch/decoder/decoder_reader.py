@@ -5,8 +5,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer

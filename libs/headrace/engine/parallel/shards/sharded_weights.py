@@ -9,7 +9,7 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, plain
-from headrace.engine.parallel.place import Place
+from headrace.engine.parallel.shards.place import Place
 
 _LAYER = re.compile(r"^model\.layers\.(\d+)\.")
 HEADS = frozenset({"q_proj", "k_proj", "v_proj"})

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.engine.checkpoints.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
 
 Module = tuple[str, int, int]
 """Name, outputs and inputs of a matrix."""

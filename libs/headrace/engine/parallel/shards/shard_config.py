@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
-from headrace.engine.parallel.place import Place
+from headrace.engine.parallel.shards.place import Place
 from headrace.errors.tree import ConfigError
 
 
