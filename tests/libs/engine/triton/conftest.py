@@ -9,7 +9,7 @@ IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 COMPILED = ["test_compiled.py", "test_interpreted.py", "test_kernel_registry.py"]
 INTERPRETED = [
     "test_bounds.py",
-    "test_decode_attention.py",
+    "attention",
     "test_quantized_product.py",
     "test_row_kernels.py",
     "test_tokens.py",
@@ -18,9 +18,10 @@ collect_ignore = COMPILED if IS_INTERPRETED else INTERPRETED
 
 
 @pytest.fixture(autouse=True)
-def _bf16_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the interpreter multiply bf16: Triton 3.9 multiplies the 16 bits as an integer there."""
+def _repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the interpreter multiply bf16, and each row by itself, and round to fp8."""
     if IS_INTERPRETED:
-        from tests.libs.engine.triton.interpreter import repair_bf16_products
+        from tests.libs.engine.triton.interpreter import repair_fp8, repair_products
 
-        repair_bf16_products(monkeypatch)
+        repair_products(monkeypatch)
+        repair_fp8(monkeypatch)
