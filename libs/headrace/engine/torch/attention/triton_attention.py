@@ -16,8 +16,8 @@ from headrace.engine.triton.attention.rotary_store import RotaryHeads, rotate_an
 
 
 class TritonAttention:
-    """Implements the Protocol of `paged_attention.py`. A token's bits depend neither on the batch nor on the chunk that
-    it comes in: decodes and prefills add up the same tiles in the same order."""
+    """Implements the Protocol of `paged_attention.py`. A token's bits do not depend on the batch, nor on the chunk
+    that it comes in unless that is of one token: see `attend_spans`."""
 
     def __init__(
         self, heads: HeadShape, layers: Sequence[LayerAttention], states: PagedStates, device: torch.device

@@ -5,6 +5,7 @@ import torch
 from headrace.engine.kernels.kv_arena import KvShape
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.triton.attention.kv_pages import KvPages
+from headrace.errors.tree import ConfigError
 
 DTYPES = {
     Storage.F32: torch.float32,
@@ -15,10 +16,18 @@ DTYPES = {
 }
 
 
+MOST_HEAD_NUMBERS = 1 << 31
+
+
 class PagedStates:
     """Memory for the KV blocks of a model on one device."""
 
     def __init__(self, shape: KvShape, block_count: int, device: torch.device) -> None:
+        """Allocates the memory. Raises ConfigError if a head has more numbers than 32 bits can count, which the kernels
+        do."""
+        if block_count * shape.block_size * shape.head_size >= MOST_HEAD_NUMBERS:
+            most = MOST_HEAD_NUMBERS // (shape.block_size * shape.head_size) - 1
+            raise ConfigError(f"block_count is {block_count}, but the kernels for GPUs reach {most} blocks; lower it")
         self.block_count = block_count
         self.block_size = shape.block_size
         self._shape = shape

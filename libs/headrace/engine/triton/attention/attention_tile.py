@@ -1,6 +1,6 @@
 """Steps of a softmax over tiles of tokens (Milakov and Gimelshein, 2018), the same for decodes and prefills.
 
-Tiles and splits are counted from the start of the text. So a query adds the same numbers in the same order, whichever
+Tiles and splits are counted from the start of the text. So a query adds up the same tiles in the same order, whichever
 kernel it is in, and whatever other queries are there: a tile that it does not see adds exact zeros.
 """
 
@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 SPLIT_TOKENS = 256
-LARGEST_TILE = 64
+LARGEST_TILE = 32
 SMALLEST_TILE = 16
 """Tokens of the smallest product on tensor cores."""
 TILE_BYTES = 1 << 14
@@ -30,10 +30,11 @@ def tile_of(head_size: int, dtype: torch.dtype) -> int:
 @triton.jit
 def attend_tile(
     query,
-    states,
-    scales,
-    key_slots,
-    value_slots,
+    key_states,
+    value_states,
+    key_scales,
+    value_scales,
+    slots,
     is_token,
     is_seen,
     elements,
@@ -47,12 +48,13 @@ def attend_tile(
     has_cap: tl.constexpr,
 ):
     """Adds a tile of tokens to a softmax. Returns its largest score, its sum of weights and its weighted sum. Loads
-    `is_token` [tile], of which each row sees `is_seen` [rows or 1, tile]."""
+    `is_token` [tile], of which each row sees `is_seen` [rows or 1, tile], from `slots` int32 [tile] of one KV head."""
     is_state = is_token[:, None] & (elements < head_size)[None, :]
-    keys = tl.load(states + key_slots[:, None] * head_size + elements[None, :], mask=is_state, other=0.0)
+    places = slots[:, None] * head_size + elements[None, :]
+    keys = tl.load(key_states + places, mask=is_state, other=0.0)
     products = tl.dot(query, tl.trans(keys.to(tl.float32).to(query.dtype)), input_precision="ieee") * scale
     if has_scales:
-        products = products * tl.load(scales + key_slots, mask=is_token, other=0.0)[None, :]
+        products = products * tl.load(key_scales + slots, mask=is_token, other=0.0)[None, :]
     if has_cap:
         products = soft_cap * (1 - 2 / (tl.exp(2 * products / soft_cap) + 1))
     scores = tl.where(is_seen, products, float("-inf"))
@@ -62,9 +64,9 @@ def attend_tile(
     weights = tl.exp(scores - origin[:, None])
     shrink = tl.exp(largest - origin)
     total = total * shrink + tl.sum(weights, axis=1)
-    values = tl.load(states + value_slots[:, None] * head_size + elements[None, :], mask=is_state, other=0.0)
+    values = tl.load(value_states + places, mask=is_state, other=0.0)
     if has_scales:
-        weights = weights * tl.load(scales + value_slots, mask=is_token, other=0.0)[None, :]
+        weights = weights * tl.load(value_scales + slots, mask=is_token, other=0.0)[None, :]
     values = values.to(tl.float32).to(query.dtype)
     sums = sums * shrink[:, None] + tl.dot(weights.to(query.dtype), values, input_precision="ieee")
     return higher, total, sums

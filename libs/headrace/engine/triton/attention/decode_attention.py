@@ -10,7 +10,6 @@ from headrace.engine.triton.attention.attention_sum import sum_attention
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, attend_tile, padded, tile_of
 from headrace.engine.triton.attention.kv_pages import KvPages
 
-WARP_COUNT = 4
 STAGE_COUNT = 2
 LEAST_SHARE = 16
 """Rows of the smallest product on tensor cores: query heads of a KV head are padded to it."""
@@ -53,21 +52,23 @@ def decode_attention_kernel(
     first_seen = tl.maximum(length - window, 0)
     begin = tl.maximum(split * split_tokens, first_seen // tile * tile)
     end = tl.minimum((split + 1) * split_tokens, length)
+    key_slot = kv_head * block_count * block_size
+    value_slot = key_slot + kv_head_count * block_count * block_size
     largest = tl.full((padded_share,), float("-inf"), tl.float32)
     total = tl.zeros((padded_share,), tl.float32)
     sums = tl.zeros((padded_share, padded_head), tl.float32)
     for start in range(begin, end, tile):
         tokens = start + tl.arange(0, tile)
         is_seen = (tokens < length) & (tokens >= first_seen)
-        blocks = tl.load(tables + sequence * table_stride + tokens // block_size, mask=is_seen, other=0).to(tl.int64)
-        slots = (kv_head * block_count + blocks) * block_size + tokens % block_size
-        value_slots = slots + kv_head_count * block_count * block_size
+        blocks = tl.load(tables + sequence * table_stride + tokens // block_size, mask=is_seen, other=0)
+        slots = blocks * block_size + tokens % block_size
         largest, total, sums = attend_tile(
             query,
-            states,
-            scales,
+            states + key_slot * head_size,
+            states + value_slot * head_size,
+            scales + key_slot,
+            scales + value_slot,
             slots,
-            value_slots,
             is_seen,
             is_seen[None, :],
             elements,
@@ -84,6 +85,11 @@ def decode_attention_kernel(
     tl.store(partials + rows[:, None] * head_size + elements[None, :], sums, mask=is_query)
     tl.store(extremes + rows * 2, largest, mask=is_head)
     tl.store(extremes + rows * 2 + 1, total, mask=is_head)
+
+
+def count_warps(head_size: int) -> int:
+    """Counts the warps that hold the sums of a KV head's queries without spilling."""
+    return 4 if padded(head_size) <= 128 else 8
 
 
 def attend_decodes(queries: Tensor, pages: KvPages, tables: Tensor, lengths: Tensor, rule: AttentionRule) -> Tensor:
@@ -124,7 +130,7 @@ def attend_decodes(queries: Tensor, pages: KvPages, tables: Tensor, lengths: Ten
         has_cap=rule.soft_cap is not None,
         split_tokens=SPLIT_TOKENS,
         tile=tile_of(head_size, queries.dtype),
-        num_warps=WARP_COUNT,
+        num_warps=count_warps(head_size),
         num_stages=STAGE_COUNT,
     )
     return sum_attention(partials, extremes, lengths, SPLIT_TOKENS, queries.dtype)

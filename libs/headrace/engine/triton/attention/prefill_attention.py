@@ -11,8 +11,10 @@ from headrace.engine.triton.attention.attention_rule import AttentionRule
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, add_split, attend_tile, padded, tile_of
 from headrace.engine.triton.attention.kv_pages import KvPages
 
-BLOCK_ROWS = 64
-WARP_COUNT = 4
+BLOCK_ROWS = 32
+"""From 64 rows on, Hopper would multiply by another instruction than for decodes, and round otherwise."""
+WARP_COUNT = 8
+"""Warps that hold two sums without spilling: of the split, and of those before it."""
 STAGE_COUNT = 2
 
 
@@ -23,7 +25,7 @@ def prefill_attention_kernel(
     scales,
     tables,
     spans,
-    blocks_of_rows,
+    programs,
     outputs,
     scale,
     window,
@@ -42,7 +44,7 @@ def prefill_attention_kernel(
 ):
     """Attends with `block_rows` queries of one span and one KV head. Grid: blocks of rows, KV heads."""
     place, kv_head, kv_head_count = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.num_programs(1)
-    span, first = tl.load(blocks_of_rows + place * 2).to(tl.int64), tl.load(blocks_of_rows + place * 2 + 1)
+    span, first = tl.load(programs + place * 2).to(tl.int64), tl.load(programs + place * 2 + 1)
     first_row, start = tl.load(spans + span * 3).to(tl.int64), tl.load(spans + span * 3 + 1)
     count = tl.load(spans + span * 3 + 2)
     rows, elements = first + tl.arange(0, block_rows), tl.arange(0, padded_head)
@@ -53,6 +55,8 @@ def prefill_attention_kernel(
     query = tl.load(queries + query_places, mask=is_query, other=0.0)
     end = start + tl.minimum(count, (first + block_rows - 1) // share + 1)
     first_seen = tl.maximum(start + first // share + 1 - window, 0)
+    key_slot = kv_head * block_count * block_size
+    value_slot = key_slot + kv_head_count * block_count * block_size
     largest = tl.full((block_rows,), float("-inf"), tl.float32)
     total = tl.zeros((block_rows,), tl.float32)
     sums = tl.zeros((block_rows, padded_head), tl.float32)
@@ -63,15 +67,16 @@ def prefill_attention_kernel(
         for begin in range(tl.maximum(split, first_seen // tile * tile), tl.minimum(split + split_tokens, end), tile):
             tokens = begin + tl.arange(0, tile)
             is_token = (tokens < end) & (tokens >= first_seen)
-            blocks = tl.load(tables + span * table_stride + tokens // block_size, mask=is_token, other=0).to(tl.int64)
-            slots = (kv_head * block_count + blocks) * block_size + tokens % block_size
+            blocks = tl.load(tables + span * table_stride + tokens // block_size, mask=is_token, other=0)
+            slots = blocks * block_size + tokens % block_size
             behind = positions[:, None] - tokens[None, :]
             own_largest, own_total, own_sums = attend_tile(
                 query,
-                states,
-                scales,
+                states + key_slot * head_size,
+                states + value_slot * head_size,
+                scales + key_slot,
+                scales + value_slot,
                 slots,
-                slots + kv_head_count * block_count * block_size,
                 is_token,
                 (behind >= 0) & (behind < window),
                 elements,
@@ -101,8 +106,9 @@ def attend_spans(
     itself. `tables` int32 [spans, blocks] are block tables, `spans` int32 [spans, 3] first row, first position and
     token count, `blocks` int32 [programs, 2] what `blocks_of_rows` lists. Rows of no span stay undefined.
 
-    Order of reduction: as for decodes, see `attend_decodes`. So a token's bits depend neither on the chunk that it
-    comes in, nor on the batch.
+    Order of reduction: tiles and splits as for decodes, see `attend_decodes`. So a token's bits depend neither on the
+    chunk that it comes in, nor on the batch. They are those of a decode but for the order within a tile, which a
+    compiler lays out by the number of rows.
     """
     _, head_count, head_size = queries.shape
     _, kv_head_count, block_count, block_size, _ = pages.states.shape

@@ -73,20 +73,21 @@ def rotary_store_kernel(
     sine = tl.load(sines + angles, mask=is_turned, other=0.0)
     turned = numbers * cosine + others * tl.where(is_first, -sine, sine)
     if head < head_count:
-        place = (token * head_count + head) * head_size + elements
-        tl.store(queries + place, turned.to(queries.dtype.element_ty), mask=is_element)
+        query = (token * head_count + head) * head_size + elements
+        tl.store(queries + query, turned.to(queries.dtype.element_ty), mask=is_element)
     else:
         place = (head - head_count) * slot_count + tl.load(slots + token).to(tl.int64)
+        kept = turned
         if largest_code > 0:
             # A difference of what is no number is none either: the scale tells of it, which a code cannot.
             most = tl.max(tl.abs(turned), axis=0) + tl.sum(turned - turned, axis=0)
             scale = tl.where(most <= 1e-30, 1.0, tl.div_rn(most, largest_code))
             tl.store(scales + place, scale)
-            turned = tl.div_rn(turned, tl.broadcast_to(scale, (padded_head,)))
+            kept = tl.div_rn(turned, tl.broadcast_to(scale, (padded_head,)))
         if is_integer:
             # In [2^23, 2^24) fp32 has integers alone: the addition rounds to the nearest, of two to the even one.
-            turned = (turned + 12582912.0) - 12582912.0
-        tl.store(states + place * head_size + elements, turned.to(states.dtype.element_ty), mask=is_element)
+            kept = (kept + 12582912.0) - 12582912.0
+        tl.store(states + place * head_size + elements, kept.to(states.dtype.element_ty), mask=is_element)
 
 
 def rotate_and_store(projected: Tensor, heads: RotaryHeads, pages: KvPages, positions: Tensor, slots: Tensor) -> Tensor:
