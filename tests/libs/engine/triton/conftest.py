@@ -6,15 +6,24 @@ import os
 import pytest
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+IS_THOROUGH = os.environ.get("THOROUGH") == "1"
 COMPILED = ["test_compiled.py", "test_interpreted.py", "test_kernel_registry.py"]
 INTERPRETED = [
-    "test_bounds.py",
     "attention",
+    "test_bounds.py",
+    "test_five_services.py",
     "test_quantized_product.py",
     "test_row_kernels.py",
     "test_tokens.py",
 ]
 collect_ignore = COMPILED if IS_INTERPRETED else INTERPRETED
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what only `make test-gpu-kernels` has the minutes for."""
+    left_out = [] if IS_THOROUGH else [item for item in items if item.get_closest_marker("thorough")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 if find_spec("triton") is None:
-    pytest.skip("no triton; to run it: make test-gpu-kernels", allow_module_level=True)
+    pytest.skip("no triton; to run it: Linux on x86_64 or aarch64", allow_module_level=True)
 
 import torch
 from tests.libs.engine.triton.compilation import Compiled, compile_for
@@ -19,7 +19,7 @@ from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, tile_o
 from headrace.engine.triton.quantized_matmul import NARROW, WIDE, Tile, quantized_matmul_kernel
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
-CAPABILITIES = (80, 89, 90)
+CAPABILITIES = (80, *(pytest.param(each, marks=pytest.mark.thorough) for each in (89, 90)))
 PRODUCT = {
     "words": "*i32",
     "scales": "*fp32",
@@ -205,8 +205,8 @@ def test_kernels_of_rows_spill_nothing(capability: int) -> None:
         assert made.spilled_bytes == 0
     gate, kernel = {"inputs": "*bf16", "outputs": "*bf16", "size": "i32"}, gated_activation.gated_activation_kernel
     for activation in ("silu", "gelu", "gelu_tanh", "relu"):
-        constants = {"activation": activation, "block": gated_activation.BLOCK}
-        assert compile_for(capability, kernel, gate, constants, gated_activation.WARP_COUNT).spilled_bytes == 0
+        chosen = {"activation": activation, "block": gated_activation.BLOCK}
+        assert compile_for(capability, kernel, gate, chosen, gated_activation.WARP_COUNT).spilled_bytes == 0
     total = {"partials": "*fp32", "extremes": "*fp32", "lengths": "*i32", "outputs": "*bf16"}
     total |= {"head_count": "i32", "split_count": "i32"}
     sizes = {"head_size": 128, "padded_head": 128, "split_tokens": SPLIT_TOKENS}

@@ -17,6 +17,7 @@ from headrace.engine.torch.layers import triton_linear
 from headrace.engine.triton.packed_codes import PackedCodes
 from headrace.engine.triton.quantized_product import multiply
 
+THOROUGH = [pytest.param(family, marks=pytest.mark.thorough) for family in ("qwen3", "phi3_short")]
 PROMPTS = make_prompts((37, 3, 20))
 
 
@@ -67,7 +68,7 @@ def test_the_tokens_are_those_of_the_exact_cpu_path(
     assert set(calls) == {"attend_decodes", "attend_spans"}
 
 
-@pytest.mark.parametrize("family", ["gemma2", "qwen3", "phi3_short"])
+@pytest.mark.parametrize("family", ["gemma2", *THOROUGH])
 def test_windows_caps_norms_and_partial_rotation(tmp_path: Path, family: str) -> None:
     make_family(tmp_path, family, num_hidden_layers=2)
     expected = generate(load(tmp_path, kernels="torch"))

@@ -15,6 +15,7 @@ ERRORS = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torc
 SLOTS = torch.tensor([37, 0, 63, 5, 20], dtype=torch.int32)
 POSITIONS = torch.tensor([0, 1, 8, 3, 3], dtype=torch.int32)
 HEADS, KV_HEADS = 3, 2
+THOROUGH = [pytest.param(*sizes, marks=pytest.mark.thorough) for sizes in ((24, 24), (2, 2))]
 
 
 def make_heads(head_size: int, rotary_size: int, *, has_norms: bool) -> RotaryHeads:
@@ -54,7 +55,7 @@ def oracle(projected: Tensor, heads: RotaryHeads) -> Tensor:
 
 
 @pytest.mark.parametrize("has_norms", [False, True], ids=["plain", "normalized"])
-@pytest.mark.parametrize(("head_size", "rotary_size"), [(16, 16), (24, 24), (33, 20), (2, 2)])
+@pytest.mark.parametrize(("head_size", "rotary_size"), [(16, 16), (33, 20), *THOROUGH])
 @pytest.mark.parametrize("kind", ERRORS)
 def test_heads_are_turned_and_stored(kind: torch.dtype, head_size: int, rotary_size: int, has_norms: bool) -> None:
     dtype = kind if kind.itemsize > 1 else torch.float32
