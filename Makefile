@@ -21,7 +21,7 @@ help:
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
 	@echo "make test-vllm     workers that vLLM computes for, in an environment of its own; bench-vllm compares it with vLLM alone"
-	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in an environment of its own"
+	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test has a part of it"
 	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
@@ -115,15 +115,10 @@ fuzz-api: .venv/.dev
 test-vllm: .vllm/.ready
 	@HEADRACE_VLLM_PYTHON=$(CURDIR)/.vllm/bin/python $(BIN)/python -m pytest -q tests/vllm
 
-# Kernels for GPUs, without one: in Triton's interpreter, and compiled for sm_80, sm_89 and sm_90.
-.gpu-kernels/.ready: .venv/.dev
-	@echo "installing Triton into .gpu-kernels …"
-	@$(BIN)/python -m venv .gpu-kernels
-	@.gpu-kernels/bin/pip install --quiet --constraint constraints.txt --editable ".[dev,gpu]"
-	@touch $@
-
-test-gpu-kernels: .gpu-kernels/.ready
-	@.gpu-kernels/bin/python -m pytest -q tests/libs/engine/triton
+# Kernels for GPUs, without one: in Triton's interpreter, and compiled for sm_80, sm_89 and sm_90. `make test` has a part.
+test-gpu-kernels: .venv/.dev
+	@THOROUGH=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -q tests/libs/engine/triton
+	@THOROUGH=1 $(BIN)/python -m pytest -q tests/libs/engine/triton/test_compiled.py
 
 bench-vllm: .vllm/.ready
 	@HEADRACE_VLLM_PYTHON=$(CURDIR)/.vllm/bin/python $(BIN)/python -m tests.benchmarks.vllm_seam

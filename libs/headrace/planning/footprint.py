@@ -44,9 +44,10 @@ class Footprint:
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Keys and values of a token in all layers: 8 bits with a scale per head beside packed weights."""
+        """Keys and values of a token in all layers. On a CPU, 8 bits with a scale per head beside packed weights."""
         config = self.shape.config
-        storage = Storage.S8 if self.packings else {4: Storage.F32, 2: Storage.BF16}[ITEM_BYTES[self.compute_precision]]
+        is_coded = self.packings and self.device_kind == "cpu"
+        storage = Storage.S8 if is_coded else {4: Storage.F32, 2: Storage.BF16}[ITEM_BYTES[self.compute_precision]]
         return KvShape(config.layer_count, config.kv_head_count, config.head_size, 1, storage).block_bytes
 
     @property

@@ -23,9 +23,10 @@ class EngineConfig(Settings):
     head is held in 8 bits: faster, with a perplexity that differs by a fraction of a percent."""
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
     """Precision of keys and values. int8 and fp8 have one scale per token and head and take a quarter of the memory of
-    float32. `auto`: int8 beside quantized weights, unless `exact`; else as the model computes."""
-    kernels: Literal["auto", "torch"] = "auto"
-    """`torch` runs the model operation by operation even where the C++ kernels could run a step in one call."""
+    float32. `auto`: on the CPU int8 beside quantized weights, unless `exact`; else as the model computes."""
+    kernels: Literal["auto", "torch", "triton"] = "auto"
+    """`torch` runs the model operation by operation even where the C++ kernels, or on a GPU those in Triton, could run
+    it. `triton` insists on the latter: on a CPU they need TRITON_INTERPRET=1, which shows what they do, slowly."""
     packed_folder: Path | None = None
     """Folder for weights in the kernels' layout, which makes the next start quicker. A worker has one unless told
     otherwise, ~/.cache/headrace/packed; elsewhere unset keeps none."""

@@ -29,8 +29,8 @@ KERNEL_PRECISIONS = ("auto", "float32", *ROUNDED_BITS)
 
 def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str]:
     """Whether the fused kernels can run `model` with the settings in `config`, and the reason if they cannot."""
-    if config.kernels == "torch":
-        return False, "the settings ask for torch"
+    if config.kernels != "auto":
+        return False, f"the settings ask for {config.kernels}"
     if config.adapters:
         return False, "there are adapters"
     if config.device.partition(":")[0] != "cpu":

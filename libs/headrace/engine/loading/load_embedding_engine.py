@@ -33,7 +33,7 @@ def load_embedding_engine(folder: Path, config: EngineConfig) -> DecoderEmbeddin
     device = choose_device(config)
     dtype = choose_precision(config, model_config, device)
     max_len = choose_max_len(config, model_config)
-    operators = choose_operators(device, config.thread_count)
+    operators = choose_operators(device, config.thread_count, config.kernels)
     settle_threads(config, operators)
     with torch.inference_mode():
         files = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision))

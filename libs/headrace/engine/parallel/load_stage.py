@@ -22,7 +22,14 @@ from headrace.engine.parallel.stage_model import StageModel
 from headrace.engine.parallel.summed_layer import summed
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.decoder_part import DecoderPart
-from headrace.engine.torch.device_setup import build_attention, choose_precision, kv_bytes, settle_threads
+from headrace.engine.torch.device_setup import (
+    build_attention,
+    check_kv_precision,
+    choose_precision,
+    kv_bytes,
+    kv_shape,
+    settle_threads,
+)
 from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.engine.torch.operators.operators import Operators
 
@@ -46,7 +53,8 @@ def load_stage(source: Path, config: EngineConfig, place: Place, device: torch.d
     whole = read_model_config(source)
     part = shard_config(whole, place)
     dtype = choose_precision(config, whole, device)
-    operators = choose_operators(device, config.thread_count or threads_of_a_rank(place))
+    check_kv_precision(config, part, dtype, device, "several processes share it")
+    operators = choose_operators(device, config.thread_count or threads_of_a_rank(place), config.kernels)
     settle_threads(config, operators)
     with torch.inference_mode():
         files = open_weights(source, whole.quantization, ROUNDED_BITS.get(config.precision))
@@ -79,6 +87,6 @@ def _block_count(
     config: EngineConfig, part: DecoderConfig, max_len: int, dtype: torch.dtype, device: torch.device, place: Place
 ) -> int:
     """Returns the blocks that this rank has room for. Ranks without devices of their own share the host's memory."""
-    numbers = 2 * part.layer_count * config.block_size * part.kv_head_count * part.head_size
+    block_bytes = kv_shape(config, part, dtype, device).block_bytes
     room = kv_bytes(config, device) // (place.world_size if device.type == "cpu" else 1)
-    return choose_block_count(config, max_len, numbers * dtype.itemsize, room)
+    return choose_block_count(config, max_len, block_bytes, room)

@@ -1,5 +1,6 @@
 """Chooses device, precision and memory for models on torch, from the settings and the checkpoint."""
 
+import logging
 import os
 
 import torch
@@ -16,11 +17,14 @@ from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.attention.token_attention import TokenAttention
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.kv.kv_cache import KvCache
+from headrace.engine.torch.kv.paged_states import PagedStates
+from headrace.engine.torch.kv.paged_storage import choose_paged_storage
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.operators import Operators
 from headrace.engine.torch.operators.single_row_operators import SingleRowOperators
 from headrace.errors.tree import ConfigError
 
+_log = logging.getLogger(__name__)
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 KV_STORAGE = {torch.float32: Storage.F32, torch.bfloat16: Storage.BF16, torch.float16: Storage.F16}
 LANES = 16
@@ -49,11 +53,35 @@ def choose_precision(config: EngineConfig, model: CheckpointFacts, device: torch
     return PRECISIONS[name]
 
 
+def check_kv_precision(
+    config: EngineConfig, model: DecoderConfig, dtype: torch.dtype, device: torch.device, reason: str
+) -> None:
+    """Raises ConfigError if keys and values cannot be kept as the settings say. `reason` says why the fused kernels do
+    not run the model."""
+    computed = str(dtype).removeprefix("torch.")
+    if config.kv_precision in ("auto", computed):
+        return
+    paged, other_reason = choose_paged_storage(config, model, dtype, device)
+    if paged is None:
+        raise ConfigError(
+            f"kv_precision is {config.kv_precision!r}, but torch keeps keys and values as it computes, in {computed}, "
+            f"which auto means here; the fused kernels cannot run this model: {reason}; nor can those for GPUs: "
+            f"{other_reason}"
+        )
+
+
 def settle_threads(config: EngineConfig, operators: Operators) -> None:
     """Sets the number of torch threads for the whole process. With our kernels, torch's threads would only be in the
     way. Without them, one core is left free: if another process holds up one torch thread, all of them wait."""
     usual = max(1, len(os.sched_getaffinity(0)) - 1)
     torch.set_num_threads(1 if isinstance(operators, KernelOperators) else config.thread_count or usual)
+
+
+def kv_shape(config: EngineConfig, model: DecoderConfig, dtype: torch.dtype, device: torch.device) -> KvShape:
+    """Returns the shape of a block of keys and values."""
+    paged, _ = choose_paged_storage(config, model, dtype, device)
+    sizes = (model.layer_count, model.kv_head_count, model.head_size, config.block_size)
+    return KvShape(*sizes, KV_STORAGE[dtype] if paged is None else paged)
 
 
 def build_attention(
@@ -67,14 +95,19 @@ def build_attention(
 ) -> PagedAttention:
     """Builds attention over a KV cache with as many of the requested blocks as fit, for contexts of up to `max_len`
     tokens. Raises ConfigError for an unsupported block size."""
-    block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
-    block_count = choose_block_count(config, max_len, block_bytes, kv_bytes(config, device))
+    shape = kv_shape(config, model, dtype, device)
+    paged, reason = choose_paged_storage(config, model, dtype, device)
+    block_count = choose_block_count(config, max_len, shape.block_bytes, kv_bytes(config, device))
     heads, layers = decoder.heads, decoder.attentions(max_len)
     if isinstance(operators, KernelOperators):
         _check_block_size(config, config.block_size % LANES, f"be a multiple of {LANES}")
-        shape = (model.layer_count, model.kv_head_count, model.head_size, config.block_size)
-        arena = KvArena(KvShape(*shape, KV_STORAGE[dtype]), block_count)
-        return KernelPagedAttention(operators.context, heads, layers, arena)
+        return KernelPagedAttention(operators.context, heads, layers, KvArena(shape, block_count))
+    if paged is not None:
+        # Imports Triton, which only GPUs need.
+        from headrace.engine.torch.attention.triton_attention import TritonAttention
+
+        return TritonAttention(heads, layers, PagedStates(shape, block_count, device), device)
+    _log.info("attention gathers keys and values", extra={"reason": reason})
     _check_block_size(config, KEY_TILE % config.block_size, f"divide {KEY_TILE}")
     cache = KvCache(
         model.layer_count, block_count, config.block_size, model.kv_head_count, model.head_size, dtype, device

@@ -13,10 +13,15 @@ from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.step.loaded_model import LoadedModel
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.decoder.decoder import Decoder
-from headrace.engine.torch.device_setup import build_attention, choose_device, choose_precision, settle_threads
+from headrace.engine.torch.device_setup import (
+    build_attention,
+    check_kv_precision,
+    choose_device,
+    choose_precision,
+    settle_threads,
+)
 from headrace.engine.torch.operators.choose_operators import choose_operators
 from headrace.engine.torch.runner import TorchRunner
-from headrace.errors.tree import ConfigError
 
 
 def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int, reason: str) -> LoadedModel:
@@ -24,13 +29,8 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     Unsupported or ConfigError."""
     device = choose_device(config)
     dtype = choose_precision(config, model, device)
-    computed = str(dtype).removeprefix("torch.")
-    if config.kv_precision not in ("auto", computed):
-        raise ConfigError(
-            f"kv_precision is {config.kv_precision!r}, but only the fused kernels hold keys and values in another type "
-            f"than they compute with, and they cannot run this model: {reason}; use auto, which is {computed} here"
-        )
-    operators = choose_operators(device, config.thread_count)
+    check_kv_precision(config, model, dtype, device, reason)
+    operators = choose_operators(device, config.thread_count, config.kernels)
     settle_threads(config, operators)
     with torch.inference_mode():
         weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision)))

@@ -7,10 +7,13 @@ from importlib.util import find_spec
 
 import torch
 
+from headrace.engine.triton.attention_problem import AttentionProblem
+
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 BITS = (4, 8)
 GROUP_UNIT = 32
 LEAST_CAPABILITY = (8, 0)
+LEAST_FP8_CAPABILITY = (8, 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +27,38 @@ class ProductProblem:
     device: torch.device
 
 
-def can_implement(problem: ProductProblem) -> tuple[bool, str]:
+def can_implement(problem: ProductProblem | AttentionProblem) -> tuple[bool, str]:
     """Whether a kernel takes the problem, and the reason if none does."""
-    if problem.bits not in BITS:
-        return False, f"codes of {problem.bits} bits; the kernels have 4 and 8"
-    if problem.group_size % GROUP_UNIT and problem.group_size < problem.in_size:
-        return False, f"groups of {problem.group_size} inputs; the kernels need multiples of {GROUP_UNIT}"
+    misfit = problem.misfit if isinstance(problem, AttentionProblem) else _misfit(problem)
+    if misfit:
+        return False, misfit
     if problem.dtype not in DTYPES:
         return False, f"inputs of {problem.dtype}; the kernels need 16 or 32 bits"
-    return can_launch(problem.device)
+    can, reason = can_launch(problem.device)
+    if can and isinstance(problem, AttentionProblem) and problem.states == torch.float8_e4m3fn:
+        return _can_read_fp8(problem.device)
+    return can, reason
+
+
+def _misfit(problem: ProductProblem) -> str:
+    if problem.bits not in BITS:
+        return f"codes of {problem.bits} bits; the kernels have 4 and 8"
+    if problem.group_size % GROUP_UNIT and problem.group_size < problem.in_size:
+        return f"groups of {problem.group_size} inputs; the kernels need multiples of {GROUP_UNIT}"
+    return ""
+
+
+def _can_read_fp8(device: torch.device) -> tuple[bool, str]:
+    if is_interpreted() or torch.cuda.get_device_capability(device) >= LEAST_FP8_CAPABILITY:
+        return True, "ok"
+    return False, "keys and values of fp8, which need sm_89 or newer; int8 takes as little memory"
 
 
 def can_launch(device: torch.device) -> tuple[bool, str]:
     """Whether Triton runs on a device: a GPU since sm_80, or anything under its interpreter (TRITON_INTERPRET=1)."""
     if not _is_installed():
         return False, "triton is not installed: install headrace[gpu]"
-    if os.environ.get("TRITON_INTERPRET") == "1":
+    if is_interpreted():
         return True, "ok"
     if device.type != "cuda":
         return False, f"device {device} is no GPU"
@@ -47,6 +66,11 @@ def can_launch(device: torch.device) -> tuple[bool, str]:
     if capability < LEAST_CAPABILITY:
         return False, f"the GPU is sm_{capability[0]}{capability[1]}; the kernels need sm_80 or newer"
     return True, "ok"
+
+
+def is_interpreted() -> bool:
+    """Whether kernels run in Triton's interpreter, if it was chosen before Triton was imported."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 @cache

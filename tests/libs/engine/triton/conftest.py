@@ -6,10 +6,12 @@ import os
 import pytest
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+IS_THOROUGH = os.environ.get("THOROUGH") == "1"
 COMPILED = ["test_compiled.py", "test_interpreted.py", "test_kernel_registry.py"]
 INTERPRETED = [
+    "attention",
     "test_bounds.py",
-    "test_decode_attention.py",
+    "test_five_services.py",
     "test_quantized_product.py",
     "test_row_kernels.py",
     "test_tokens.py",
@@ -17,10 +19,18 @@ INTERPRETED = [
 collect_ignore = COMPILED if IS_INTERPRETED else INTERPRETED
 
 
-@pytest.fixture(autouse=True)
-def _bf16_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the interpreter multiply bf16: Triton 3.9 multiplies the 16 bits as an integer there."""
-    if IS_INTERPRETED:
-        from tests.libs.engine.triton.interpreter import repair_bf16_products
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what only `make test-gpu-kernels` has the minutes for."""
+    left_out = [] if IS_THOROUGH else [item for item in items if item.get_closest_marker("thorough")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
 
-        repair_bf16_products(monkeypatch)
+
+@pytest.fixture(autouse=True)
+def _repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the interpreter multiply bf16, and each row by itself, and round to fp8."""
+    if IS_INTERPRETED:
+        from tests.libs.engine.triton.interpreter import repair_fp8, repair_products
+
+        repair_products(monkeypatch)
+        repair_fp8(monkeypatch)

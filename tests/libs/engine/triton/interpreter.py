@@ -2,20 +2,41 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
 
-def repair_bf16_products(patch: pytest.MonkeyPatch) -> None:
-    """Widens bf16 operands of products, which lose nothing by it."""
-    create_dot = interpreter.InterpreterBuilder.create_dot
+def repair_products(patch: pytest.MonkeyPatch) -> None:
+    """Multiplies in fp64 and rounds once. The interpreter multiplies the bits of bf16 as integers, and leaves the order
+    of fp32 sums to a library, which chooses it by the number of rows: on a GPU a row does not see that."""
 
-    def create_wide_dot(self: Any, a: Any, b: Any, d: Any, *settings: Any) -> Any:
-        wide = [self.cast_impl(each, tl.float32) if each.dtype.scalar == tl.bfloat16 else each for each in (a, b)]
-        return create_dot(self, *wide, d, *settings)
+    def create_dot(self: Any, a: Any, b: Any, d: Any, *_settings: Any) -> Any:
+        left, right = (_widened(self, each) for each in (a, b))
+        sums = np.matmul(left, right) + d.data
+        return interpreter.TensorHandle(sums.astype(d.data.dtype), d.dtype.scalar)
 
-    patch.setattr(interpreter.InterpreterBuilder, "create_dot", create_wide_dot)
+    patch.setattr(interpreter.InterpreterBuilder, "create_dot", create_dot)
+
+
+def repair_fp8(patch: pytest.MonkeyPatch) -> None:
+    """Rounds fp32 to e4m3 as torch does. The interpreter loses the carry into the exponent."""
+    create_fp_to_fp = interpreter.InterpreterBuilder.create_fp_to_fp
+
+    def create_rounded(self: Any, source: Any, kind: Any, rounding: Any) -> Any:
+        if source.dtype.scalar != tl.float32 or kind.scalar != tl.float8e4nv:
+            return create_fp_to_fp(self, source, kind, rounding)
+        rounded = torch.from_numpy(np.ascontiguousarray(source.data)).to(torch.float8_e4m3fn)
+        return interpreter.TensorHandle(rounded.view(torch.uint8).numpy(), tl.float8e4nv)
+
+    patch.setattr(interpreter.InterpreterBuilder, "create_fp_to_fp", create_rounded)
+
+
+def _widened(builder: Any, operand: Any) -> Any:
+    wide = builder.cast_impl(operand, tl.float32) if operand.dtype.scalar == tl.bfloat16 else operand
+    return wide.data.astype(np.float64)
 
 
 def run_backwards(patch: pytest.MonkeyPatch) -> None:

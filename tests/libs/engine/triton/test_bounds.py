@@ -1,14 +1,13 @@
 """Kernels read and write nothing beside their tensors, and no two programs write the same place. Planted mistakes show
 that these tests see them."""
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
+from tests.libs.engine.triton.guards import GUARD, guard, plant
 from tests.libs.engine.triton.interpreter import run_backwards
 from tests.libs.engine.triton.random_weights import make_inputs, make_weight
 from torch import Tensor
@@ -16,18 +15,7 @@ from torch import Tensor
 from headrace.engine.triton import quantized_gemv, quantized_matmul
 from headrace.engine.triton.packed_codes import PackedCodes
 
-GUARD = 512
-"""Numbers before and after each tensor. No kernel may touch them: NaN where it reads, -7 where it writes."""
 Product = Callable[[PackedCodes, Tensor], Tensor]
-
-
-def guard(tensor: Tensor) -> Tensor:
-    """Copies a tensor between guards that make any sum they are part of NaN, or for integers wrong by far."""
-    value = torch.nan if tensor.is_floating_point() else 93
-    around = torch.full((tensor.numel() + 2 * GUARD,), value, dtype=tensor.dtype)
-    inside = around[GUARD:-GUARD].view(tensor.shape)
-    inside.copy_(tensor)
-    return inside
 
 
 def multiply_by(module: ModuleType) -> Product:
@@ -60,26 +48,6 @@ def check_order(module: ModuleType, patch: pytest.MonkeyPatch) -> None:
         forwards = multiply_by(module)(weight, inputs)
         run_backwards(patched)
         assert torch.equal(multiply_by(module)(weight, inputs), forwards)
-
-
-def plant(module: ModuleType, folder: Path, right: str, wrong: str) -> ModuleType:
-    """Loads a copy of a module with a mistake in it."""
-    assert module.__file__ is not None
-    source = Path(module.__file__).read_text()
-    assert right in source
-    path = folder / "planted.py"
-    path.write_text(source.replace(right, wrong))
-    spec = importlib.util.spec_from_file_location("planted", path)
-    assert spec is not None
-    assert spec.loader is not None
-    planted = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name.
-    sys.modules["planted"] = planted
-    try:
-        spec.loader.exec_module(planted)
-    finally:
-        del sys.modules["planted"]
-    return planted
 
 
 MODULES = pytest.mark.parametrize("module", [quantized_gemv, quantized_matmul], ids=["gemv", "matmul"])

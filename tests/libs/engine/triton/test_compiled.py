@@ -7,23 +7,19 @@ from pathlib import Path
 import pytest
 
 if find_spec("triton") is None:
-    pytest.skip("no triton; to run it: make test-gpu-kernels", allow_module_level=True)
+    pytest.skip("no triton; to run it: Linux on x86_64 or aarch64", allow_module_level=True)
 
+import torch
 from tests.libs.engine.triton.compilation import Compiled, compile_for
 from triton.compiler.errors import CompilationError
 
-from headrace.engine.triton import (
-    attention_sum,
-    decode_attention,
-    gated_silu,
-    quantized_gemv,
-    residual_norm,
-    split_sum,
-)
+from headrace.engine.triton import gated_activation, quantized_gemv, residual_norm, split_sum
+from headrace.engine.triton.attention import attention_sum, decode_attention, prefill_attention, rotary_store
+from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, tile_of
 from headrace.engine.triton.quantized_matmul import NARROW, WIDE, Tile, quantized_matmul_kernel
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
-CAPABILITIES = (80, 89, 90)
+CAPABILITIES = (80, *(pytest.param(each, marks=pytest.mark.thorough) for each in (89, 90)))
 PRODUCT = {
     "words": "*i32",
     "scales": "*fp32",
@@ -96,48 +92,108 @@ def test_sums_of_splits_spill_nothing(capability: int) -> None:
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("kind", ["bf16", "i8", "fp8e4nv"])
-@pytest.mark.parametrize("head_size", [64, 128])
-def test_attention_uses_tensor_cores_and_spills_nothing(capability: int, kind: str, head_size: int) -> None:
-    if kind == "fp8e4nv" and capability < 89:
+@pytest.mark.parametrize("head_size", [64, 128, 256])
+def test_decodes_use_tensor_cores_and_spill_nothing(capability: int, kind: str, head_size: int) -> None:
+    if is_refused(capability, kind):
         with pytest.raises(CompilationError):
-            compile_attention(capability, kind, head_size)
+            compile_decode(capability, kind, head_size)
         return
-    made = compile_attention(capability, kind, head_size)
+    made = compile_decode(capability, kind, head_size)
     assert made.spilled_bytes == 0
     assert made.blocks_per_multiprocessor >= 2, (made.register_count, made.shared_bytes)
     assert made.has("mma.sync")
     assert made.has("ldmatrix")
 
 
-def compile_attention(capability: int, kind: str, head_size: int) -> Compiled:
-    types = {
-        "queries": "*bf16",
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("kind", ["bf16", "i8", "fp8e4nv"])
+@pytest.mark.parametrize("head_size", [64, 128, 256])
+def test_prefills_use_tensor_cores_and_copy_ahead(capability: int, kind: str, head_size: int) -> None:
+    if is_refused(capability, kind):
+        with pytest.raises(CompilationError):
+            compile_prefill(capability, kind, head_size)
+        return
+    made = compile_prefill(capability, kind, head_size)
+    assert made.spilled_bytes == 0
+    planned = 2 if head_size == 64 else 1
+    assert made.blocks_per_multiprocessor >= planned, (made.register_count, made.shared_bytes)
+    assert made.has("mma.sync")
+    assert made.has("ldmatrix")
+    assert made.has("cp.async.c")
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_attention_in_fp32_fits_a_multiprocessor(capability: int) -> None:
+    """Nobody serves in fp32 on a GPU, but what is launched has to start."""
+    for head_size in (64, 128, 256):
+        for compile_attention in (compile_decode, compile_prefill):
+            assert compile_attention(capability, "fp32", head_size, "fp32").blocks_per_multiprocessor >= 1
+
+
+def is_refused(capability: int, kind: str) -> bool:
+    """GPUs before sm_89 have no instruction that reads fp8."""
+    return kind == "fp8e4nv" and capability < 89
+
+
+def compile_decode(capability: int, kind: str, head_size: int, dtype: str = "bf16") -> Compiled:
+    types = {"lengths": "*i32", "partials": "*fp32", "extremes": "*fp32", "split_count": "i32"}
+    constants = {"padded_share": decode_attention.LEAST_SHARE}
+    kernel, warp_count = decode_attention.decode_attention_kernel, decode_attention.count_warps(head_size)
+    types, constants = attention_types(kind, dtype) | types, attention_sizes(kind, head_size, dtype) | constants
+    return compile_for(capability, kernel, types, constants, warp_count, decode_attention.STAGE_COUNT)
+
+
+def compile_prefill(capability: int, kind: str, head_size: int, dtype: str = "bf16") -> Compiled:
+    types = {"spans": "*i32", "programs": "*i32", "outputs": f"*{dtype}"}
+    constants = {"block_rows": prefill_attention.BLOCK_ROWS}
+    kernel, warp_count = prefill_attention.prefill_attention_kernel, prefill_attention.WARP_COUNT
+    types, constants = attention_types(kind, dtype) | types, attention_sizes(kind, head_size, dtype) | constants
+    return compile_for(capability, kernel, types, constants, warp_count, prefill_attention.STAGE_COUNT)
+
+
+def attention_types(kind: str, dtype: str) -> dict[str, str]:
+    return {
+        "queries": f"*{dtype}",
         "states": f"*{kind}",
         "scales": "*fp32",
         "tables": "*i32",
-        "lengths": "*i32",
-        "partials": "*fp32",
-        "extremes": "*fp32",
         "scale": "fp32",
         "window": "i32",
         "soft_cap": "fp32",
         "table_stride": "i32",
         "block_count": "i32",
-        "split_count": "i32",
     }
-    constants = {
+
+
+def attention_sizes(kind: str, head_size: int, dtype: str) -> dict[str, int | bool]:
+    return {
         "block_size": 16,
         "head_size": head_size,
         "share": 4,
         "padded_head": head_size,
-        "padded_share": decode_attention.LEAST_SHARE,
-        "has_scales": kind != "bf16",
+        "has_scales": kind in {"i8", "fp8e4nv"},
         "has_cap": True,
-        "split_tokens": decode_attention.SPLIT_TOKENS,
-        "tile": decode_attention.TILE,
+        "split_tokens": SPLIT_TOKENS,
+        "tile": tile_of(head_size, torch.float32 if dtype == "fp32" else torch.bfloat16),
     }
-    kernel, warp_count = decode_attention.decode_attention_kernel, decode_attention.WARP_COUNT
-    return compile_for(capability, kernel, types, constants, warp_count, decode_attention.STAGE_COUNT)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("kind", ["bf16", "i8", "fp8e4nv"])
+def test_stores_spill_nothing(capability: int, kind: str) -> None:
+    types = dict.fromkeys(("norms", "cosines", "sines", "scales"), "*fp32")
+    types |= {"positions": "*i32", "slots": "*i32", "projected": "*bf16", "queries": "*bf16", "states": f"*{kind}"}
+    types |= {"epsilon": "fp32", "slot_count": "i32"}
+    sizes = {"head_count": 32, "kv_head_count": 8, "head_size": 128, "padded_head": 128, "half": 64}
+    codes = {"has_norms": True, "largest_code": 0.0 if kind == "bf16" else 127.0, "is_integer": kind == "i8"}
+    kernel, constants = rotary_store.rotary_store_kernel, sizes | codes
+    if is_refused(capability, kind):
+        with pytest.raises(CompilationError):
+            compile_for(capability, kernel, types, constants, rotary_store.WARP_COUNT)
+        return
+    made = compile_for(capability, kernel, types, constants, rotary_store.WARP_COUNT)
+    assert made.spilled_bytes == 0
+    assert made.register_count <= 64
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
@@ -147,11 +203,13 @@ def test_kernels_of_rows_spill_nothing(capability: int) -> None:
         constants = {"size": size, "padded_size": size, "has_residual": True}
         made = compile_for(capability, residual_norm.residual_norm_kernel, norm, constants, residual_norm.WARP_COUNT)
         assert made.spilled_bytes == 0
-    gate, block = {"inputs": "*bf16", "outputs": "*bf16", "size": "i32"}, {"block": gated_silu.BLOCK}
-    assert compile_for(capability, gated_silu.gated_silu_kernel, gate, block, gated_silu.WARP_COUNT).spilled_bytes == 0
+    gate, kernel = {"inputs": "*bf16", "outputs": "*bf16", "size": "i32"}, gated_activation.gated_activation_kernel
+    for activation in ("silu", "gelu", "gelu_tanh", "relu"):
+        chosen = {"activation": activation, "block": gated_activation.BLOCK}
+        assert compile_for(capability, kernel, gate, chosen, gated_activation.WARP_COUNT).spilled_bytes == 0
     total = {"partials": "*fp32", "extremes": "*fp32", "lengths": "*i32", "outputs": "*bf16"}
     total |= {"head_count": "i32", "split_count": "i32"}
-    sizes = {"head_size": 128, "padded_head": 128, "split_tokens": decode_attention.SPLIT_TOKENS}
+    sizes = {"head_size": 128, "padded_head": 128, "split_tokens": SPLIT_TOKENS}
     made = compile_for(capability, attention_sum.attention_sum_kernel, total, sizes, attention_sum.WARP_COUNT)
     assert made.spilled_bytes == 0
 

@@ -16,7 +16,11 @@ from headrace.engine.triton.quantized_product import (
 
 # The interpreter cuts fp32 to bf16 instead of rounding it, so an error may be twice the usual.
 ERRORS = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 1.6e-2}
-SHAPES = [(70, 96, 32), (33, 160, 32), (65, 256, 128), (1, 192, 64), (40, 100, 100), (17, 31, 64), (64, 200, 64)]
+THOROUGH = [
+    pytest.param(shape, marks=pytest.mark.thorough, id=str(shape))
+    for shape in ((33, 160, 32), (65, 256, 128), (1, 192, 64), (64, 200, 64))
+]
+SHAPES = [(70, 96, 32), (40, 100, 100), (17, 31, 64), *THOROUGH]
 """Outputs, inputs and group size: odd sizes, a short last group, and one group for each row."""
 
 
@@ -46,7 +50,7 @@ def test_the_order_of_inputs_a_bias_and_a_residual_are_heeded(kernel: ProductKer
 
 
 @pytest.mark.parametrize("kernel", ProductKernel)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float32, marks=pytest.mark.thorough)])
 def test_a_row_has_the_same_bits_in_any_batch_of_one_kernel(kernel: ProductKernel, dtype: torch.dtype) -> None:
     weight = make_weight(70, 2 * LEAST_SPLIT + 36, 4, 32).packed
     assert count_splits(weight.in_size, weight.out_size) == 2

@@ -1,11 +1,15 @@
 """Norm and gate of rows: near the oracle, and each row by itself."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 from tests.libs.engine.triton.random_weights import make_inputs
+from torch import Tensor
 from torch.nn import functional
 
-from headrace.engine.triton.gated_silu import gate_silu
+from headrace.engine.triton.gated_activation import gate_rows
 from headrace.engine.triton.residual_norm import normalize
 
 # The interpreter cuts fp32 to bf16 instead of rounding it.
@@ -30,9 +34,17 @@ def test_a_norm_follows_the_addition(size: int, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_gate_is_silu_times_the_other_half(size: int, dtype: torch.dtype) -> None:
+def test_a_gate_is_one_half_activated_times_the_other(size: int, dtype: torch.dtype) -> None:
     inputs = make_inputs(3, 2 * size, dtype) * 4
-    found, exact = gate_silu(inputs), inputs.double()
-    expected = functional.silu(exact[:, :size]) * exact[:, size:]
-    assert torch.allclose(found.double(), expected, rtol=ERRORS[dtype], atol=ERRORS[dtype])
-    assert torch.equal(gate_silu(inputs[1:2]), found[1:2])
+    exact = inputs.double()
+    activated: dict[str, Callable[[Tensor], Tensor]] = {
+        "silu": functional.silu,
+        "gelu": functional.gelu,
+        "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+        "relu": functional.relu,
+    }
+    for activation, function in activated.items():
+        found, expected = gate_rows(inputs, activation), function(exact[:, :size]) * exact[:, size:]
+        assert found.dtype == dtype
+        assert torch.allclose(found.double(), expected, rtol=ERRORS[dtype], atol=ERRORS[dtype]), activation
+        assert torch.equal(gate_rows(inputs[1:2], activation), found[1:2])

@@ -1,72 +1,92 @@
-"""A tiny quantized model says the same through the kernels for GPUs as through those for CPUs, exact."""
+"""Tiny models say the same through the kernels for GPUs as through those for CPUs, exact."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
-from tests.libs.engine.engine_running import DEFAULTS, as_on_a_gpu, engine_config, request, run
-from tests.libs.engine.tiny_models import make_prompts, save_random
+from tests.libs.engine.engine_running import engine_config, finish, request, run
+from tests.libs.engine.tiny_models import make_family, make_prompts
+from tests.libs.engine.triton.tiny_quantized import METHODS, quantize_tiny
+from torch import Tensor
 
-from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.torch.attention import triton_attention
 from headrace.engine.torch.layers import triton_linear
 from headrace.engine.triton.packed_codes import PackedCodes
 from headrace.engine.triton.quantized_product import multiply
-from headrace.offline.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
 
-GROUP = 32
-
-
-def quantize_tiny(folder: Path, method: str) -> None:
-    """Saves a tiny Llama whose projections are quantized. GPTQ's inputs are in an order of their own (desc_act)."""
-    config = awq_config(GROUP) if method == "awq" else gptq_config(4, GROUP, True)
-    sizes = {"num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96}
-    save_random(folder, {"model_type": "llama", **sizes})
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    for name in [name.removesuffix(".weight") for name in tensors if name.endswith("_proj.weight")]:
-        matrix = round_to_nearest.quantize(tensors.pop(f"{name}.weight").float(), 4, GROUP, method == "gptq")
-        tensors |= awq_tensors(name, matrix) if method == "awq" else gptq_tensors(name, matrix)
-        if method == "gptq":
-            groups = tensors[f"{name}.g_idx"]
-            generator = torch.Generator().manual_seed(len(groups))
-            tensors[f"{name}.g_idx"] = groups[torch.randperm(len(groups), generator=generator)]
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-    write_quantization(folder, config)
+THOROUGH = [pytest.param(family, marks=pytest.mark.thorough) for family in ("qwen3", "phi3_short")]
+PROMPTS = make_prompts((37, 3, 20))
 
 
-def write_quantization(folder: Path, config: Mapping[str, Any]) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": config}))
+def load(folder: Path, **settings: Any) -> TextEngine:
+    """An engine that reads the longest prompt in two chunks, beside the decodes of others."""
+    usual = {"block_count": 64, "max_running_count": 4, "max_step_token_count": 32, "thread_count": 1}
+    return load_text_engine(folder, engine_config(**(usual | settings)))
 
 
-def generate(folder: Path) -> dict[str, list[int]]:
-    engine = load_text_engine(folder, engine_config(block_count=64, max_running_count=4, exact=True, **DEFAULTS))
-    prompts = make_prompts((3, 5))
-    requests = [request(str(index), prompt, max_tokens=4, temperature=0) for index, prompt in enumerate(prompts)]
-    found = run(engine, *requests)
-    engine.close()
-    return found
+def generate(engine: TextEngine) -> list[dict[str, list[int]]]:
+    """The tokens of all prompts together, and then of the longest one, of which two blocks are cached."""
+    requests = [request(str(index), prompt, max_tokens=4, temperature=0) for index, prompt in enumerate(PROMPTS)]
+    return [run(engine, *requests), run(engine, requests[0])]
 
 
-@pytest.mark.parametrize("method", ["awq", "gptq"])
+def noted(kernel: Callable[..., Tensor], calls: list[str]) -> Callable[..., Tensor]:
+    """The same function, which leaves its name in `calls`."""
+
+    def attend(*operands: Any) -> Tensor:
+        calls.append(kernel.__name__)
+        return kernel(*operands)
+
+    return attend
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_the_tokens_are_those_of_the_exact_cpu_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     quantize_tiny(tmp_path, method)
-    expected = generate(tmp_path)
-    assert all(len(tokens) == 4 for tokens in expected.values())
-    shapes: list[tuple[int, int]] = []
+    expected = generate(load(tmp_path, exact=True))
+    assert all(len(tokens) == 4 for tokens in expected[0].values())
+    assert expected[1]["0"] == expected[0]["0"]
+    shapes: set[tuple[int, int]] = set()
+    calls: list[str] = []
 
-    def counted(weight: PackedCodes, *operands: Any) -> torch.Tensor:
-        shapes.append((weight.out_size, weight.in_size))
+    def counted(weight: PackedCodes, *operands: Any) -> Tensor:
+        shapes.add((weight.out_size, weight.in_size))
         return multiply(weight, *operands)
 
-    as_on_a_gpu(monkeypatch)
     monkeypatch.setattr(triton_linear, "multiply", counted)
-    assert generate(tmp_path) == expected
-    assert {(128, 64), (64, 64), (192, 64), (64, 96)} <= set(shapes)
+    for name in ("attend_decodes", "attend_spans"):
+        monkeypatch.setattr(triton_attention, name, noted(getattr(triton_attention, name), calls))
+    engine = load(tmp_path, kernels="triton")
+    assert generate(engine) == expected
+    assert engine.stats().prefix_hit_token_count == 32
+    assert {(128, 64), (64, 64), (192, 64), (64, 96)} <= shapes
+    assert set(calls) == {"attend_decodes", "attend_spans"}
+
+
+@pytest.mark.parametrize("family", ["gemma2", *THOROUGH])
+def test_windows_caps_norms_and_partial_rotation(tmp_path: Path, family: str) -> None:
+    make_family(tmp_path, family, num_hidden_layers=2)
+    expected = generate(load(tmp_path, kernels="torch"))
+    assert generate(load(tmp_path, kernels="triton")) == expected
+
+
+@pytest.mark.parametrize(("precision", "share"), [("bfloat16", 1 / 2), ("int8", 5 / 16), ("fp8", 5 / 16)])
+def test_keys_and_values_are_kept_as_asked(tmp_path: Path, precision: str, share: float) -> None:
+    """Heads have 16 elements, and their codes a scale of 4 bytes. Log-probabilities are near, but not the same."""
+    make_family(tmp_path, "llama", num_hidden_layers=1)
+    whole = load(tmp_path, kernels="triton")
+    engine = load(tmp_path, kernels="triton", kv_precision=precision)
+    kept = engine.spec.memory.kv_bytes
+    assert kept == whole.spec.memory.kv_bytes * share
+    each = request("r", PROMPTS[1], max_tokens=1, temperature=0, logprob_count=1)
+    found = []
+    for one in (whole, engine):
+        one.add(each)
+        found.append(finish(one)["r"][0].logprobs[0].logprob)
+    assert found[0] != found[1]
+    assert found[0] == pytest.approx(found[1], abs=0.2)

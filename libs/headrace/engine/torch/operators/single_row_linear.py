@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
-
-from headrace.engine.torch.operators.row_by_row import row_by_row
 
 
 class SingleRowLinear:
@@ -18,3 +17,8 @@ class SingleRowLinear:
 
     def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
         return self(inputs).add_(residual)
+
+
+def row_by_row(operation: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Applies `operation` on [1, size] to each row of `inputs`, which has at least one."""
+    return torch.cat([operation(row.clone()[None]) for row in inputs])

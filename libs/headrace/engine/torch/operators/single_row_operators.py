@@ -12,8 +12,7 @@ from headrace.engine.checkpoints.facts.activation import Activation
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
 from headrace.engine.step.sampler import Logits, Sampler
 from headrace.engine.torch.operators.operators import RowNorm
-from headrace.engine.torch.operators.row_by_row import row_by_row
-from headrace.engine.torch.operators.single_row_linear import SingleRowLinear
+from headrace.engine.torch.operators.single_row_linear import SingleRowLinear, row_by_row
 from headrace.engine.torch.operators.torch_operators import TorchOperators
 
 

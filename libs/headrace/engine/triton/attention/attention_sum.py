@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from headrace.engine.triton.attention.attention_tile import add_split
+
 WARP_COUNT = 2
 
 
@@ -27,20 +29,15 @@ def attention_sum_kernel(
     is_element = elements < head_size
     largest = tl.full((1,), float("-inf"), tl.float32)
     total = tl.zeros((1,), tl.float32)
-    sums = tl.zeros((padded_head,), tl.float32)
+    sums = tl.zeros((1, padded_head), tl.float32)
+    one = tl.arange(0, 1)
     for split in range(tl.cdiv(tl.load(lengths + sequence), split_tokens)):
         place = row * split_count + split
-        own_total = tl.load(extremes + place * 2 + 1)
-        # A split before the window holds nothing: its largest score is -inf, and -inf less -inf is no number.
-        if own_total > 0:
-            own_largest = tl.load(extremes + place * 2)
-            higher = tl.maximum(largest, own_largest)
-            shrink, own_shrink = tl.exp(largest - higher), tl.exp(own_largest - higher)
-            own = tl.load(partials + place * head_size + elements, mask=is_element, other=0.0)
-            sums = sums * shrink + own * own_shrink
-            total = total * shrink + own_total * own_shrink
-            largest = higher
-    tl.store(outputs + row * head_size + elements, (sums / total).to(outputs.dtype.element_ty), mask=is_element)
+        own_largest, own_total = tl.load(extremes + place * 2 + one), tl.load(extremes + place * 2 + 1 + one)
+        own = tl.load(partials + place * head_size + elements, mask=is_element, other=0.0)
+        largest, total, sums = add_split(largest, total, sums, own_largest, own_total, own[None, :])
+    numbers = tl.reshape(sums / total[:, None], (padded_head,))
+    tl.store(outputs + row * head_size + elements, numbers.to(outputs.dtype.element_ty), mask=is_element)
 
 
 def sum_attention(partials: Tensor, extremes: Tensor, lengths: Tensor, split_tokens: int, dtype: torch.dtype) -> Tensor:

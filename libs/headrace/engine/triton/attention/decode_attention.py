@@ -1,41 +1,18 @@
 """Attention of decodes over a paged KV cache, in splits of a fixed number of tokens (Dao et al., Flash-Decoding)."""
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from headrace.engine.triton.attention_sum import sum_attention
+from headrace.engine.triton.attention.attention_rule import AttentionRule
+from headrace.engine.triton.attention.attention_sum import sum_attention
+from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, attend_tile, padded, tile_of
+from headrace.engine.triton.attention.kv_pages import KvPages
 
-TILE = 64
-SPLIT_TOKENS = 256
-WARP_COUNT = 4
 STAGE_COUNT = 2
 LEAST_SHARE = 16
 """Rows of the smallest product on tensor cores: query heads of a KV head are padded to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class KvPages:
-    """Keys and values of one layer, read in place."""
-
-    states: Tensor
-    """[2, kv heads, blocks, block size, head] of 32 or 16 bits, int8 or float8_e4m3fn."""
-    scales: Tensor | None = None
-    """Factors float32 [2, kv heads, blocks, block size] of int8 or fp8 states. None: 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionRule:
-    """Scores of one layer."""
-
-    scale: float
-    window: int | None = None
-    """Tokens that a query sees, itself included. None: all."""
-    soft_cap: float | None = None
-    """Bound of the scores: s becomes cap * tanh(s / cap), as in Gemma 2."""
 
 
 @triton.jit
@@ -75,45 +52,53 @@ def decode_attention_kernel(
     first_seen = tl.maximum(length - window, 0)
     begin = tl.maximum(split * split_tokens, first_seen // tile * tile)
     end = tl.minimum((split + 1) * split_tokens, length)
+    key_slot = kv_head * block_count * block_size
+    value_slot = key_slot + kv_head_count * block_count * block_size
     largest = tl.full((padded_share,), float("-inf"), tl.float32)
     total = tl.zeros((padded_share,), tl.float32)
     sums = tl.zeros((padded_share, padded_head), tl.float32)
     for start in range(begin, end, tile):
         tokens = start + tl.arange(0, tile)
         is_seen = (tokens < length) & (tokens >= first_seen)
-        blocks = tl.load(tables + sequence * table_stride + tokens // block_size, mask=is_seen, other=0).to(tl.int64)
-        slots = (kv_head * block_count + blocks) * block_size + tokens % block_size
-        value_slots = slots + kv_head_count * block_count * block_size
-        is_state = is_seen[:, None] & is_element[None, :]
-        keys = tl.load(states + slots[:, None] * head_size + elements[None, :], mask=is_state, other=0.0)
-        products = tl.dot(query, tl.trans(keys.to(tl.float32).to(query.dtype)), input_precision="ieee") * scale
-        if has_scales:
-            products = products * tl.load(scales + slots, mask=is_seen, other=0.0)[None, :]
-        if has_cap:
-            products = soft_cap * (1 - 2 / (tl.exp(2 * products / soft_cap) + 1))
-        scores = tl.where(is_seen[None, :], products, float("-inf"))
-        higher = tl.maximum(largest, tl.max(scores, axis=1))
-        weights, shrink = tl.exp(scores - higher[:, None]), tl.exp(largest - higher)
-        total = total * shrink + tl.sum(weights, axis=1)
-        values = tl.load(states + value_slots[:, None] * head_size + elements[None, :], mask=is_state, other=0.0)
-        if has_scales:
-            weights = weights * tl.load(scales + value_slots, mask=is_seen, other=0.0)[None, :]
-        values = values.to(tl.float32).to(query.dtype)
-        sums = sums * shrink[:, None] + tl.dot(weights.to(query.dtype), values, input_precision="ieee")
-        largest = higher
+        blocks = tl.load(tables + sequence * table_stride + tokens // block_size, mask=is_seen, other=0)
+        slots = blocks * block_size + tokens % block_size
+        largest, total, sums = attend_tile(
+            query,
+            states + key_slot * head_size,
+            states + value_slot * head_size,
+            scales + key_slot,
+            scales + value_slot,
+            slots,
+            is_seen,
+            is_seen[None, :],
+            elements,
+            scale,
+            soft_cap,
+            largest,
+            total,
+            sums,
+            head_size,
+            has_scales,
+            has_cap,
+        )
     rows = query_rows * split_count + split
     tl.store(partials + rows[:, None] * head_size + elements[None, :], sums, mask=is_query)
     tl.store(extremes + rows * 2, largest, mask=is_head)
     tl.store(extremes + rows * 2 + 1, total, mask=is_head)
 
 
-def attend(queries: Tensor, pages: KvPages, tables: Tensor, lengths: Tensor, rule: AttentionRule) -> Tensor:
+def count_warps(head_size: int) -> int:
+    """Counts the warps that hold the sums of a KV head's queries without spilling."""
+    return 4 if padded(head_size) <= 128 else 8
+
+
+def attend_decodes(queries: Tensor, pages: KvPages, tables: Tensor, lengths: Tensor, rule: AttentionRule) -> Tensor:
     """Maps contiguous queries [sequences, heads, head] to the same shape and type. `tables` int32 [sequences, blocks]
     are block tables, `lengths` int32 [sequences] count the tokens that are there, at least one.
 
-    Order of reduction: tiles of 64 tokens within splits of 256, both counted from the start of the text, then the
-    splits that hold a token, one after another. So no sequence's bits depend on another's length,
-    or on the number of them.
+    Order of reduction: tiles of tokens within splits of 256, both counted from the start of the text, then the splits
+    that hold a token, one after another. So no sequence's bits depend on another's length, or on the number of
+    them.
     """
     sequence_count, head_count, head_size = queries.shape
     _, kv_head_count, block_count, block_size, _ = pages.states.shape
@@ -139,13 +124,13 @@ def attend(queries: Tensor, pages: KvPages, tables: Tensor, lengths: Tensor, rul
         block_size=block_size,
         head_size=head_size,
         share=share,
-        padded_head=max(16, triton.next_power_of_2(head_size)),
+        padded_head=padded(head_size),
         padded_share=max(LEAST_SHARE, triton.next_power_of_2(share)),
         has_scales=pages.scales is not None,
         has_cap=rule.soft_cap is not None,
         split_tokens=SPLIT_TOKENS,
-        tile=TILE,
-        num_warps=WARP_COUNT,
+        tile=tile_of(head_size, queries.dtype),
+        num_warps=count_warps(head_size),
         num_stages=STAGE_COUNT,
     )
     return sum_attention(partials, extremes, lengths, SPLIT_TOKENS, queries.dtype)

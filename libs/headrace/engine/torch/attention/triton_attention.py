@@ -1,0 +1,81 @@
+"""Attention through the kernels for GPUs, which write and read keys and values in place."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from headrace.engine.step.step_arrays import NO_STEP, StepArrays
+from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention
+from headrace.engine.torch.kv.paged_states import PagedStates
+from headrace.engine.torch.kv.paged_step import PagedStep
+from headrace.engine.triton.attention.attention_rule import AttentionRule
+from headrace.engine.triton.attention.decode_attention import attend_decodes
+from headrace.engine.triton.attention.prefill_attention import attend_spans
+from headrace.engine.triton.attention.rotary_store import RotaryHeads, rotate_and_store
+
+
+class TritonAttention:
+    """Implements the Protocol of `paged_attention.py`. A token's bits do not depend on the batch, nor on the chunk
+    that it comes in unless that is of one token: see `attend_spans`."""
+
+    def __init__(
+        self, heads: HeadShape, layers: Sequence[LayerAttention], states: PagedStates, device: torch.device
+    ) -> None:
+        self.block_count = states.block_count
+        self._heads = heads
+        self._states = states
+        self._device = device
+        self._rotary = _rotary_heads(heads, layers, device)
+        self._rules = [AttentionRule(heads.scale, layer.window, heads.soft_cap) for layer in layers]
+        self._step = self._lay_out(NO_STEP)
+
+    @property
+    def byte_count(self) -> int:
+        return self._states.byte_count
+
+    def begin(self, arrays: StepArrays) -> None:
+        self._step = self._lay_out(arrays)
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        pages, step, rule = self._states.layers[layer], self._step, self._rules[layer]
+        queries = rotate_and_store(projected.contiguous(), self._rotary[layer], pages, step.positions, step.slots)
+        outputs = []
+        if step.decode_count:
+            decodes = queries[: step.decode_count]
+            outputs.append(attend_decodes(decodes, pages, step.decode_tables, step.lengths, rule))
+        if len(step.row_blocks):
+            others = queries[step.decode_count :]
+            outputs.append(attend_spans(others, pages, step.span_tables, step.spans, step.row_blocks, rule))
+        return (outputs[0] if len(outputs) == 1 else torch.cat(outputs)).flatten(1)
+
+    def clear(self, blocks: list[int]) -> None:
+        self._states.clear(blocks)
+
+    def release(self) -> None:
+        self._states.release()
+
+    def allocate(self) -> None:
+        self._states.allocate()
+
+    def _lay_out(self, arrays: StepArrays) -> PagedStep:
+        share = self._heads.head_count // self._heads.kv_head_count
+        return PagedStep.of(arrays, self._states.block_size, share, self._device)
+
+
+def _rotary_heads(heads: HeadShape, layers: Sequence[LayerAttention], device: torch.device) -> list[RotaryHeads]:
+    """Takes angles and norms to the device. Layers with the same angles share them."""
+    tables: dict[int, tuple[Tensor, Tensor]] = {}
+    for layer in layers:
+        if id(layer.angles) not in tables:
+            cosines, sines = (torch.from_numpy(part).to(device, torch.float32).contiguous() for part in layer.angles)
+            tables[id(layer.angles)] = cosines, sines
+    return [
+        RotaryHeads(heads.head_count, *tables[id(layer.angles)], _norms(layer), heads.norm_epsilon) for layer in layers
+    ]
+
+
+def _norms(layer: LayerAttention) -> Tensor | None:
+    if layer.query_norm is None or layer.key_norm is None:
+        return None
+    return torch.stack([layer.query_norm, layer.key_norm]).float()

@@ -1,0 +1,64 @@
+"""Keys and values of all layers, as the kernels for GPUs read and write them."""
+
+import torch
+
+from headrace.engine.kernels.kv_arena import KvShape
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.triton.attention.kv_pages import KvPages
+from headrace.errors.tree import ConfigError
+
+DTYPES = {
+    Storage.F32: torch.float32,
+    Storage.BF16: torch.bfloat16,
+    Storage.F16: torch.float16,
+    Storage.S8: torch.int8,
+    Storage.FP8: torch.float8_e4m3fn,
+}
+
+
+MOST_HEAD_NUMBERS = 1 << 31
+
+
+class PagedStates:
+    """Memory for the KV blocks of a model on one device."""
+
+    def __init__(self, shape: KvShape, block_count: int, device: torch.device) -> None:
+        """Allocates the memory. Raises ConfigError if a head has more numbers than 32 bits can count, which the kernels
+        do."""
+        if block_count * shape.block_size * shape.head_size >= MOST_HEAD_NUMBERS:
+            most = MOST_HEAD_NUMBERS // (shape.block_size * shape.head_size) - 1
+            raise ConfigError(f"block_count is {block_count}, but the kernels for GPUs reach {most} blocks; lower it")
+        self.block_count = block_count
+        self.block_size = shape.block_size
+        self._shape = shape
+        self._device = device
+        self.layers: list[KvPages] = []
+        self.allocate()
+
+    @property
+    def byte_count(self) -> int:
+        """Size of the keys and values of all layers with their scales, in bytes."""
+        return self.block_count * self._shape.block_bytes
+
+    def allocate(self) -> None:
+        """Allocates zeroed memory for all layers."""
+        self.layers = [self._zeros() for _ in range(self._shape.layer_count)]
+
+    def release(self) -> None:
+        """Frees the memory and discards its content, until `allocate`."""
+        self.layers = []
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def clear(self, blocks: list[int]) -> None:
+        """Zeroes blocks with untrusted content: a masked value of the same text is still multiplied by zero."""
+        for layer in self.layers:
+            layer.states[:, :, blocks] = 0
+            if layer.scales is not None:
+                layer.scales[:, :, blocks] = 0
+
+    def _zeros(self) -> KvPages:
+        shape = self._shape
+        slots = (2, shape.kv_head_count, self.block_count, shape.block_size)
+        states = torch.zeros((*slots, shape.head_size), dtype=DTYPES[shape.storage], device=self._device)
+        return KvPages(states, torch.zeros(slots, device=self._device) if shape.scale_bytes else None)

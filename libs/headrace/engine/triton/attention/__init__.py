@@ -1,0 +1,1 @@
+"""Kernels that write to a paged KV cache and attend over it."""

@@ -1,0 +1,126 @@
+"""Norm and rotary position embedding of queries and keys, and their way into a paged KV cache, in one pass."""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from headrace.engine.triton.attention.kv_pages import KvPages
+
+WARP_COUNT = 1
+LARGEST_CODES = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0}
+
+
+@dataclass(frozen=True, slots=True)
+class RotaryHeads:
+    """Heads of one layer."""
+
+    head_count: int
+    cosines: Tensor
+    """Float32 [positions, rotary / 2]."""
+    sines: Tensor
+    """Float32 [positions, rotary / 2]."""
+    norms: Tensor | None = None
+    """Weights float32 [2, head] of the root mean square norms of queries and of keys (Henry et al., 2020)."""
+    epsilon: float = 0.0
+
+
+@triton.jit
+def rotary_store_kernel(
+    projected,
+    norms,
+    cosines,
+    sines,
+    positions,
+    slots,
+    queries,
+    states,
+    scales,
+    epsilon,
+    slot_count,
+    head_count: tl.constexpr,
+    kv_head_count: tl.constexpr,
+    head_size: tl.constexpr,
+    padded_head: tl.constexpr,
+    half: tl.constexpr,
+    has_norms: tl.constexpr,
+    largest_code: tl.constexpr,
+    is_integer: tl.constexpr,
+):
+    """Takes one head of one token where it belongs. Grid: tokens, heads of queries, keys and values."""
+    token, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    elements = tl.arange(0, padded_head)
+    is_element = elements < head_size
+    # Values are neither normalized nor turned.
+    changed_size = tl.where(head < head_count + kv_head_count, head_size, 0)
+    row = (token * (head_count + 2 * kv_head_count) + head) * head_size
+    is_turned = elements < tl.minimum(changed_size, 2 * half)
+    is_first = elements < half
+    partners = tl.where(is_turned, tl.where(is_first, elements + half, elements - half), elements)
+    numbers = tl.load(projected + row + elements, mask=is_element, other=0.0).to(tl.float32)
+    others = tl.load(projected + row + partners, mask=is_element, other=0.0).to(tl.float32)
+    if has_norms:
+        own = norms + (head >= head_count).to(tl.int32) * head_size
+        is_normed = elements < changed_size
+        factor = 1 / tl.sqrt(tl.sum(numbers * numbers, axis=0) / head_size + epsilon)
+        factor = tl.where(is_normed, factor, 1.0)
+        numbers = numbers * factor * tl.load(own + elements, mask=is_normed, other=1.0)
+        others = others * factor * tl.load(own + partners, mask=is_normed, other=1.0)
+    angles = tl.load(positions + token).to(tl.int64) * half + tl.where(is_first, elements, elements - half)
+    cosine = tl.load(cosines + angles, mask=is_turned, other=1.0)
+    sine = tl.load(sines + angles, mask=is_turned, other=0.0)
+    turned = numbers * cosine + others * tl.where(is_first, -sine, sine)
+    if head < head_count:
+        query = (token * head_count + head) * head_size + elements
+        tl.store(queries + query, turned.to(queries.dtype.element_ty), mask=is_element)
+    else:
+        place = (head - head_count) * slot_count + tl.load(slots + token).to(tl.int64)
+        kept = turned
+        if largest_code > 0:
+            # A difference of what is no number is none either: the scale tells of it, which a code cannot.
+            most = tl.max(tl.abs(turned), axis=0) + tl.sum(turned - turned, axis=0)
+            scale = tl.where(most <= 1e-30, 1.0, tl.div_rn(most, largest_code))
+            tl.store(scales + place, scale)
+            kept = tl.div_rn(turned, tl.broadcast_to(scale, (padded_head,)))
+        if is_integer:
+            # In [2^23, 2^24) fp32 has integers alone: the addition rounds to the nearest, of two to the even one.
+            kept = (kept + 12582912.0) - 12582912.0
+        tl.store(states + place * head_size + elements, kept.to(states.dtype.element_ty), mask=is_element)
+
+
+def rotate_and_store(projected: Tensor, heads: RotaryHeads, pages: KvPages, positions: Tensor, slots: Tensor) -> Tensor:
+    """Turns contiguous `projected` [tokens, (query, key and value heads) x head] by `positions` int32 [tokens]
+    (RoFormer, Su et al., 2021, pairing the halves of the leading elements), after their norms. Stores keys and values
+    at `slots` int32 [tokens], and returns the queries [tokens, heads, head] in the type of `projected`.
+
+    All is computed in fp32 and rounded once. Codes have one scale for each token and head, which gives the largest
+    element the largest code.
+    """
+    _, kv_head_count, block_count, block_size, head_size = pages.states.shape
+    dtype = pages.states.dtype
+    queries = torch.empty((len(projected), heads.head_count, head_size), dtype=projected.dtype, device=projected.device)
+    rotary_store_kernel[(len(projected), heads.head_count + 2 * kv_head_count)](
+        projected,
+        heads.cosines if heads.norms is None else heads.norms,
+        heads.cosines,
+        heads.sines,
+        positions,
+        slots,
+        queries,
+        pages.states,
+        heads.cosines if pages.scales is None else pages.scales,
+        heads.epsilon,
+        block_count * block_size,
+        head_count=heads.head_count,
+        kv_head_count=kv_head_count,
+        head_size=head_size,
+        padded_head=triton.next_power_of_2(head_size),
+        half=heads.cosines.shape[1],
+        has_norms=heads.norms is not None,
+        largest_code=0.0 if pages.scales is None else LARGEST_CODES[dtype],
+        is_integer=dtype == torch.int8,
+        num_warps=WARP_COUNT,
+    )
+    return queries
