@@ -3,9 +3,11 @@
 Requests wait in line by model, the model whose first request is oldest first. It is brought in as soon as there is
 room; if there is none, models that have nothing to do leave in the order in which they were last used (LRU), but no
 pinned ones nor any that came a moment ago. Where all are busy, the one that has been awake longest gets no new requests
-(it is draining), and when that takes too long it sleeps in the middle of its requests.
+(it is draining), and when that takes too long it sleeps in the middle of its requests. Each time in a row that this
+happens it is left twice as much time, so that requests whose prompts take long to read again come to an end.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 
 from headrace.engine.residency.policy.move import Move, MoveKind
@@ -14,6 +16,9 @@ from headrace.engine.residency.policy.residence import Residence
 from headrace.engine.residency.policy.residency_limits import ResidencyLimits
 from headrace.engine.residency.policy.resident import Resident
 from headrace.errors.tree import ConfigError
+
+MOST_DOUBLINGS = 10
+"""Times that the time for which a busy model is left alone doubles."""
 
 
 class Residency:
@@ -56,6 +61,8 @@ class Residency:
         resident = self._residents[move.name]
         resident.residence, resident.destination = move.kind.target, None
         self.times.note(move, seconds)
+        if move.kind is MoveKind.SLEEP:
+            resident.interruption_count = resident.interruption_count + 1 if resident.is_busy else 0
         if resident.residence is Residence.AWAKE:
             resident.awake_since = resident.used_time = now
         if self.draining == move.name:
@@ -149,10 +156,16 @@ class Residency:
         if self.draining not in {one.name for one in movable}:
             self.draining = min(movable, key=lambda one: one.awake_since).name
         drained = self._residents[self.draining or movable[0].name]
-        waited = now - (target.waiting_since if target.waiting_since is not None else now)
-        if waited < self._limits.patience_seconds or not drained.can_sleep:
+        if now < self._interruptible_from(drained, target) or not drained.can_sleep:
             return None
         return self._put_to_sleep(drained, target)
+
+    def _interruptible_from(self, drained: Resident, target: Resident) -> float:
+        """Returns the time from which on a busy model may be put to sleep for another."""
+        patience = self._limits.patience_seconds
+        left_alone = patience * 2 ** min(drained.interruption_count, MOST_DOUBLINGS)
+        waiting_since = math.inf if target.waiting_since is None else target.waiting_since
+        return max(waiting_since + patience, drained.awake_since + left_alone)
 
     def _put_out(self, idle: Resident, target: Resident) -> Move:
         """Lets a model without requests sleep where there is room for it, and leave otherwise."""

@@ -26,6 +26,8 @@ class Resident:
     used_time: float = -math.inf
     """Time at which it last had something to do."""
     awake_since: float = -math.inf
+    interruption_count: int = 0
+    """Times in a row that it was put to sleep in the middle of its requests, after which they are computed again."""
     barred_until: float = -math.inf
     """Time before which it is not brought back, because that just failed."""
 

@@ -97,6 +97,24 @@ def test_a_busy_model_drains_and_then_sleeps_in_the_middle() -> None:
     assert acting.take() == [("sleep", "b"), ("wake", "a")], "what slept in the middle comes back by itself"
 
 
+def test_a_model_is_left_alone_for_longer_each_time_it_is_interrupted() -> None:
+    """Its requests are computed again after each sleep: without that, a long prompt would never be read to its end."""
+    acting = Acting(15, 20, resident("a"), resident("b"))
+    stays: list[float] = []
+    for _ in range(4):
+        acting.want("a")
+        acting.settle()
+        acting.policy.residents["a"].is_busy = True
+        came = acting.now
+        acting.want("b")
+        while acting.policy.residents["a"].residence is Residence.AWAKE:
+            acting.now += 0.125
+            acting.settle()
+        stays.append(acting.now - came)
+        acting.now += STAY
+    assert stays == [PATIENCE, 2 * PATIENCE, 4 * PATIENCE, 8 * PATIENCE]
+
+
 def test_a_busy_model_that_cannot_sleep_is_waited_for() -> None:
     acting = Acting(15, 20, resident("a", can_sleep=False), resident("b"))
     acting.want("a")
