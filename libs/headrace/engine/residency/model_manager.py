@@ -4,7 +4,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from headrace.engine.contract.engine import Engine
 from headrace.engine.residency.engine_store import EngineStore, Load
@@ -15,6 +14,7 @@ from headrace.engine.residency.policy.residence import Residence
 from headrace.engine.residency.policy.residency import Residency
 from headrace.engine.residency.policy.residency_limits import ResidencyLimits
 from headrace.engine.residency.policy.resident import Resident
+from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.engine.residency.sleeper import can_sleep
 from headrace.engine.residency.step_turn import StepTurn
 from headrace.errors.tree import HeadraceError, Unavailable
@@ -28,25 +28,12 @@ MOVE_SECONDS = 600.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ResidentStatus:
-    """State of one model, for others to see."""
-
-    residence: Residence = Residence.AWAKE
-    predicted_wait_seconds: float = 0.0
-    """Time until a request that comes now finds the model awake."""
-    load_count: int = 0
-    wake_count: int = 0
-    sleep_count: int = 0
-    drop_count: int = 0
-    out_of_memory_count: int = 0
-
-
 class ModelManager:
     """Decides and moves in a thread of its own, so that no step waits for a model that comes in."""
 
-    def __init__(self, load: Load, prove: Callable[[Engine], None], limits: ResidencyLimits) -> None:
-        """`prove` makes a freshly loaded engine generate something, and raises HeadraceError if that fails."""
+    def __init__(self, load: Load, prove: Callable[[str, Engine], None], limits: ResidencyLimits) -> None:
+        """`prove` makes a freshly loaded engine of the model named generate something. Raises HeadraceError if that
+        fails."""
         self._load = load
         self._prove = prove
         self._limits = limits
@@ -73,7 +60,7 @@ class ModelManager:
         for name in sorted(names, key=lambda name: name not in pinned):
             started = time.monotonic()
             engine = self._first_load(name, residents)
-            self._prove(engine)
+            self._prove(name, engine)
             seconds[name] = time.monotonic() - started
             self._engines[name] = ManagedEngine(engine.spec, self._turn, self.notice, self._is_sound)
             resident = Resident(name, engine.spec.memory, can_sleep(engine), name in pinned)

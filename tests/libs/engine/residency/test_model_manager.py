@@ -75,7 +75,7 @@ def opened(shelf: Shelf) -> Iterator[Callable[..., tuple[ModelManager, dict[str,
         size = shelf.awake_bytes()
         usual = {"stay_seconds": 0.0, "patience_seconds": 0.02, "retry_seconds": 0.05}
         limits = ResidencyLimits(int(awake * size), int(asleep * size), **(usual | times))
-        manager = ModelManager(shelf.load, lambda engine: None, limits)
+        manager = ModelManager(shelf.load, lambda _name, _engine: None, limits)
         engines = dict(manager.open(NAMES, pinned))
         made.append(manager)
         manager.start(lambda _name: None, lambda _error: None)
