@@ -73,8 +73,8 @@ class WorkerSettings(ServiceSettings, EngineConfig):
 
     @model_validator(mode="after")
     def _check_models(self) -> "WorkerSettings":
-        if bool(self.model) == bool(self.models):
-            raise ConfigError("name either one model or several: set model and folder, or models", param="models")
+        if self.model and self.models:
+            raise ConfigError("model names one model, and models several: give either", param="models")
         if unknown := [name for name in self.pinned if name not in self.models]:
             raise ConfigError(f"pinned names {unknown[0]}, which is none of models", param="pinned")
         if self.models and self.engine != "model":

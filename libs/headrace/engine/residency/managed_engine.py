@@ -147,14 +147,15 @@ class ManagedEngine:
             engine.close()
 
     def attach(self, engine: Engine) -> None:
-        """Gives the thread that steps an engine which is awake."""
+        """Gives the thread that steps an engine which is awake, and the engine the requests that waited: the model is
+        busy from now on, and not one that could leave again."""
         with self._attached:
             for request_id in self._cancelled:
                 engine.cancel(request_id)
             self._cancelled.clear()
             self._engine = engine
             self.is_draining = self.is_lost = False
-            self._note_waiting()
+            self._release()
             self._attached.notify_all()
 
     def detach(self, *, if_idle: bool = False) -> Engine | None:
@@ -213,6 +214,7 @@ class ManagedEngine:
     def _release(self) -> None:
         """Hands the requests that waited to the engine. One that it refuses ends."""
         if self._engine is None or self.is_draining:
+            self._note_waiting()
             return
         for request in self._queue.values():
             try:

@@ -13,6 +13,10 @@ class StepTurn:
         self._changed = threading.Condition()
         self._line: deque[object] = deque()
 
+    def __len__(self) -> int:
+        """Number of threads that have the turn or wait for it."""
+        return len(self._line)
+
     @contextlib.contextmanager
     def taken(self, timeout: float) -> Iterator[bool]:
         """Yields whether it is the caller's turn, for which it waits at most `timeout` seconds."""

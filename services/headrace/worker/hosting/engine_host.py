@@ -8,7 +8,7 @@ from headrace.engine.memory.host_memory import available_bytes
 from headrace.engine.residency.model_manager import ModelManager
 from headrace.engine.residency.policy.residency_limits import ResidencyLimits
 from headrace.engine.residency.resident_status import ResidentStatus
-from headrace.errors import HeadraceError, InternalError
+from headrace.errors import ConfigError, HeadraceError, InternalError
 from headrace.worker.config import WorkerSettings
 from headrace.worker.hosting.worker_ids import worker_ids
 from headrace.worker.load_engine import load_engine
@@ -28,6 +28,8 @@ class EngineHost:
         """Raises InvalidCheckpoint, Unsupported or ConfigError, and InternalError for one of several models that does
         not work."""
         self._manager: ModelManager | None = None
+        if not (settings.model or settings.models):
+            raise ConfigError("setting worker.model is missing: name the model, or several with models", param="model")
         if settings.models:
             limits = _limits(settings)
             kv_bytes = settings.kv_cache_bytes or limits.awake_bytes // (2 * len(settings.models))
