@@ -578,7 +578,7 @@ class WorkerStatus(_message.Message):
     WAKE_COUNT_FIELD_NUMBER: _builtins.int
     SLEEP_COUNT_FIELD_NUMBER: _builtins.int
     DROP_COUNT_FIELD_NUMBER: _builtins.int
-    OUT_OF_MEMORY_COUNT_FIELD_NUMBER: _builtins.int
+    MEMORY_SHORTAGE_COUNT_FIELD_NUMBER: _builtins.int
     FREE_HEAP_BYTE_COUNT_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
@@ -656,7 +656,7 @@ class WorkerStatus(_message.Message):
     """Times that it was put to sleep with its weights in host memory."""
     drop_count: _builtins.int
     """Times that it was dropped."""
-    out_of_memory_count: _builtins.int
+    memory_shortage_count: _builtins.int
     """Times that memory ran out while it ran or was brought in."""
     free_heap_byte_count: _builtins.int
     """Bytes of the process's heap that lie free between used ones."""
@@ -706,12 +706,12 @@ class WorkerStatus(_message.Message):
         wake_count: _builtins.int = ...,
         sleep_count: _builtins.int = ...,
         drop_count: _builtins.int = ...,
-        out_of_memory_count: _builtins.int = ...,
+        memory_shortage_count: _builtins.int = ...,
         free_heap_byte_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_info", b"model_info"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_count", b"block_count", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "memory_bandwidth", b"memory_bandwidth", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "out_of_memory_count", b"out_of_memory_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_count", b"block_count", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "memory_bandwidth", b"memory_bandwidth", "memory_shortage_count", b"memory_shortage_count", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

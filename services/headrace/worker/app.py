@@ -12,7 +12,7 @@ from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.config import WorkerSettings
 from headrace.worker.hosting.engine_host import EngineHost
-from headrace.worker.hosting.served_model import ServedModel
+from headrace.worker.hosting.hosted_model import HostedModel
 from headrace.worker.hosting.servicer import HostServicer
 from headrace.worker.requests.runtime import exit_after_crash
 from headrace.worker.tells import WorkerPublisher
@@ -28,7 +28,7 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
     epoch = time.time_ns()
     host = EngineHost(settings)
     served = {
-        model: ServedModel(settings, model, host.ids[model], engine, epoch) for model, engine in host.engines.items()
+        model: HostedModel(settings, model, host.ids[model], engine, epoch) for model, engine in host.engines.items()
     }
     bus = open_bus(settings)
     publishers = [WorkerPublisher(one.board, bus, one.worker_id) for one in served.values()]

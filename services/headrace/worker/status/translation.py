@@ -65,7 +65,7 @@ def to_worker_status(status: Status) -> WorkerStatus:
         wake_count=status.resident.wake_count,
         sleep_count=status.resident.sleep_count,
         drop_count=status.resident.drop_count,
-        out_of_memory_count=status.resident.out_of_memory_count,
+        memory_shortage_count=status.resident.out_of_memory_count,
     )
 
 

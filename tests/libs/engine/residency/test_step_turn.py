@@ -9,7 +9,7 @@ PATIENCE = 20.0
 
 
 def test_first_come_first_served() -> None:
-    """Whoever had a turn stands at the end of the line again."""
+    """One that had its turn stands at the end of the line again."""
     turn, served = StepTurn(), list[int]()
     in_line = 0
 

@@ -15,7 +15,7 @@ from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
 
 
-class ServedModel:
+class HostedModel:
     """Owner of a runtime, its status and its watchdog. Runs on the event loop, but for `moved`."""
 
     def __init__(self, settings: WorkerSettings, model: str, worker_id: str, engine: Engine, epoch: int) -> None:
