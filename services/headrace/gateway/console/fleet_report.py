@@ -56,7 +56,7 @@ class FleetReport:
             "wakes": worker.wake_count,
             "sleeps": worker.sleep_count,
             "drops": worker.drop_count,
-            "out_of_memory": worker.out_of_memory_count,
+            "out_of_memory": worker.memory_shortage_count,
             "running": worker.running_count,
             "waiting": worker.waiting_count,
             "sessions": worker.open_request_count,

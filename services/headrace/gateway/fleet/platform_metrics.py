@@ -49,7 +49,7 @@ PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str,
     (CounterMetricFamily, "headrace_model_wakes", "Times that it woke from level 1", "wake_count"),
     (CounterMetricFamily, "headrace_model_sleeps", "Times that it went to level 1", "sleep_count"),
     (CounterMetricFamily, "headrace_model_drops", "Times that it left memory, level 2", "drop_count"),
-    (CounterMetricFamily, "headrace_out_of_memory", "Times that memory ran out", "out_of_memory_count"),
+    (CounterMetricFamily, "headrace_out_of_memory", "Times that memory ran out", "memory_shortage_count"),
     (GaugeMetricFamily, "headrace_memory_heap_free_bytes", "Fragments of the heap", "free_heap_byte_count"),
     (CounterMetricFamily, "headrace_cost", "Price of the time spent in steps", "cost"),
 )

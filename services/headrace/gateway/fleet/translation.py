@@ -55,7 +55,7 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         wake_count=status.wake_count,
         sleep_count=status.sleep_count,
         drop_count=status.drop_count,
-        out_of_memory_count=status.memory_shortage_count,
+        memory_shortage_count=status.memory_shortage_count,
         free_heap_byte_count=status.free_heap_byte_count,
     )
 

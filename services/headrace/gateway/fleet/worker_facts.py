@@ -50,7 +50,7 @@ class WorkerFacts:
     wake_count: int = 0
     sleep_count: int = 0
     drop_count: int = 0
-    out_of_memory_count: int = 0
+    memory_shortage_count: int = 0
     free_heap_byte_count: int = 0
 
     @property
