@@ -108,6 +108,7 @@ fuzz-api: .venv/.dev
 	@echo "installing vLLM into .vllm …"
 	@$(BIN)/python -m venv .vllm
 	@.vllm/bin/pip install --quiet $$($(BIN)/python -c "from tests.benchmarks.peers.environment import VLLM_PACKAGE; print(VLLM_PACKAGE)")
+	@.vllm/bin/pip uninstall --quiet --yes $$($(BIN)/python -c "from tests.benchmarks.peers.environment import VLLM_UNWANTED; print(*VLLM_UNWANTED)")
 	@.vllm/bin/pip install --quiet --editable ".[worker]"
 	@touch $@
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 LAYERS = [
-    {"v1", "errors", "demo_model", "failpoints", "identity"},
+    {"v1", "errors", "demo_model", "failpoints", "identity", "catalogue"},
     {"gguf_text", "settings", "access", "certificates"},
     {"engine"},
-    {"telemetry", "offline"},
-    {"bus", "rpc"},
+    {"telemetry", "offline", "planning"},
+    {"bus", "rpc", "claims"},
     {"clients"},
     {"lifecycle", "load_generator", "client"},
     {"supervisor"},
@@ -26,6 +26,7 @@ MAY_IMPORT_TORCH = tuple(
         "engine/checkpoints/",
         "engine/cpu/weights/packing.py",
         "engine/torch/",
+        "engine/parallel/",
         "engine/triton/",
         "engine/engines/encoder_engine.py",
         "engine/engines/decoder_embedding_engine.py",

@@ -18,6 +18,7 @@ ENGINE_ROOMS = [
     "checkpoints",
     "cpu",
     "torch",
+    "parallel",
     "speculation",
     "engines",
     "vllm",

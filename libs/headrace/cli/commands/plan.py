@@ -1,9 +1,8 @@
-"""`headrace plan`: shows on which devices a model fits, and how many requests fit at once."""
+"""`headrace plan`: shows on which devices a model fits, how many requests fit at once, and how fast it should run."""
 
 import itertools
 import os
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,42 +10,50 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
+from headrace.catalogue.catalogue import known_models
 from headrace.cli.engine_parts import require_engine_parts
 from headrace.cli.output import console, fail, print_json
 from headrace.cli.precision_choice import UNKNOWN_QUALITY, Candidate, Verdict, judge
 from headrace.cli.share_progress import ShareProgress
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, HeadraceError
 from headrace.supervisor.model_source import resolve
 
 if TYPE_CHECKING:
     from headrace.offline.evaluation.quality_record import RecordedQuality
+    from headrace.planning.deployment import Deployment
+    from headrace.planning.device_profile import DeviceProfile
 
 MIB, GIB = 1 << 20, 1 << 30
-PROFILES = Path(__file__).parents[4] / "deploy" / "profiles"
-"""Folder of the profiles. Only a checkout has it; installed packages do not."""
-RESERVE = 0.1
-"""Fraction of a device's memory that is left for activations and everything else."""
 SMALL_BYTES = GIB // 2
 """Size in float32, in bytes, up to which models are measured within a minute or so."""
+THIS_MACHINE = "this machine"
 
 
 def plan(
     model: str,
     *,
+    on: tuple[str, ...] = (),
     context: int = 2048,
+    batch: tuple[int, ...] = (1, 8, 32),
     profiles: Path | None = None,
     quality_floor: float | None = None,
     measure: bool = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Prints the memory for weights and KV, on this machine and every device profile, in each precision.
+    """Prints memory, predicted speed and predicted price on this machine and every device profile, in each precision.
+
+    Speeds are predicted from the model's shape and the devices' peak rates: the assumptions are printed below.
 
     Parameters
     ----------
     model
-        A folder, a GGUF file, headrace-demo, or a hub id. Its weights are not read.
+        A folder, a GGUF file, headrace-demo, a hub id, or a name from headrace models list. Its weights are not read.
+    on
+        A device profile, such as h200, or several cards that share the model, such as 2xl4. Default: all, one each.
     context
         Tokens per request, prompt plus output.
+    batch
+        Requests at once for which the speed is predicted.
     profiles
         A folder of device profiles; default: deploy/profiles of the checkout.
     quality_floor
@@ -57,37 +64,26 @@ def plan(
     json
         Print one JSON object.
     """
-    if context < 1:
-        fail("--context must be at least 1", json)
-    if quality_floor is not None and not 0 <= quality_floor <= 1:
-        fail("--quality-floor must be between 0 and 1: the share of tokens that stay the same", json)
+    _check(context, batch, quality_floor, as_json=json)
     require_engine_parts()
-    source = resolve([model])[0].folder
-    rows = [row for device in _devices(profiles) for row in _rows(source, device, context)]
+    source = _source(model)
+    deployments = list(_deployments(source, on, profiles))
+    rows = [_row(deployment, context, batch) for deployment in deployments]
+    assumptions = list(dict.fromkeys(line for each in deployments for line in each.assumptions()))
     if quality_floor is None:
         if json:
-            print_json({"context": context, "rows": [asdict(row) for row in rows]})
-        else:
-            console.print(_table(rows, context))
+            print_json({"context": context, "rows": [asdict(row) for row in rows], "assumptions": assumptions})
+            return
+        _print_predictions(deployments, rows, context, batch, in_full=bool(on))
         return
     verdicts = _judge(rows, _qualities(source, rows, measure), quality_floor)
     if json:
         judged = [asdict(row) | asdict(verdict) for row, verdict in zip(rows, verdicts, strict=True)]
         print_json({"context": context, "quality_floor": quality_floor, "rows": judged})
         return
-    console.print(_table(rows, context, verdicts))
+    console.print(_judged_table(rows, context, verdicts))
     if any(verdict.reason == UNKNOWN_QUALITY for verdict in verdicts):
         console.print(f"Measure with: {_how_to_measure(source, model)}", soft_wrap=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Device:
-    """A device that a model could run on."""
-
-    name: str
-    kind: str
-    """Kind of device: cpu or cuda."""
-    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,35 +95,85 @@ class _Row:
     precision: str
     weight_bytes: int
     kv_bytes_per_token: int
+    kv_token_count: int
+    """Tokens whose KV fits beside the weights. 0: the model does not fit."""
     request_count: int
-    """Full-context requests whose KV fits beside the weights. 0: the model does not fit."""
+    """Full-context requests whose KV fits beside the weights."""
+    token_rates: list[float | None]
+    """Predicted output tokens per second for each batch; None where it does not fit."""
+    prices_per_million: list[float | None]
+    """Predicted price of a million output tokens for each batch."""
+    prefill_seconds: float | None
+    """Predicted time of a prompt of the context's length, alone."""
 
 
-def _devices(folder: Path | None) -> Iterator[_Device]:
-    yield _Device("this machine", "cpu", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    if folder is not None and not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder of device profiles")
-    for path in sorted((folder or PROFILES).glob("*.toml")):
-        try:
-            raw = tomllib.loads(path.read_text(encoding="utf-8"))
-            yield _Device(str(raw["name"]), str(raw["device"]), int(raw["memory_bytes"]))
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise ConfigError(f"{path} is not a device profile: {error!r}") from error
+def _check(context: int, batch: Sequence[int], quality_floor: float | None, *, as_json: bool) -> None:
+    if context < 1:
+        fail("--context must be at least 1", as_json)
+    if min(batch) < 1:
+        fail("--batch must be at least 1", as_json)
+    if quality_floor is not None and not 0 <= quality_floor <= 1:
+        fail("--quality-floor must be between 0 and 1: the share of tokens that stay the same", as_json)
 
 
-def _rows(source: Path, device: _Device, context: int) -> Iterator[_Row]:
-    from headrace.offline.evaluation.footprint import list_footprints
+def _source(model: str) -> Path:
+    """Returns a folder with config.json: of models of the catalogue no more is needed."""
+    known = known_models().get(model)
+    try:
+        return resolve([model])[0].folder
+    except ConfigError:
+        if known is None:
+            raise
+        return known.shape_folder
 
-    for footprint in list_footprints(source, device.kind):
-        left = device.memory_bytes * (1 - RESERVE) - footprint.weight_bytes
-        yield _Row(
-            device.name,
-            device.memory_bytes,
-            footprint.precision,
-            footprint.weight_bytes,
-            footprint.kv_bytes_per_token,
-            max(0, int(left // (footprint.kv_bytes_per_token * context))),
-        )
+
+def _deployments(source: Path, on: Sequence[str], folder: Path | None) -> "Iterator[Deployment]":
+    from headrace.engine.checkpoints.model_config import read_model_config
+    from headrace.planning.deployment import Deployment, parse_devices
+    from headrace.planning.device_profile import PROFILES, list_profiles
+    from headrace.planning.footprint import list_footprints
+
+    profiles = list_profiles(folder or PROFILES)
+    chosen = [parse_devices(text, profiles) for text in on] or [
+        (profile, 1) for profile in (_this_machine(), *profiles)
+    ]
+    config = read_model_config(source)
+    for device, count in chosen:
+        for footprint in list_footprints(config, device.kind):
+            yield Deployment(footprint, device, count)
+
+
+def _this_machine() -> "DeviceProfile":
+    """Measures this machine where there are kernels to measure it with, in half a second."""
+    from headrace.planning.device_profile import Assumptions, DeviceProfile
+
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assumed = Assumptions(origin="its rates are measured now")
+    try:
+        from headrace.engine.kernels.machine_rates import measure_rates
+
+        rates = measure_rates(len(os.sched_getaffinity(0)))
+    except (ImportError, HeadraceError):
+        return DeviceProfile(THIS_MACHINE, "cpu", memory, 0.0, {"float32": 0.0}, "float32", 0.0, assumed=assumed)
+    arithmetic = {"float32": rates.float_rate, "int8": rates.integer_rate}
+    return DeviceProfile(
+        THIS_MACHINE, "cpu", memory, rates.memory_bandwidth, arithmetic, "float32", 0.0, assumed=assumed
+    )
+
+
+def _row(deployment: "Deployment", context: int, batch: Sequence[int]) -> _Row:
+    return _Row(
+        deployment.name,
+        deployment.memory_bytes,
+        deployment.footprint.precision,
+        deployment.footprint.weight_bytes,
+        deployment.footprint.kv_bytes_per_token,
+        deployment.kv_token_count,
+        deployment.request_count(context),
+        [deployment.token_rate(size, context) for size in batch],
+        [deployment.price_per_million(size, context) for size in batch],
+        deployment.prefill_seconds(context),
+    )
 
 
 def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, RecordedQuality]":
@@ -164,25 +210,93 @@ def _how_to_measure(source: Path, model: str) -> str:
     return f"headrace eval {model} --reference WHAT-IT-WAS-MADE-FROM --record"
 
 
-def _table(rows: list[_Row], context: int, verdicts: list[Verdict] | None = None) -> Table:
+def _table(rows: list[_Row], context: int, batch: Sequence[int]) -> Table:
+    rates = [f"t/s of {size}" for size in batch]
+    table = _empty_table("GiB", f"requests of {context}", "first token", *rates, "price/M")
+    for row in rows:
+        prices = [price for price in row.prices_per_million if price is not None]
+        table.add_row(
+            row.device,
+            row.precision,
+            f"{row.weight_bytes / GIB:,.2f}",
+            f"{row.request_count:,}" if row.request_count else "does not fit",
+            _duration(row.prefill_seconds),
+            *(_figure(rate, ",.0f") for rate in row.token_rates),
+            _figure(min(prices, default=None), ",.2f"),
+        )
+    return table
+
+
+def _print_predictions(
+    deployments: "Sequence[Deployment]", rows: list[_Row], context: int, batch: Sequence[int], *, in_full: bool
+) -> None:
+    if in_full:
+        for deployment, row in zip(deployments, rows, strict=True):
+            _print_page(deployment, row, context, batch)
+        return
+    console.print(_table(rows, context, batch))
+    console.print(
+        "[dim]Predicted, not measured: the first token of such a prompt, tokens per second of so many requests, and "
+        "the price of a million tokens at the largest batch that fits.[/]",
+        soft_wrap=True,
+    )
+    console.print("[dim]--on DEVICE prints what it assumes, also for several cards, such as --on 2xl4[/]")
+
+
+def _print_page(deployment: "Deployment", row: _Row, context: int, batch: Sequence[int]) -> None:
+    """Prints everything about one deployment, each prediction with what it assumes."""
+    fits = "fits" if row.request_count else "does not fit"
+    console.print(f"[bold]{row.device}[/], {row.precision}: {fits}", soft_wrap=True)
+    console.print(
+        f"  weights {row.weight_bytes / GIB:,.2f} of {row.memory_bytes / GIB:,.1f} GiB; room for the keys and values "
+        f"of {row.kv_token_count:,} tokens, or {row.request_count:,} requests of {context}",
+        soft_wrap=True,
+    )
+    if row.request_count:
+        console.print(f"  first token of a prompt of {context} alone: {_duration(row.prefill_seconds)}, predicted")
+        table = Table(box=None, pad_edge=False, padding=(0, 2))
+        for title in ("  at once", "tok/s", "tok/s each", "price per million"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for size, rate, price in zip(batch, row.token_rates, row.prices_per_million, strict=True):
+            each = None if rate is None else rate / size
+            table.add_row(
+                str(size), _figure(rate, ",.0f", "does not fit"), _figure(each, ",.1f"), _figure(price, ",.2f")
+            )
+        console.print(table)
+    for line in deployment.assumptions():
+        console.print(f"  [dim]assumed: {line}[/]", soft_wrap=True)
+
+
+def _judged_table(rows: list[_Row], context: int, verdicts: list[Verdict]) -> Table:
+    table = _empty_table("memory GiB", "weights MiB", f"requests of {context}", "top-1")
+    table.add_column("choice", no_wrap=True)
+    for row, verdict in zip(rows, verdicts, strict=True):
+        requests = f"{row.request_count:,}" if row.request_count else "does not fit"
+        memory = [f"{row.memory_bytes / GIB:.1f}", f"{row.weight_bytes / MIB:,.1f}"]
+        table.add_row(row.device, row.precision, *memory, requests, *_verdict_cells(verdict))
+    return table
+
+
+def _empty_table(*titles: str) -> Table:
+    from headrace.planning.deployment import RESERVE
+
     caption = f"{RESERVE:.0%} of the memory is left for everything else."
     table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
     for title in ("device", "precision"):
         table.add_column(title, no_wrap=True)
-    titles = ["memory GiB", "weights MiB", "KV KiB/token", f"requests of {context}"]
-    for title in titles if verdicts is None else [titles[0], titles[1], titles[3], "top-1"]:
+    for title in titles:
         table.add_column(title, justify="right")
-    if verdicts is not None:
-        table.add_column("choice", no_wrap=True)
-    for index, row in enumerate(rows):
-        requests = f"{row.request_count:,}" if row.request_count else "does not fit"
-        memory = [f"{row.memory_bytes / GIB:.1f}", f"{row.weight_bytes / MIB:,.1f}"]
-        if verdicts is None:
-            cells = [*memory, f"{row.kv_bytes_per_token / 1024:.1f}", requests]
-        else:
-            cells = [*memory, requests, *_verdict_cells(verdicts[index])]
-        table.add_row(row.device, row.precision, *cells)
     return table
+
+
+def _figure(figure: float | None, form: str, otherwise: str = "") -> str:
+    return otherwise if figure is None else format(figure, form)
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
 
 
 def _verdict_cells(verdict: Verdict) -> tuple[str, str]:

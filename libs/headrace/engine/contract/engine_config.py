@@ -60,6 +60,13 @@ class EngineConfig(Settings):
     says. The output is the same, only more of it comes per step."""
     draft_folder: Path | None = None
     """Checkpoint of a small model with the same vocabulary, which drafts for this one."""
+    tensor_parallel_count: int = Field(default=1, ge=1, le=8)
+    """Processes that share every product of the model, each with a device of its own or a part of the cores."""
+    pipeline_parallel_count: int = Field(default=1, ge=1, le=16)
+    """Stages that each have some of the layers. With `tensor_parallel_count` processes each."""
+    rendezvous: str = ""
+    """HOST:PORT at which a model's other processes join, started on any host with `python -m
+    headrace.engine.parallel.follower --leader HOST:PORT`. Empty: they are started here."""
     adapters: PathsByName = Field(default={})
     """LoRA adapters as PEFT saves them that requests may choose, as NAME=FOLDER, separated by commas."""
 

@@ -14,6 +14,11 @@ _log = logging.getLogger(__name__)
 
 def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
     """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    if config.tensor_parallel_count * config.pipeline_parallel_count > 1:
+        require_torch("several processes share it")
+        from headrace.engine.parallel.load_group import load_group
+
+        return load_group(source, model, config)
     fits, reason = can_run_on_cpu(model, config)
     if fits:
         return load_cpu(source, model, config, max_len)

@@ -26,7 +26,8 @@ def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Sp
     """Loads a draft model with as many blocks as the large model, under the same numbers. It drafts without adapters:
     what is confirmed is the large model's choice."""
     model_config = read_model_config(folder)
-    settings = config.model_copy(update={"block_count": spec.block_count, "adapters": {}})
+    alone = {"tensor_parallel_count": 1, "pipeline_parallel_count": 1}
+    settings = config.model_copy(update={"block_count": spec.block_count, "adapters": {}, **alone})
     max_len = min(model_config.usual_length, spec.max_model_length)
     model = load_runner(folder, model_config, settings, max_len)
     drafter = ModelDrafter(

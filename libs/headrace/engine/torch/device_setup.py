@@ -68,7 +68,7 @@ def build_attention(
     """Builds attention over a KV cache with as many of the requested blocks as fit, for contexts of up to `max_len`
     tokens. Raises ConfigError for an unsupported block size."""
     block_bytes = 2 * model.layer_count * config.block_size * model.kv_head_count * model.head_size * dtype.itemsize
-    block_count = choose_block_count(config, max_len, block_bytes, _kv_bytes(config, device))
+    block_count = choose_block_count(config, max_len, block_bytes, kv_bytes(config, device))
     heads, layers = decoder.heads, decoder.attentions(max_len)
     if isinstance(operators, KernelOperators):
         _check_block_size(config, config.block_size % LANES, f"be a multiple of {LANES}")
@@ -89,7 +89,8 @@ def _check_block_size(config: EngineConfig, remainder: int, rule: str) -> None:
         raise ConfigError(f"block_size is {config.block_size}: it must {rule}")
 
 
-def _kv_bytes(config: EngineConfig, device: torch.device) -> int:
+def kv_bytes(config: EngineConfig, device: torch.device) -> int:
+    """Returns the size limit of a KV cache on a device, in bytes."""
     if not config.kv_cache_bytes and device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * GPU_KV_SHARE)
     return host_kv_bytes(config)

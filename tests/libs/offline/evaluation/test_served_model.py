@@ -9,13 +9,14 @@ from tests.libs.engine.engine_running import engine_config, finish, request
 from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
+from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.offline.evaluation.footprint import list_footprints
 from headrace.offline.evaluation.quality import measure
 from headrace.offline.evaluation.sequence_model import SequenceModel
 from headrace.offline.evaluation.served_model import ServedModel
 from headrace.offline.evaluation.text import evaluation_text
 from headrace.offline.evaluation.token_windows import cut_windows
+from headrace.planning.footprint import list_footprints
 
 LENGTH = 256
 
@@ -56,7 +57,8 @@ def test_exact_kernels_and_torch_agree() -> None:
 @needs_kernels
 def test_the_memory_is_what_the_kernels_hold() -> None:
     """Plain weights stay in the 16 bits of their file: half of what arithmetic in fp32 would hold."""
-    foretold = {footprint.precision: footprint.weight_bytes for footprint in list_footprints(CHECKPOINT, "cpu")}
+    footprints = list_footprints(read_model_config(CHECKPOINT), "cpu")
+    foretold = {footprint.precision: footprint.weight_bytes for footprint in footprints}
     held = ServedModel.load(CHECKPOINT, 16, "float32").weight_bytes
     assert held < 0.8 * foretold["float32"]
     assert ServedModel.load(CHECKPOINT, 16, "int4").weight_bytes < 0.5 * held

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from headrace.cli.commands.bench.claims import print_claims
 from headrace.cli.output import console, error_console, fail, print_json, warn
 from headrace.cli.target import KeyFlag, choose_model, key_headers, platform_url
 from headrace.load_generator.closed_loop import LoadResult, Workload, run_closed_loop
@@ -43,6 +44,7 @@ def run(
     seed: int = 0,
     save: Path | None = None,
     html: Path | None = None,
+    claims: Annotated[bool, Parameter(negative="")] = False,
     url: str = "",
     key: KeyFlag = "",
     state_dir: Path = DEFAULT_FOLDER,
@@ -82,6 +84,9 @@ def run(
         Write the run to this JSON file, with the times of each request.
     html
         Write a page with charts: one file, without scripts.
+    claims
+        Measure on this machine, without a platform, what is claimed of quantization, caching, speculation and batching,
+        and predict what is claimed of cards that are not here. The model: a folder or a name, default headrace-demo.
     url
         Address of a platform, such as http://127.0.0.1:8000; default: the one that runs on the state folder.
     key
@@ -91,6 +96,9 @@ def run(
     json
         Print one JSON object.
     """
+    if claims:
+        print_claims(model, as_json=json)
+        return
     _check((requests, concurrency, input_tokens, output_tokens), rate, json)
     if profile is not None and (input_tokens, output_tokens) != (None, None):
         fail("--profile has lengths of its own: leave --input-tokens and --output-tokens out", json)

@@ -1,15 +1,17 @@
 """`headrace models`: what can be served from this machine's disk, and pulling more."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
+from headrace.catalogue.catalogue import known_models
 from headrace.cli.output import console, error_console, print_json
-from headrace.supervisor.files.model_folder import list_models, remove_model
+from headrace.supervisor.files.model_folder import find_model, list_models, remove_model
 from headrace.supervisor.files.pull import pull as pull_model
-from headrace.supervisor.model_source import CATALOGUE
+from headrace.supervisor.model_source import BUNDLED
 
 models = App(name="models", help="Lists, pulls and deletes models.")
 JsonFlag = Annotated[bool, Parameter(negative="")]
@@ -25,7 +27,7 @@ def list_(*, json: JsonFlag = False) -> None:
         Print one JSON object.
     """
     bundled: list[dict[str, Any]] = [
-        {"name": name, "from": "bundled", "path": str(path)} for name, path in CATALOGUE.items()
+        {"name": name, "from": "bundled", "path": str(path)} for name, path in BUNDLED.items()
     ]
     pulled: list[dict[str, Any]] = [
         {
@@ -36,17 +38,33 @@ def list_(*, json: JsonFlag = False) -> None:
         }
         for model in list_models()
     ]
+    catalogue = [asdict(model) | {"pulled": find_model(model.source) is not None} for model in known_models().values()]
     if json:
-        print_json({"models": [*bundled, *pulled]})
+        print_json({"models": [*bundled, *pulled], "catalogue": catalogue})
         return
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for title in ("model", "size", "from"):
-        table.add_column(title, overflow="fold")
+    table = _table("model", "size", "from")
     for model in (*bundled, *pulled):
         size = f"{int(model['bytes']) / 1e9:.2f} GB" if "bytes" in model else ""
         table.add_row(str(model["name"]), size, str(model["from"]))
     console.print(table)
-    console.print("\n[dim]headrace up MODEL serves one, headrace models pull ORG/NAME fetches one.[/]")
+    console.print("\nTo pull by name:")
+    table = _table("model", "made for", "draft", "fallback", "here")
+    for known in known_models().values():
+        is_here = find_model(known.source) is not None
+        table.add_row(known.name, known.device, known.draft, known.fallback, "yes" if is_here else "")
+    console.print(table)
+    console.print(
+        "\n[dim]headrace up MODEL serves one, headrace models pull MODEL fetches one, headrace plan MODEL says where "
+        "it fits. --json has the ids that are pulled.[/]",
+        soft_wrap=True,
+    )
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    return table
 
 
 @models.command
@@ -56,18 +74,21 @@ def pull(model: str, *, json: JsonFlag = False) -> None:
     Parameters
     ----------
     model
-        Hub id such as Qwen/Qwen2.5-0.5B-Instruct; of a repository of GGUF files ORG/NAME:Q4_K_M takes the file with
-        that in its name. HEADRACE_HUB_URL names another hub, HF_TOKEN who asks, HEADRACE_MODELS the folder.
+        A name of the catalogue, or a hub id such as Qwen/Qwen2.5-0.5B-Instruct; of a repository of GGUF files
+        ORG/NAME:Q4_K_M takes the file with that in its name. HEADRACE_HUB_URL names another hub, HF_TOKEN who
+        asks, HEADRACE_MODELS the folder.
     json
         Print one JSON object at the end.
     """
+    known = known_models().get(model)
+    source = model if known is None else known.source
     with _Bars() as bars:
-        folder = pull_model(model, bars.report)
-    hub_id = model.partition(":")[0]
+        folder = pull_model(source, bars.report)
+    name = model.partition(":")[0]
     if json:
-        print_json({"name": hub_id, "path": str(folder)})
+        print_json({"name": name, "path": str(folder)})
     else:
-        console.print(f"{hub_id} is in {folder}. Serve it with:\n  headrace up {hub_id}", soft_wrap=True)
+        console.print(f"{name} is in {folder}. Serve it with:\n  headrace up {name}", soft_wrap=True)
 
 
 @models.command

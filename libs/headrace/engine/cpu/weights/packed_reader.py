@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from headrace.engine.checkpoints.array_weights import open_array_weights
-from headrace.engine.checkpoints.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.weights.array_rounding import quantize_array
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, Floats, QuantizedArrays
 from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS

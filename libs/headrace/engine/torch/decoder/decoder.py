@@ -13,6 +13,7 @@ from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.torch.attention.paged_attention import HeadShape, LayerAttention, PagedAttention
 from headrace.engine.torch.decoder.adapted_layer import adapted
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer
+from headrace.engine.torch.decoder.decoder_part import WHOLE, DecoderPart
 from headrace.engine.torch.decoder.decoder_reader import DecoderReader
 from headrace.engine.torch.decoder.step_tensors import StepTensors
 from headrace.engine.torch.layers.linear import Linear
@@ -31,16 +32,20 @@ class Decoder:
         device: torch.device,
         *,
         has_head: bool = True,
+        part: DecoderPart = WHOLE,
     ) -> None:
-        """Reads a decoder. Without a head it returns hidden states instead of logits. Raises InvalidCheckpoint if
-        `weights` do not fit."""
+        """Reads a decoder, or a part of one. Without a head it returns hidden states instead of logits. Raises
+        InvalidCheckpoint if `weights` do not fit."""
         self._config = config
         self._operators = operators
+        self._part = part
         self._reader = DecoderReader(config, weights, operators, dtype, device)
-        self._embedding = self._reader.embedding()
+        scores = has_head and part.ends
+        reads_embedding = part.begins or (scores and config.tied_embeddings)
+        self._embedding = self._reader.embedding() if reads_embedding else torch.empty(0)
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]
-        self._norm = self._reader.norm("model.norm")
-        self._head = self._reader.head(self._embedding) if has_head else None
+        self._norm = self._reader.norm("model.norm") if part.ends else None
+        self._head = self._reader.head(self._embedding, part.head_rows) if scores else None
         self._embedding_scale = torch.tensor(config.embedding_scale, dtype=dtype, device=device)
 
     @property
@@ -76,11 +81,13 @@ class Decoder:
 
     def __call__(self, step: StepTensors, attention: PagedAttention) -> Tensor:
         """Computes logits [rows, vocabulary] in fp32 for `step.logit_rows`, or without a head the normalized hidden
-        states [rows, hidden]. Expects `attention.begin` to have run for the step, and fills its cache for all
-        tokens."""
-        hidden = self._embed(step.token_ids)
+        states [rows, hidden]; a part that does not end returns the hidden states [tokens, hidden]. Expects
+        `attention.begin` to have run for the step, and fills its cache for all tokens."""
+        hidden = self._embed(step.token_ids) if step.hidden is None else step.hidden
         for layer in self._layers if step.adapters is None else adapted(self._layers, step.adapters):
             hidden = layer(hidden, attention)
+        if self._norm is None:
+            return hidden
         wanted = hidden.index_select(0, step.logit_rows)
         normalized = self._norm(wanted) if len(wanted) else wanted
         return normalized.float() if self._head is None else self._score(self._head, normalized)
@@ -91,7 +98,8 @@ class Decoder:
 
     def _score(self, head: Linear, hidden: Tensor) -> Tensor:
         if not len(hidden):
-            return hidden.new_empty((0, self._config.vocabulary_size), dtype=torch.float32)
+            row_count = len(range(self._config.vocabulary_size)[self._part.head_rows])
+            return hidden.new_empty((0, row_count), dtype=torch.float32)
         logits, cap = head(hidden).float(), self._config.logit_soft_cap
         return logits if cap is None else self._operators.soft_cap(logits, cap)
 

@@ -5,8 +5,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 from headrace.engine.torch.decoder.decoder_layer import DecoderLayer, PreNormLayer, SandwichNormLayer
@@ -42,9 +42,11 @@ class DecoderReader:
     def embedding(self) -> Tensor:
         return self._weights.embedding()
 
-    def head(self, embedding: Tensor) -> Linear:
-        """Builds the output head. Tied models reuse their embedding."""
-        return self._operators.linear(embedding) if self._config.tied_embeddings else self._linear(self._weights.head())
+    def head(self, embedding: Tensor, rows: slice = slice(None)) -> Linear:
+        """Builds the output head. Tied models reuse `rows` of their embedding."""
+        if self._config.tied_embeddings:
+            return self._operators.linear(embedding[rows])
+        return self._linear(self._weights.head())
 
     def norm(self, name: str) -> RowNorm:
         weight = self._weights.norm(name, self._config.hidden_size)

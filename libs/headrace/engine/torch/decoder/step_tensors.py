@@ -17,3 +17,5 @@ class StepTensors:
     """Indices of the tokens that need logits, int64 [rows]."""
     adapters: StepAdapters | None = None
     """Adapters that the tokens need, or None."""
+    hidden: Tensor | None = None
+    """Hidden states [tokens, hidden] of the layers before, where others computed those."""

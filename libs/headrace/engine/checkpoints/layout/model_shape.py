@@ -1,0 +1,118 @@
+"""Products and tables of a decoder, from its config.json alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
+
+Module = tuple[str, int, int]
+"""Name, outputs and inputs of a matrix."""
+HEAD = "lm_head"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Matrices [out, in] that a step multiplies by the same inputs."""
+
+    modules: tuple[Module, ...]
+    copies: int = 1
+    """Experts that each have such matrices."""
+    chosen: int = 1
+    """Experts that each token computes with."""
+
+    @property
+    def out_size(self) -> int:
+        return sum(out_size for _, out_size, _ in self.modules)
+
+    @property
+    def in_size(self) -> int:
+        return self.modules[0][2]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A decoder without content."""
+
+    config: DecoderConfig
+    products: tuple[Product, ...]
+    """Products of a step in order, the head last."""
+    tensor_size: int
+    """Elements of all tensors that are not matrices of `products`: the embedding, norms, biases."""
+
+    @property
+    def parameter_count(self) -> int:
+        """Parameters held. A tied head is part of the embedding."""
+        tied = self.products[-1].out_size * self.products[-1].in_size if self.config.tied_embeddings else 0
+        return self.tensor_size - tied + sum(p.copies * p.out_size * p.in_size for p in self.products)
+
+
+class _Shapes:
+    """Tensors without content, see DecoderTensors."""
+
+    def read(self, name: str, shape: tuple[int, ...]) -> None:
+        return None
+
+    def matrix(self, name: str, shape: tuple[int, int]) -> tuple[Module, ...]:
+        return ((name, *shape),)
+
+    def stack(self, weights: Sequence[tuple[Module, ...]]) -> tuple[Module, ...]:
+        return tuple(module for weight in weights for module in weight)
+
+    def join(self, vectors: Sequence[None]) -> None:
+        return None
+
+    def raised(self, vector: None, offset: float) -> None:
+        return None
+
+
+def model_shape(config: DecoderConfig) -> ModelShape:
+    """Lists what a decoder of this configuration reads and multiplies."""
+    weights = DecoderWeights[None, tuple[Module, ...]](config, _Shapes())
+    weights.embedding()
+    weights.norm("model.norm", config.hidden_size)
+    products = [product for index in range(config.layer_count) for product in _layer(weights, config, index)]
+    head = ((HEAD, config.vocabulary_size, config.hidden_size),)
+    if not config.tied_embeddings:
+        weights.head()
+    counted = sum(p.out_size * p.in_size for p in products)
+    tensor_size = weights.parameter_count - counted - (0 if config.tied_embeddings else _size(head))
+    return ModelShape(config, (*products, Product(head)), tensor_size)
+
+
+def _layer(weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, index: int) -> Iterator[Product]:
+    prefix = f"model.layers.{index}"
+    names = ["input_layernorm", "post_attention_layernorm"]
+    names += ["pre_feedforward_layernorm", "post_feedforward_layernorm"] if config.post_norms else []
+    for name in names:
+        weights.norm(f"{prefix}.{name}", config.hidden_size)
+    if config.query_key_norm:
+        for name in ("q_norm", "k_norm"):
+            weights.norm(f"{prefix}.self_attn.{name}", config.head_size)
+    yield Product(weights.qkv(index).weight)
+    yield Product(weights.attention_output(index).weight)
+    experts = config.experts
+    if experts is None or index in experts.dense_layers:
+        yield Product(weights.gate_up(index).weight)
+        yield Product(weights.down(index).weight)
+    else:
+        yield from _experts(weights, config, f"{prefix}.{experts.module}", experts)
+
+
+def _experts(
+    weights: DecoderWeights[None, tuple[Module, ...]], config: DecoderConfig, prefix: str, experts: ExpertConfig
+) -> Iterator[Product]:
+    router = {f"{prefix}.gate": experts.count}
+    yield Product(weights.projection(router, config.hidden_size, has_bias=False).weight)
+    *gate_up, down = experts.projections
+    inner, name = experts.intermediate_size, f"{prefix}.experts.0"
+    parts: list[Projection[None, tuple[Module, ...]]] = [
+        weights.gate_up_of(name, tuple(gate_up), inner),
+        weights.down_of(name, down, inner),
+    ]
+    for part in parts:
+        yield Product(part.weight, experts.count, experts.chosen_count)
+
+
+def _size(modules: tuple[Module, ...]) -> int:
+    return sum(out_size * in_size for _, out_size, in_size in modules)

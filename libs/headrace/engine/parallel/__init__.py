@@ -1,0 +1,1 @@
+"""One model on several processes: tensor and pipeline parallelism over torch.distributed."""

@@ -1,0 +1,86 @@
+"""A process that computes its part of a model for the first rank of its group:
+
+    python -m headrace.engine.parallel.follower --leader HOST:PORT [--device cuda:1]
+
+It is told its place, the checkpoint and the settings, and ends when the connection to the first rank ends. On other
+hosts it is started by hand or by a job scheduler, with the checkpoint under the same path.
+"""
+
+import argparse
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from array import array
+from pathlib import Path
+
+import torch
+
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.parallel.collective import join_store
+from headrace.engine.parallel.load_stage import load_stage
+from headrace.engine.parallel.rank_channel import Channel, Order, unpack_step
+from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.stage_model import StageModel
+
+_log = logging.getLogger(__name__)
+CONNECT_SECONDS = 60.0
+
+
+def main() -> None:
+    """Joins a group and follows until it ends."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--leader", required=True, metavar="HOST:PORT")
+    parser.add_argument("--device", default="", help="torch device; default: the settings' kind, numbered by rank")
+    arguments = parser.parse_args()
+    # The first rank decides when this one ends; a Ctrl-C in the terminal reaches both.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    host, _, port = arguments.leader.rpartition(":")
+    channel = Channel(socket.create_connection((host, int(port)), CONNECT_SECONDS))
+    model = _join(channel, arguments.device)
+    if model is not None:
+        follow(channel, model)
+    # Not through the interpreter's end, which would wait for a process group whose other ranks may be gone.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def follow(channel: Channel, model: StageModel) -> None:
+    """Obeys until the connection ends."""
+    while (message := channel.receive()) is not None:
+        order, content = message
+        match order:
+            case Order.RUN:
+                model.run(unpack_step(content))
+            case Order.CLEAR:
+                model.clear(array("q", content).tolist())
+            case Order.SLEEP:
+                model.sleep()
+            case Order.WAKE:
+                model.wake()
+            case Order.JOIN:
+                _log.warning("asked to join a group twice")
+
+
+def _join(channel: Channel, device: str) -> StageModel | None:
+    message = channel.receive()
+    if message is None:
+        return None
+    facts = json.loads(message[1])
+    place = Place(**facts["place"])
+    config = EngineConfig.model_validate(facts["config"])
+    store = join_store(facts["store_host"], facts["store_port"], place.world_size)
+    where = torch.device(device or device_of(config, place))
+    return load_stage(Path(facts["source"]), config, place, where, store).model
+
+
+def device_of(config: EngineConfig, place: Place) -> str:
+    """Returns the device of a rank where all are on one machine: the settings' kind, numbered."""
+    kind = config.device.partition(":")[0]
+    return kind if kind == "cpu" else f"{kind}:{place.rank}"
+
+
+if __name__ == "__main__":
+    main()

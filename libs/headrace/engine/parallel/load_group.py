@@ -1,0 +1,37 @@
+"""Loads a model that several processes share. This one becomes the first of them."""
+
+from pathlib import Path
+
+import torch
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.model_limits import describe_precision
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.parallel.follower import device_of
+from headrace.engine.parallel.group import Group, gather, meet
+from headrace.engine.parallel.group_runner import GroupRunner
+from headrace.engine.parallel.load_stage import load_stage
+from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.shard_config import shard_config
+from headrace.engine.step.loaded_model import LoadedModel
+from headrace.errors.tree import Unsupported
+
+
+def load_group(source: Path, model: DecoderConfig, config: EngineConfig) -> LoadedModel:
+    """Starts the other processes, and loads everyone's part. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    if config.adapters:
+        raise Unsupported("a model with adapters cannot be shared by several processes: set the parallel counts to 1")
+    place = Place(0, config.tensor_parallel_count, config.pipeline_parallel_count)
+    shard_config(model, place)
+    rendezvous = meet(config, place.world_size)
+    channels = gather(rendezvous, source, config, place)
+    group = Group(channels, rendezvous.processes)
+    try:
+        stage = load_stage(source, config, place, torch.device(device_of(config, place)), rendezvous.store)
+    except BaseException:
+        group.close()
+        raise
+    runner = GroupRunner(stage.model, group, stage.operators)
+    precision = describe_precision(config, model, stage.dtype)
+    device = f"{place.world_size}x{config.device}"
+    return LoadedModel(runner, stage.block_count, stage.parameter_count, device, precision, stage.memory)

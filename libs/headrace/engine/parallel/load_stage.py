@@ -1,0 +1,84 @@
+"""Loads one rank's part of a model."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.layout.model_shape import model_shape
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, choose_block_count, choose_max_len
+from headrace.engine.checkpoints.weight_record import WeightRecord
+from headrace.engine.checkpoints.weight_source import open_weights
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.parallel.collective import Collective, Store
+from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.shard_config import shard_config
+from headrace.engine.parallel.shards.sharded_weights import ShardedWeights
+from headrace.engine.parallel.stage_model import StageModel
+from headrace.engine.parallel.summed_layer import summed
+from headrace.engine.torch.decoder.decoder import Decoder
+from headrace.engine.torch.decoder.decoder_part import DecoderPart
+from headrace.engine.torch.device_setup import build_attention, choose_precision, kv_bytes, settle_threads
+from headrace.engine.torch.operators.choose_operators import choose_operators
+from headrace.engine.torch.operators.operators import Operators
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedStage:
+    """A rank that is ready, and facts about the whole group."""
+
+    model: StageModel
+    operators: Operators
+    block_count: int
+    parameter_count: int
+    """Parameters of the whole model."""
+    memory: HeldMemory
+    """Memory of all ranks."""
+    dtype: torch.dtype
+
+
+def load_stage(source: Path, config: EngineConfig, place: Place, device: torch.device, store: Store) -> LoadedStage:
+    """Loads a rank's part, together with all other ranks. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    whole = read_model_config(source)
+    part = shard_config(whole, place)
+    dtype = choose_precision(config, whole, device)
+    operators = choose_operators(device, config.thread_count or threads_of_a_rank(place))
+    settle_threads(config, operators)
+    with torch.inference_mode():
+        files = open_weights(source, whole.quantization, ROUNDED_BITS.get(config.precision))
+        weights = WeightRecord(ShardedWeights(files, whole, place))
+        decoder = Decoder(part, weights, operators, dtype, device, part=_ends(whole, place))
+    collective = Collective(place, device, store)
+    if place.tensor_count > 1:
+        decoder.replace_layers([summed(layer, collective) for layer in decoder.layers])
+    max_len = choose_max_len(config, whole)
+    with torch.inference_mode():
+        agreed = collective.least(_block_count(config, part, max_len, dtype, device, place))
+        settled = config.model_copy(update={"block_count": agreed})
+        attention = build_attention(settled, part, decoder, operators, max_len, dtype, device)
+    memory = HeldMemory(*collective.total(weights.byte_count, attention.byte_count))
+    model = StageModel(whole, place, decoder, attention, collective, dtype, device)
+    return LoadedStage(model, operators, attention.block_count, model_shape(whole).parameter_count, memory, dtype)
+
+
+def threads_of_a_rank(place: Place) -> int:
+    """Returns the threads of each rank where all are on one machine and share its cores."""
+    return max(1, len(os.sched_getaffinity(0)) // place.world_size)
+
+
+def _ends(config: DecoderConfig, place: Place) -> DecoderPart:
+    rows = place.part_of(config.vocabulary_size)
+    return DecoderPart(place.begins, place.ends, slice(rows.start, rows.stop))
+
+
+def _block_count(
+    config: EngineConfig, part: DecoderConfig, max_len: int, dtype: torch.dtype, device: torch.device, place: Place
+) -> int:
+    """Returns the blocks that this rank has room for. Ranks without devices of their own share the host's memory."""
+    numbers = 2 * part.layer_count * config.block_size * part.kv_head_count * part.head_size
+    room = kv_bytes(config, device) // (place.world_size if device.type == "cpu" else 1)
+    return choose_block_count(config, max_len, numbers * dtype.itemsize, room)

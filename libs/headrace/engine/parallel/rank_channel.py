@@ -1,0 +1,100 @@
+"""The connection from the first rank of a group to another: what to do next, in messages of bytes.
+
+A message is its length (8 bytes), its kind (1 byte) and its content. The end of the connection is the end of the group.
+"""
+
+import enum
+import json
+import socket
+import struct
+from array import array
+from typing import Any
+
+from headrace.engine.step.step_arrays import SPAN_FIELDS, StepArrays
+from headrace.errors.tree import InternalError
+
+_HEAD = struct.Struct("<QB")
+_COUNTS = struct.Struct("<4Q")
+KEEPALIVE_SECONDS = 10
+"""Time between two signs of life of a host from which nothing comes; after three that go unanswered, it is gone."""
+
+
+class Order(enum.IntEnum):
+    """Kinds of messages."""
+
+    JOIN = 0
+    """The place of the rank, the checkpoint and the settings. JSON."""
+    RUN = 1
+    """A step."""
+    CLEAR = 2
+    """Numbers of blocks to zero."""
+    SLEEP = 3
+    WAKE = 4
+
+
+class Channel:
+    """One end of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        connection.settimeout(None)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (
+            ("TCP_KEEPIDLE", KEEPALIVE_SECONDS),
+            ("TCP_KEEPINTVL", KEEPALIVE_SECONDS),
+            ("TCP_KEEPCNT", 3),
+        ):
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def send(self, order: Order, content: bytes = b"") -> None:
+        """Sends a message. Raises InternalError where the other end is gone."""
+        try:
+            self.connection.sendall(_HEAD.pack(len(content), order) + content)
+        except OSError as error:
+            raise InternalError(f"a process of the model's group is gone: {error}") from error
+
+    def receive(self) -> tuple[Order, bytes] | None:
+        """Waits for a message. None: the other end is gone."""
+        head = self._read(_HEAD.size)
+        if head is None:
+            return None
+        length, order = _HEAD.unpack(head)
+        content = self._read(length)
+        return None if content is None else (Order(order), content)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _read(self, count: int) -> bytes | None:
+        parts = bytearray()
+        while len(parts) < count:
+            try:
+                part = self.connection.recv(min(count - len(parts), 1 << 20))
+            except OSError:
+                return None
+            if not part:
+                return None
+            parts += part
+        return bytes(parts)
+
+
+def pack_step(arrays: StepArrays) -> bytes:
+    """Lays a step out as bytes. Adapters are not sent: models with adapters are not shared."""
+    counts = _COUNTS.pack(arrays.token_count, arrays.table_size, arrays.span_count, arrays.logit_count)
+    return counts + arrays.buffer.tobytes()
+
+
+def unpack_step(content: bytes) -> StepArrays:
+    """Reads what `pack_step` wrote."""
+    tokens, tables, spans, logits = _COUNTS.unpack_from(content)
+    whole = array("q", content[_COUNTS.size :])
+    ends = [tokens, tokens + tables, tokens + tables + spans * SPAN_FIELDS]
+    last = whole[ends[2] : ends[2] + logits]
+    return StepArrays(whole[: ends[0]], whole[ends[0] : ends[1]], whole[ends[1] : ends[2]], last)
+
+
+def pack_json(facts: dict[str, Any]) -> bytes:
+    """Lays JSON out as bytes."""
+    return json.dumps(facts).encode()

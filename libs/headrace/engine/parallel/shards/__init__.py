@@ -1,0 +1,1 @@
+"""Parts of a model: which process has which."""

@@ -1,0 +1,164 @@
+"""Tensors of one process's part of a model, cut from those of the whole."""
+
+import re
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.weight_source import WeightSource
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, plain
+from headrace.engine.parallel.shards.place import Place
+
+_LAYER = re.compile(r"^model\.layers\.(\d+)\.")
+HEADS = frozenset({"q_proj", "k_proj", "v_proj"})
+HEAD = "lm_head"
+
+
+class ShardedWeights:
+    """A WeightSource for one rank. Layers are counted from the rank's first; shapes that are asked for are the rank's.
+
+    Projections into heads and inner units are cut by outputs, those out of them by inputs. Codes stay codes where the
+    cut falls between groups. Where a file sorts the inputs of a down projection by group (act-order), the inner units
+    are dealt out in that order, so that it does; output projections of attention with sorted inputs become plain
+    numbers, because heads cannot be dealt out in parts.
+    """
+
+    def __init__(self, source: WeightSource, config: DecoderConfig, place: Place) -> None:
+        """`config`: of the whole model."""
+        self._source = source
+        self._config = config
+        self._place = place
+        experts = () if config.experts is None else config.experts.projections
+        self._inner = {"gate_proj", "up_proj", *experts[:2]}
+        self._down = {"down_proj", *experts[2:]}
+        self._held: tuple[str, Weight] | None = None
+        """Down projection that was read for its order, by its name."""
+
+    def read(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Reads one tensor, see WeightSource. A bias of what is summed over ranks is the first one's alone."""
+        whole_name = self._whole_name(name)
+        module, _, kind = whole_name.rpartition(".")
+        rows = self._rows(module, dtype, device) if kind == "bias" else None
+        if rows is None:
+            tensor = self._source.read(whole_name, shape, dtype, device)
+            return torch.zeros_like(tensor) if kind == "bias" and self._place.share else tensor
+        return self._source.read(whole_name, (self._out_size(module),), dtype, device)[rows.to(device)]
+
+    def matrix(self, name: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
+        """Reads this rank's part of the weight of one module, see WeightSource."""
+        module = self._whole_name(name)
+        rows = self._rows(module, dtype, device)
+        if rows is not None:
+            whole = self._source.matrix(module, (self._out_size(module), shape[1]), dtype, device)
+            return _take_rows(whole, rows)
+        if self._ends_block(module):
+            return self._take_inputs(module, self._whole(module, shape, dtype, device), dtype)
+        return self._source.matrix(module, shape, dtype, device)
+
+    def _whole_name(self, name: str) -> str:
+        first = self._place.layers(self._config.layer_count).start
+        return _LAYER.sub(lambda found: f"model.layers.{int(found[1]) + first}.", name)
+
+    def _ends_block(self, module: str) -> bool:
+        last = module.rpartition(".")[2]
+        return last == "o_proj" or last in self._down
+
+    def _whole(self, module: str, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Weight:
+        """Returns a whole projection out of heads or inner units."""
+        if self._held is not None and self._held[0] == module:
+            (_, weight), self._held = self._held, None
+            return weight
+        return self._source.matrix(module, (shape[0], shape[1] * self._place.tensor_count), dtype, device)
+
+    def _take_inputs(self, module: str, whole: Weight, dtype: torch.dtype) -> Weight:
+        if not isinstance(whole, QuantizedMatrix):
+            part = self._place.part_of(whole.shape[1])
+            return whole[:, part.start : part.stop].contiguous()
+        part = self._place.part_of(whole.codes.shape[1])
+        deals_units = whole.input_order is None or not module.endswith("o_proj")
+        if part.start % whole.group_size or part.stop % whole.group_size or not deals_units:
+            return plain(whole)[:, part.start : part.stop].to(dtype).contiguous()
+        groups = slice(part.start // whole.group_size, -(-part.stop // whole.group_size))
+        return QuantizedMatrix(
+            whole.codes[:, part.start : part.stop].contiguous(),
+            whole.scales[:, groups].contiguous(),
+            whole.zeros[:, groups].contiguous(),
+            whole.bits,
+            whole.group_size,
+        )
+
+    def _rows(self, module: str, dtype: torch.dtype, device: torch.device) -> Tensor | None:
+        """Returns this rank's outputs of a module, int64 [rows]. None: it has all of them."""
+        prefix, _, last = module.rpartition(".")
+        config, head_size = self._config, self._config.head_size
+        if module == HEAD:
+            return _numbers(self._place.part_of(config.vocabulary_size))
+        if last in HEADS:
+            return _numbers(self._place.part_of(self._out_size(module)))
+        if last == "qkv_proj":
+            query_size, kv_size = config.head_count * head_size, config.kv_head_count * head_size
+            return self._segments(query_size, kv_size, kv_size)
+        if last in self._inner:
+            return self._units(prefix, config.intermediate_size, dtype, device)
+        if last == "gate_up_proj":
+            units = self._units(prefix, config.intermediate_size, dtype, device)
+            return torch.cat([units, units + config.intermediate_size])
+        return None
+
+    def _segments(self, *sizes: int) -> Tensor:
+        first, parts = 0, []
+        for size in sizes:
+            parts.append(_numbers(self._place.part_of(size)) + first)
+            first += size
+        return torch.cat(parts)
+
+    def _units(self, prefix: str, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Returns this rank's inner units of a feed-forward block, in the order in which its down projection takes
+        them."""
+        if self._config.experts is not None and self._config.experts.module in prefix and ".experts." in prefix:
+            size = self._config.experts.intermediate_size
+            down = f"{prefix}.{self._config.experts.projections[2]}"
+        else:
+            down = f"{prefix}.down_proj"
+        if self._config.quantization is None:
+            return _numbers(self._place.part_of(size))
+        if self._held is None or self._held[0] != down:
+            self._held = down, self._source.matrix(down, (self._config.hidden_size, size), dtype, device)
+        weight, part = self._held[1], self._place.part_of(size)
+        order = weight.input_order if isinstance(weight, QuantizedMatrix) else None
+        is_cut_between_groups = isinstance(weight, QuantizedMatrix) and not (
+            part.start % weight.group_size or part.stop % weight.group_size
+        )
+        if order is None or not is_cut_between_groups:
+            return _numbers(part)
+        return order[part.start : part.stop].cpu()
+
+    def _out_size(self, module: str) -> int:
+        """Returns how many outputs a module has that is cut by outputs."""
+        config, last = self._config, module.rpartition(".")[2]
+        sizes = {
+            HEAD: config.vocabulary_size,
+            "q_proj": config.head_count * config.head_size,
+            "k_proj": config.kv_head_count * config.head_size,
+            "v_proj": config.kv_head_count * config.head_size,
+            "qkv_proj": (config.head_count + 2 * config.kv_head_count) * config.head_size,
+            "gate_up_proj": 2 * config.intermediate_size,
+        }
+        if last in sizes:
+            return sizes[last]
+        experts = config.experts
+        is_expert = experts is not None and ".experts." in module
+        return experts.intermediate_size if experts is not None and is_expert else config.intermediate_size
+
+
+def _numbers(part: range) -> Tensor:
+    return torch.arange(part.start, part.stop)
+
+
+def _take_rows(weight: Weight, rows: Tensor) -> Weight:
+    if not isinstance(weight, QuantizedMatrix):
+        return weight[rows.to(weight.device)]
+    places = rows.to(weight.codes.device)
+    return replace(weight, codes=weight.codes[places], scales=weight.scales[places], zeros=weight.zeros[places])

@@ -1,0 +1,113 @@
+"""Memory that a model takes in each precision."""
+
+from dataclasses import dataclass, field
+
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.layout.model_shape import HEAD, ModelShape, Module, model_shape
+from headrace.engine.checkpoints.model_limits import ROUNDED_BITS
+from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
+from headrace.engine.kernels.kv_arena import KvShape
+from headrace.engine.kernels.storage import Storage
+
+BYTE_BITS = 8
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+GRID_BYTES = {"cpu": 8, "cuda": 5}
+"""Size of a group's scale and zero point in the kernels of each kind of device, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Format of a module's codes."""
+
+    bits: int
+    group_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """A model in one precision on one kind of device, and the memory that it takes there, in bytes."""
+
+    shape: ModelShape
+    device_kind: str
+    precision: str
+    compute_precision: str
+    """Precision of what is not packed, and of inputs."""
+    packings: dict[str, Packing] = field(repr=False)
+    """Packed modules by name."""
+
+    @property
+    def weight_bytes(self) -> int:
+        loose = self.shape.tensor_size * ITEM_BYTES[self.compute_precision]
+        products = self.shape.products[:-1] if self.shape.config.tied_embeddings else self.shape.products
+        return loose + sum(p.copies * sum(map(self.module_bytes, p.modules)) for p in products)
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Keys and values of a token in all layers: 8 bits with a scale per head beside packed weights."""
+        config = self.shape.config
+        storage = Storage.S8 if self.packings else {4: Storage.F32, 2: Storage.BF16}[ITEM_BYTES[self.compute_precision]]
+        return KvShape(config.layer_count, config.kv_head_count, config.head_size, 1, storage).block_bytes
+
+    @property
+    def arithmetic_precision(self) -> str:
+        """Precision of the products: the kernels of CPUs round inputs to 8 bits beside packed weights."""
+        return "int8" if self.packings and self.device_kind == "cpu" else self.compute_precision
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of a number of inputs and outputs, in bytes."""
+        return ITEM_BYTES[self.compute_precision]
+
+    def module_bytes(self, module: Module) -> int:
+        """Returns the bytes of one matrix, its scales included."""
+        name, out_size, in_size = module
+        packing = self.packings.get(name)
+        if packing is None:
+            return out_size * in_size * self.item_bytes
+        groups = -(-in_size // packing.group_size)
+        return out_size * (in_size * packing.bits // BYTE_BITS + groups * GRID_BYTES[self.device_kind])
+
+
+def list_footprints(config: DecoderConfig, device_kind: str) -> list[Footprint]:
+    """Lists the footprint of each precision that a "cpu" or "cuda" device supports, most exact first."""
+    shape = model_shape(config)
+    if config.quantization is not None:
+        compute = "float32" if device_kind == "cpu" else _half(config)
+        name = f"int{config.quantization.bits} ({config.quantization.method})"
+        return [Footprint(shape, device_kind, name, compute, _packed_by(config.quantization, shape))]
+    if device_kind == "cuda":
+        return [Footprint(shape, device_kind, _half(config), _half(config), {})]
+    plain = [Footprint(shape, device_kind, name, name, {}) for name in ("float32", "bfloat16")]
+    rounded = ROUNDED_BITS.items()
+    return plain + [Footprint(shape, "cpu", name, "float32", _rounded_to(bits, shape)) for name, bits in rounded]
+
+
+def _half(config: DecoderConfig) -> str:
+    """Names the precision of inputs on a GPU."""
+    return config.precision if config.precision in ("bfloat16", "float16") else "bfloat16"
+
+
+def _modules(shape: ModelShape) -> list[Module]:
+    modules = [module for product in shape.products for module in product.modules]
+    return [module for module in modules if module[0] != HEAD or not shape.config.tied_embeddings]
+
+
+def _rounded_to(bits: int, shape: ModelShape) -> dict[str, Packing]:
+    """Returns the modules that are rounded at load."""
+    packings = {}
+    for name, _, in_size in _modules(shape):
+        group_size = next((size for size in GROUP_SIZES if in_size % size == 0), None)
+        if group_size is not None:
+            packings[name] = Packing(HEAD_BITS if name == HEAD else bits, group_size)
+    return packings
+
+
+def _packed_by(scheme: QuantizationScheme, shape: ModelShape) -> dict[str, Packing]:
+    """Returns the modules that files usually pack: all except output heads and routers."""
+    packings = {}
+    for name, _, in_size in _modules(shape):
+        module_scheme = scheme.of_module(name)
+        if module_scheme is not None and name != HEAD and not name.endswith(".gate"):
+            packings[name] = Packing(module_scheme.bits, module_scheme.group_size or in_size)
+    return packings

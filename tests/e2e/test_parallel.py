@@ -1,0 +1,98 @@
+"""Workers of several processes: what they say, and what happens when one of their processes is killed."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from headrace.demo_model import CHECKPOINT
+from headrace.testing.running_platform import RunningPlatform, running_platform
+
+MODEL = "headrace-demo"
+ASKED: dict[str, Any] = {
+    "model": MODEL,
+    "prompt": "Continuous batching is",
+    "max_tokens": 300,
+    "temperature": 0,
+    "ignore_eos": True,
+}
+START_SECONDS = 120.0
+
+
+def platform_of(folder: Path, settings: str, *options: str) -> "Iterator[RunningPlatform]":
+    config = folder / "headrace.toml"
+    config.write_text(f'[worker]\nspeculation = "off"\nblock_count = 256\nexact = true\n{settings}\n')
+    arguments = ["--config", str(config), *options, f"{MODEL}={CHECKPOINT}"]
+    with running_platform(folder / "state", arguments, START_SECONDS) as platform:
+        yield platform
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """Two workers, each of two processes that share every product."""
+    yield from platform_of(tmp_path_factory.mktemp("groups"), "tensor_parallel_count = 2", "--replicas", "2")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The text that a worker of one process says."""
+    for platform in platform_of(tmp_path_factory.mktemp("alone"), 'kernels = "torch"'):
+        return complete(platform)
+    raise AssertionError("no platform")
+
+
+def complete(platform: RunningPlatform) -> str:
+    answer = httpx2.post(f"{platform.http}/v1/completions", json=ASKED, timeout=120)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["choices"][0]["text"])
+
+
+def followers_of(platform: RunningPlatform, worker: str) -> list[psutil.Process]:
+    """The other processes of a worker."""
+    return psutil.Process(platform.service(worker)["pid"]).children()
+
+
+def test_two_processes_say_what_one_says(groups: RunningPlatform, alone: str) -> None:
+    assert complete(groups) == alone
+
+
+def test_a_killed_process_ends_its_worker_and_changes_no_text(groups: RunningPlatform, alone: str) -> None:
+    parts: list[str] = []
+    moving = threading.Event()
+
+    def read() -> None:
+        body = ASKED | {"stream": True}
+        with httpx2.stream("POST", f"{groups.http}/v1/completions", json=body, timeout=120) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: {"):
+                    parts.append(json.loads(line[6:])["choices"][0]["text"])
+                    if len(parts) > 20:
+                        moving.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert moving.wait(60)
+    worker = groups.busy_worker()
+    restarts = groups.service(worker)["restarts"]
+    (follower,) = followers_of(groups, worker)
+    os.kill(follower.pid, signal.SIGKILL)
+    reader.join(120)
+    assert not reader.is_alive()
+    assert "".join(parts) == alone
+    groups.wait_until_restarted(worker, restarts + 1, START_SECONDS)
+    assert len(followers_of(groups, worker)) == 1
+
+
+def test_a_killed_worker_takes_its_other_processes_with_it(groups: RunningPlatform) -> None:
+    (follower,) = followers_of(groups, "worker-1")
+    restarts = groups.service("worker-1")["restarts"]
+    groups.kill("worker-1")
+    follower.wait(10)
+    groups.wait_until_restarted("worker-1", restarts + 1, START_SECONDS)

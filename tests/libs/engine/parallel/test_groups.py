@@ -1,0 +1,126 @@
+"""Several processes that share a model say what one says, token for token: every format, and families of each kind."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.libs.engine.engine_running import engine_config, request, run
+from tests.libs.engine.gguf_files import Kind, convert
+from tests.libs.engine.tiny_models import make_family, make_prompts
+from tests.libs.engine.tiny_quantized import quantize_tiny
+
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.errors import ConfigError, Unsupported
+
+pytestmark = pytest.mark.process
+SPLITS = [{"tensor_parallel_count": 2}, {"pipeline_parallel_count": 2}]
+SIZES: dict[str, Any] = {"intermediate_size": 128, "head_dim": 32}
+"""Sizes of which every half is made of whole groups."""
+FAMILIES = ["qwen2_distilled", "qwen3_untied_bias", "gemma2", "mixtral", "qwen3_moe", "phi3"]
+
+
+def generate(source: Path, **settings: Any) -> dict[str, list[int]]:
+    """Answers five prompts at once, of which one goes on after a sleep and one has seen its prompt before."""
+    plain = {"block_count": 256, "max_running_count": 8, "max_step_token_count": 32, "kernels": "torch"}
+    engine = load_text_engine(source, engine_config(**(plain | settings)))
+    try:
+        prompts = make_prompts((5, 70, 17, 3))
+        found = run(
+            engine, *(request(str(i), prompt, max_tokens=10, temperature=0) for i, prompt in enumerate(prompts))
+        )
+        engine.sleep()
+        engine.wake()
+        return found | run(engine, request("again", prompts[1], max_tokens=10, temperature=0))
+    finally:
+        engine.close()
+
+
+def check(source: Path, split: dict[str, int], **settings: Any) -> None:
+    alone = generate(source, **settings)
+    assert all(len(tokens) == 10 for tokens in alone.values())
+    assert alone["again"] == alone["1"]
+    assert generate(source, **settings, **split) == alone
+    assert not [child for child in psutil.Process().children() if "follower" in " ".join(child.cmdline())]
+
+
+def make_format(folder: Path, name: str) -> Path:
+    make_family(folder, "llama", **SIZES)
+    if name == "gguf":
+        return convert(folder, folder / "model.gguf", Kind.Q8_0)
+    if name in ("awq", "gptq", "compressed-tensors"):
+        quantize_tiny(folder, name)  # type: ignore[arg-type]
+    return folder
+
+
+@pytest.mark.parametrize("split", SPLITS, ids=["tensor", "pipeline"])
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int4", "int8", "awq", "gptq", "compressed-tensors", "gguf"])
+def test_every_format(tmp_path: Path, name: str, split: dict[str, int]) -> None:
+    rounded = {"precision": name} if name in ("int4", "int8", "bfloat16") else {}
+    check(make_format(tmp_path, name), split, **rounded)
+
+
+@pytest.mark.parametrize("split", SPLITS, ids=["tensor", "pipeline"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families(tmp_path: Path, family: str, split: dict[str, int]) -> None:
+    make_family(tmp_path, family)
+    check(tmp_path, split)
+
+
+def test_both_at_once(tmp_path: Path) -> None:
+    make_family(tmp_path, "llama", num_key_value_heads=4)
+    check(tmp_path, {"tensor_parallel_count": 2, "pipeline_parallel_count": 2})
+
+
+def test_groups_cut_in_two_become_plain_numbers(tmp_path: Path) -> None:
+    make_family(tmp_path, "llama", intermediate_size=96, head_dim=16)
+    quantize_tiny(tmp_path, "awq")
+    check(tmp_path, SPLITS[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "why"),
+    [
+        ({"tensor_parallel_count": 4}, ConfigError, "KV heads"),
+        ({"pipeline_parallel_count": 4}, ConfigError, "layers"),
+        ({"pipeline_parallel_count": 2, "rendezvous": "nowhere"}, ConfigError, "rendezvous"),
+        ({"pipeline_parallel_count": 2, "adapters": {"a": Path()}}, Unsupported, "adapters"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused_before_any_process_starts(
+    tmp_path: Path, settings: dict[str, Any], error: type[Exception], why: str
+) -> None:
+    make_family(tmp_path, "llama")
+    with pytest.raises(error, match=why):
+        load_text_engine(tmp_path, engine_config(block_count=64, **settings))
+    assert psutil.Process().children() == []
+
+
+LEADER = """
+import sys, pathlib
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_text_engine import load_text_engine
+config = EngineConfig(block_count=64, speculation="off", tensor_parallel_count=2)
+engine = load_text_engine(pathlib.Path(sys.argv[1]), config)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("lost", ["leader", "follower"])
+def test_a_rank_that_is_killed_ends_its_group_at_once(tmp_path: Path, lost: str) -> None:
+    make_family(tmp_path, "llama")
+    command = [sys.executable, "-c", LEADER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as leader:
+        assert leader.stdout is not None
+        assert leader.stdout.readline() == "ready\n"
+        (follower,) = psutil.Process(leader.pid).children()
+        victims: dict[str, Callable[[], int]] = {"leader": lambda: leader.pid, "follower": lambda: follower.pid}
+        os.kill(victims[lost](), signal.SIGKILL)
+        follower.wait(10)
+        assert leader.wait(10) == (-signal.SIGKILL if lost == "leader" else 70)

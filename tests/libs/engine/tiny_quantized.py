@@ -1,0 +1,61 @@
+"""Tiny checkpoints with quantized projections, in the layouts of AutoAWQ, AutoGPTQ and llm-compressor."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from headrace.engine.checkpoints.weights import round_to_nearest
+from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.offline.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
+
+GROUP = 32
+Method = Literal["awq", "gptq", "compressed-tensors"]
+
+
+def quantize_tiny(folder: Path, method: Method) -> None:
+    """Quantizes the projections of a tiny checkpoint in place. GPTQ's inputs have an order of their own."""
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    for name in [name.removesuffix(".weight") for name in tensors if name.endswith("_proj.weight")]:
+        weight = tensors.pop(f"{name}.weight").float()
+        bits = 8 if method == "compressed-tensors" else 4
+        matrix = round_to_nearest.quantize(weight, bits, GROUP, method != "awq")
+        tensors |= TENSORS[method](name, matrix)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    config = folder / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"quantization_config": CONFIGS[method]}))
+
+
+def _gptq_in_activation_order(name: str, matrix: QuantizedMatrix) -> dict[str, Tensor]:
+    tensors = gptq_tensors(name, matrix)
+    groups = tensors[f"{name}.g_idx"]
+    order = torch.randperm(len(groups), generator=torch.Generator().manual_seed(len(groups)))
+    return tensors | {f"{name}.g_idx": groups[order]}
+
+
+def _compressed_int8(name: str, matrix: QuantizedMatrix) -> dict[str, Tensor]:
+    codes = matrix.codes.to(torch.int16) - 128
+    return {f"{name}.weight": codes.to(torch.int8), f"{name}.weight_scale": matrix.scales}
+
+
+TENSORS = {"awq": awq_tensors, "gptq": _gptq_in_activation_order, "compressed-tensors": _compressed_int8}
+CONFIGS: dict[str, Mapping[str, Any]] = {
+    "awq": awq_config(GROUP),
+    "gptq": gptq_config(4, GROUP, True),
+    "compressed-tensors": {
+        "quant_method": "compressed-tensors",
+        "format": "int-quantized",
+        "ignore": ["lm_head"],
+        "config_groups": {
+            "group_0": {
+                "targets": ["Linear"],
+                "weights": {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "group", "group_size": GROUP},
+            }
+        },
+    },
+}

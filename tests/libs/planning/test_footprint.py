@@ -1,0 +1,65 @@
+"""A model takes the memory that is foretold."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from tests.libs.engine.tiny_models import make_family
+
+from headrace.catalogue.catalogue import known_models
+from headrace.demo_model import CHECKPOINT
+from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.offline.evaluation.sequence_model import SequenceModel
+from headrace.offline.quantization.checkpoint_quantizer import quantize_checkpoint
+from headrace.offline.quantization.quantization_settings import QuantizationSettings
+from headrace.planning.footprint import Footprint, list_footprints
+
+
+def footprints(source: Path) -> list[Footprint]:
+    return list_footprints(read_model_config(source), "cpu")
+
+
+def test_the_weights_of_every_precision() -> None:
+    found = {footprint.precision: footprint.weight_bytes for footprint in footprints(CHECKPOINT)}
+    assert list(found) == ["float32", "bfloat16", "int8", "int4"]
+    for precision, byte_count in found.items():
+        assert SequenceModel.load(CHECKPOINT, 16, precision).record.byte_count == byte_count
+
+
+@pytest.mark.parametrize("family", ["qwen3_moe_sparse", "phi3", "gemma2"])
+def test_the_weights_of_other_families(tmp_path: Path, family: str) -> None:
+    make_family(tmp_path, family)
+    for footprint in footprints(tmp_path):
+        found = SequenceModel.load(tmp_path, 16, footprint.precision).record.byte_count
+        assert found == footprint.weight_bytes
+
+
+def test_the_weights_of_a_quantized_file(tmp_path: Path) -> None:
+    quantize_checkpoint(CHECKPOINT, tmp_path / "int4", QuantizationSettings("rtn"), "", lambda _work, _share: None)
+    (footprint,) = footprints(tmp_path / "int4")
+    assert footprint.precision == "int4 (gptq)"
+    assert footprint.weight_bytes == SequenceModel.load(tmp_path / "int4", 16, "auto").record.byte_count
+
+
+@pytest.mark.parametrize("precision", ["float32", "int4"])
+def test_the_kv_cache(precision: Literal["float32", "int4"]) -> None:
+    found = {footprint.precision: footprint.kv_bytes_per_token for footprint in footprints(CHECKPOINT)}
+    engine = load_text_engine(CHECKPOINT, EngineConfig(precision=precision, block_count=64, speculation="off"))
+    try:
+        spec = engine.spec
+        assert found[precision] == spec.memory.kv_bytes // (spec.block_count * spec.block_size)
+    finally:
+        engine.close()
+
+
+def test_a_gpu_holds_codes_as_they_are_and_computes_in_16_bits() -> None:
+    config = read_model_config(known_models()["llama-3.3-70b"].shape_folder)
+    (footprint,) = list_footprints(config, "cuda")
+    matrices = 80 * (8192 * (8192 + 2 * 1024) + 8192 * 8192 + 3 * 8192 * 28672)
+    tables = 2 * 128256 * 8192
+    norms = (2 * 80 + 1) * 8192
+    assert footprint.weight_bytes == matrices // 2 + matrices // 128 * 5 + 2 * (tables + norms)
+    assert footprint.shape.parameter_count == matrices + tables + norms
+    assert footprint.kv_bytes_per_token == 2 * 80 * 8 * (128 + 4)
