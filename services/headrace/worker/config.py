@@ -79,4 +79,8 @@ class WorkerSettings(ServiceSettings, EngineConfig):
             raise ConfigError(f"pinned names {unknown[0]}, which is none of models", param="pinned")
         if self.models and self.engine != "model":
             raise ConfigError(f"the engine {self.engine} runs one model, not several", param="engine")
+        if self.models and (self.adapters or self.draft_folder):
+            raise ConfigError("adapters and draft_folder belong to one model, and models names several", param="models")
+        if self.models and self.tensor_parallel_count * self.pipeline_parallel_count > 1:
+            raise ConfigError("several models do not run on several processes: give each a worker", param="models")
         return self

@@ -25,6 +25,8 @@ def settings(tmp_path: Path, **given: Any) -> WorkerSettings:
     [
         ({"model": "a"}, "model names one model, and models several"),
         ({"pinned": "c"}, "pinned names c, which is none of models"),
+        ({"adapters": {"l": "/l"}}, "adapters and draft_folder belong to one model"),
+        ({"tensor_parallel_count": 2}, "several models do not run on several processes"),
         ({"engine": "sim"}, "the engine sim runs one model, not several"),
     ],
 )
