@@ -9,7 +9,7 @@ comma := ,
 LOCAL := local$(if $(TORCH),$(comma)torch)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api test-vllm test-gpu-kernels bench-vllm bench bench-scheduling bench-service-levels bench-engine bench-peers bench-http clean
+.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api test-vllm test-gpu-kernels bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -27,7 +27,7 @@ help:
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
 	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling,"
-	@echo "             bench-service-levels, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
+	@echo "             bench-service-levels, bench-swaps, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -131,6 +131,10 @@ bench-scheduling: .venv/.dev
 
 bench-service-levels: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.service_levels
+
+# Several models in one worker: what each way into memory takes, and what waits cost.
+bench-swaps: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.model_swaps
 
 bench-engine: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.offline

@@ -46,6 +46,7 @@ MAY_IMPORT_GRPC = (
     "libs/headrace/errors/status.py",
     "libs/headrace/errors/table.py",
     "services/headrace/gateway/inference_servicer.py",
+    "services/headrace/worker/hosting/servicer.py",
     *(f"services/headrace/{service}/servicer.py" for service in ("tokenizer", "scheduler", "cache", "worker")),
 )
 """Servicers, clients, and the two that turn calls and statuses into something else."""

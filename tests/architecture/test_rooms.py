@@ -23,6 +23,7 @@ ENGINE_ROOMS = [
     "engines",
     "vllm",
     "loading",
+    "residency",
 ]
 """A room of the engine imports only itself and rooms that stand before it."""
 SERVICES = {"gateway", "tokenizer", "scheduler", "cache", "worker"}

@@ -56,6 +56,8 @@ class Worker:
     link: Link
     client: GrpcWorkerClient
     """Calls it past that network."""
+    address: str
+    """Its own address, past that network."""
 
     async def status(self) -> WorkerStatus:
         return await self.client.get_status(ANSWER_SECONDS)
@@ -113,7 +115,7 @@ async def in_process_platform(shape: Shape, folder: Path) -> AsyncIterator[InPro
         gateways = [await building.serve_gateway(number, settings) for number in range(shape.gateway_count)]
         platform = InProcessPlatform([url for url, _ in gateways], gateways[0][1], workers)
         for url in platform.https:
-            await _wait_until_whole(url, len(workers))
+            await _wait_until_whole(url, sum(len(each.get("models", ())) or 1 for each in shape.workers))
         yield platform
 
 
@@ -156,7 +158,7 @@ class _Building:
         reached = {"service_id": name, "listen_address": own, "advertise_address": proxy.address}
         await self.serve(open_worker, WorkerSettings, "worker", **reached, **self._shape.workers[number])
         channel = await self._stack.enter_async_context(open_channel(own))
-        return Worker(name, link, GrpcWorkerClient(channel))
+        return Worker(name, link, GrpcWorkerClient(channel), own)
 
     def _open_bus(self, _settings: ServiceSettings) -> InProcessBus:
         return InProcessBus(self._bus)

@@ -32,6 +32,7 @@ from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
+from headrace.rpc.member_address import joined
 from headrace.rpc.server import Server
 from headrace.settings import load
 from headrace.settings.description import DESCRIBE_FLAG, described
@@ -132,24 +133,33 @@ async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[
     service.on_listening(advertised)
     await server.set_serving(True)
     await _call_self(settings, service, settings.probe_address or address)
-    registration = ServiceRegistered(
-        service_id=settings.service_id,
-        kind=service.kind,
-        epoch=service.epoch,
-        address=advertised,
-        pid=os.getpid(),
-        model=service.model,
-    )
-    announcer = Announcer(service.bus, registration)
-    announcer.start(service.background)
+    announcers = [Announcer(service.bus, entry) for entry in _registrations(settings, service, advertised)]
+    for announcer in announcers:
+        announcer.start(service.background)
     _log.info("ready", extra={"address": advertised})
     try:
         yield advertised
     finally:
-        await announcer.withdraw()
+        await asyncio.gather(*(announcer.withdraw() for announcer in announcers))
         await server.set_serving(False)
         await service.drain(Deadline.after(settings.drain_seconds))
         await server.stop(STOP_GRACE)
+
+
+def _registrations(settings: ServiceSettings, service: Service, address: str) -> list[ServiceRegistered]:
+    """Makes the entries of a process in the registry: its own, or one for each of its members."""
+    members = service.members or {"": service.model}
+    return [
+        ServiceRegistered(
+            service_id=name or settings.service_id,
+            kind=service.kind,
+            epoch=service.epoch,
+            address=joined(address, name),
+            pid=os.getpid(),
+            model=model,
+        )
+        for name, model in members.items()
+    ]
 
 
 async def _call_self(settings: ServiceSettings, service: Service, address: str) -> None:

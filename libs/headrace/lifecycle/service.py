@@ -1,6 +1,6 @@
 """Built service, as it is handed to `run`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +32,9 @@ class Service:
     """Number of its incarnation: larger after every start."""
     model: str = ""
     """Model that it serves; empty but for workers."""
+    members: Mapping[str, str] = field(default_factory=dict)
+    """Services that are known by names of their own, with the model of each, behind the one port. Empty: the process is
+    one service, known by its own id."""
     is_public: bool = False
     """Whether it answers calls from outside, which come without the credential of the platform."""
     tls_files: tuple[Path, Path] | None = None

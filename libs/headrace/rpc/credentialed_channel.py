@@ -1,19 +1,23 @@
-"""Channel whose calls carry the platform's credential."""
+"""Channel whose calls carry the platform's credential, and the name of the service that is meant."""
 
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 
+from headrace.rpc import member_address
 from headrace.rpc.credential import KEY, bearer
 
 
 class CredentialedChannel(grpc.aio.Channel):
-    """Wraps a channel and adds the credential to the metadata of every call."""
+    """Wraps a channel and adds both to the metadata of every call."""
 
-    def __init__(self, channel: grpc.aio.Channel, credential: str) -> None:
+    def __init__(self, channel: grpc.aio.Channel, credential: str, member: str = "") -> None:
+        """`member`: name of one of several services behind one port. Neither is added where it is empty."""
         self._channel = channel
-        self._pair = (KEY, bearer(credential))
+        self._pairs = [(KEY, bearer(credential))] if credential else []
+        if member:
+            self._pairs.append((member_address.KEY, member))
 
     async def __aenter__(self) -> "CredentialedChannel":
         await self._channel.__aenter__()
@@ -48,6 +52,6 @@ class CredentialedChannel(grpc.aio.Channel):
 
     def _with_credential(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def call_with_credential(*arguments: Any, metadata: Any = (), **options: Any) -> Any:
-            return call(*arguments, metadata=(self._pair, *(metadata or ())), **options)
+            return call(*arguments, metadata=(*self._pairs, *(metadata or ())), **options)
 
         return call_with_credential

@@ -1,7 +1,7 @@
 """Options of a local platform."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,12 @@ class PlatformOptions:
     """Port of the gRPC API. 0 picks a free one."""
     replicas: int = 1
     """Workers per model."""
+    shared_worker: bool = False
+    """Whether one worker serves all models, which take turns on its device."""
+    pinned: Sequence[str] = ()
+    """Models that stay awake in a shared worker."""
+    residency_options: Mapping[str, object] = field(default_factory=dict)
+    """Settings of a shared worker that the user chose, such as awake_bytes, by their names in its settings."""
     gateways: int = 1
     """Gateways. They share both ports."""
     schedulers: int = 1
@@ -56,6 +62,6 @@ class PlatformOptions:
     @property
     def thread_count(self) -> int:
         """Threads per worker where nobody gave a number: the cores, shared out. 0 leaves it to the only worker."""
-        worker_count = self.replicas * len(self.models)
+        worker_count = self.replicas * (1 if self.shared_worker else len(self.models))
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return 0 if worker_count == 1 else max(1, cores // worker_count)

@@ -6,7 +6,7 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from headrace.supervisor.process import PROBE_INTERVAL, ProcessSpec, SupervisedP
 from headrace.supervisor.security.platform_certificates import PlatformCertificates
 from headrace.supervisor.start_watch import StartWatch
 from headrace.supervisor.state import FILES_FOLDER, USAGE_FOLDER, StateFolder
-from headrace.supervisor.worker_arguments import worker_arguments
+from headrace.supervisor.worker_arguments import shared_worker_arguments, worker_arguments
 
 PROBE_TIMEOUT = 1.0
 ANSWERS_OF_SEVERAL = 8
@@ -229,7 +229,20 @@ class Platform:
             self._state.write(self.describe())
         self._listener(self)
 
+    def _worker_specs(self, address: Mapping[str, str]) -> list[ProcessSpec]:
+        """Makes a worker for each model and replica, or for all models together."""
+        if not self._options.shared_worker:
+            return [
+                self._service("worker", name, address[name], worker_arguments(model, self._options), model.name)
+                for name, model in self._workers()
+            ]
+        names = ", ".join(model.name for model in self._options.models)
+        arguments = shared_worker_arguments(self._options)
+        return [self._service("worker", name, address[name], arguments, names) for name, _ in self._workers()]
+
     def _workers(self) -> list[tuple[str, Any]]:
+        if self._options.shared_worker:
+            return [(f"worker-{index}", None) for index in range(self._options.replicas)]
         models = [model for model in self._options.models for _ in range(self._options.replicas)]
         return [(f"worker-{index}", model) for index, model in enumerate(models)]
 
@@ -253,10 +266,7 @@ class Platform:
             *(self._service("scheduler", name, address[name], self._scheduling(name)) for name in self._schedulers),
             *(self._service("cache", name, address[name], self._caching(name)) for name in self._caches),
         ]
-        specs += [
-            self._service("worker", name, address[name], worker_arguments(model, self._options), model.name)
-            for name, model in self._workers()
-        ]
+        specs += self._worker_specs(address)
         http_socket = self._ports["http"].descriptor
         gateway = ["--http-address", address["http"], "--http-socket", str(http_socket)]
         gateway += as_flags({} if self._options.strict is None else {"strict": self._options.strict})

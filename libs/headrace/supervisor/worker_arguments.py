@@ -1,8 +1,21 @@
 """Arguments that a worker is started with."""
 
+from headrace.errors import ConfigError
 from headrace.settings.flags import as_flags
 from headrace.supervisor.model_source import ModelSource
 from headrace.supervisor.options import PlatformOptions
+
+
+def shared_worker_arguments(options: PlatformOptions) -> list[str]:
+    """Names all models, for a worker in which they take turns. Raises ConfigError for adapters, which belong to one."""
+    if whose := next((model.name for model in options.models if model.adapters), None):
+        raise ConfigError(f"model {whose} has adapters, which a shared worker does not serve", param="lora")
+    models = ",".join(f"{model.name}={model.folder}" for model in options.models)
+    arguments = ["--models", models]
+    arguments += ["--pinned", ",".join(options.pinned)] if options.pinned else []
+    arguments += as_flags(options.residency_options)
+    arguments += as_flags(options.model_options)
+    return [*arguments, "--default", f"thread_count={options.thread_count}"]
 
 
 def worker_arguments(model: ModelSource, options: PlatformOptions) -> list[str]:

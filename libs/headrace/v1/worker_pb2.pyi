@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.rpc import status_pb2 as _status_pb2
 from headrace.v1 import generation_pb2 as _generation_pb2
 from headrace.v1 import scheduler_pb2 as _scheduler_pb2
@@ -21,6 +22,34 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ModelResidence:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ModelResidenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ModelResidence.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MODEL_RESIDENCE_UNSPECIFIED: _ModelResidence.ValueType  # 0
+    """Not told: it is awake."""
+    MODEL_RESIDENCE_ON_DISK: _ModelResidence.ValueType  # 1
+    """On disk: asleep at level 2."""
+    MODEL_RESIDENCE_ASLEEP: _ModelResidence.ValueType  # 2
+    """In host memory: asleep at level 1."""
+    MODEL_RESIDENCE_AWAKE: _ModelResidence.ValueType  # 3
+    """On the device."""
+
+class ModelResidence(_ModelResidence, metaclass=_ModelResidenceEnumTypeWrapper):
+    """Where a model is, and so how soon it can serve."""
+
+MODEL_RESIDENCE_UNSPECIFIED: ModelResidence.ValueType  # 0
+"""Not told: it is awake."""
+MODEL_RESIDENCE_ON_DISK: ModelResidence.ValueType  # 1
+"""On disk: asleep at level 2."""
+MODEL_RESIDENCE_ASLEEP: ModelResidence.ValueType  # 2
+"""In host memory: asleep at level 1."""
+MODEL_RESIDENCE_AWAKE: ModelResidence.ValueType  # 3
+"""On the device."""
+Global___ModelResidence: _TypeAlias = ModelResidence  # noqa: Y015
 
 @_typing.final
 class DispatchRequest(_message.Message):
@@ -543,6 +572,14 @@ class WorkerStatus(_message.Message):
     OPERATION_COUNT_FIELD_NUMBER: _builtins.int
     MEMORY_BANDWIDTH_FIELD_NUMBER: _builtins.int
     ARITHMETIC_RATE_FIELD_NUMBER: _builtins.int
+    RESIDENCE_FIELD_NUMBER: _builtins.int
+    PREDICTED_WAIT_SECONDS_FIELD_NUMBER: _builtins.int
+    LOAD_COUNT_FIELD_NUMBER: _builtins.int
+    WAKE_COUNT_FIELD_NUMBER: _builtins.int
+    SLEEP_COUNT_FIELD_NUMBER: _builtins.int
+    DROP_COUNT_FIELD_NUMBER: _builtins.int
+    MEMORY_SHORTAGE_COUNT_FIELD_NUMBER: _builtins.int
+    FREE_HEAP_BYTE_COUNT_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
@@ -552,7 +589,7 @@ class WorkerStatus(_message.Message):
     address: _builtins.str
     """The address at which it serves gRPC."""
     step_count: _builtins.int
-    """Engine steps done: the sign of progress."""
+    """Engine steps done, and waits for the model to wake: the sign of progress."""
     running_count: _builtins.int
     """Sequences in the running batch."""
     waiting_count: _builtins.int
@@ -568,9 +605,9 @@ class WorkerStatus(_message.Message):
     open_request_count: _builtins.int
     """Requests for which it still holds any state."""
     weight_byte_count: _builtins.int
-    """Bytes that the weights take, those of a draft model included."""
+    """Bytes that the weights take now, those of a draft model included, in whatever memory they are."""
     kv_byte_count: _builtins.int
-    """Bytes of the whole KV cache, used or not."""
+    """Bytes of the whole KV cache, used or not. None while the model sleeps."""
     resident_byte_count: _builtins.int
     """Bytes of main memory that the process holds."""
     draft_token_count: _builtins.int
@@ -607,6 +644,22 @@ class WorkerStatus(_message.Message):
     """Most bytes per second of its memory. Zero: not known."""
     arithmetic_rate: _builtins.float
     """Most arithmetic operations per second in the model's precision. Zero: not known."""
+    residence: Global___ModelResidence.ValueType
+    """Where the model is."""
+    predicted_wait_seconds: _builtins.float
+    """Time until a request that comes now finds the model awake, in seconds."""
+    load_count: _builtins.int
+    """Times that the model was loaded, since the start."""
+    wake_count: _builtins.int
+    """Times that it woke with its weights in host memory."""
+    sleep_count: _builtins.int
+    """Times that it was put to sleep with its weights in host memory."""
+    drop_count: _builtins.int
+    """Times that it was dropped."""
+    memory_shortage_count: _builtins.int
+    """Times that memory ran out while it ran or was brought in."""
+    free_heap_byte_count: _builtins.int
+    """Bytes of the process's heap that lie free between used ones."""
     @_builtins.property
     def model_info(self) -> _generation_pb2.ModelInfo:
         """The model that it serves."""
@@ -647,10 +700,18 @@ class WorkerStatus(_message.Message):
         operation_count: _builtins.float = ...,
         memory_bandwidth: _builtins.float = ...,
         arithmetic_rate: _builtins.float = ...,
+        residence: Global___ModelResidence.ValueType = ...,
+        predicted_wait_seconds: _builtins.float = ...,
+        load_count: _builtins.int = ...,
+        wake_count: _builtins.int = ...,
+        sleep_count: _builtins.int = ...,
+        drop_count: _builtins.int = ...,
+        memory_shortage_count: _builtins.int = ...,
+        free_heap_byte_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_info", b"model_info"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_count", b"block_count", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "epoch", b"epoch", "fence", b"fence", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "memory_bandwidth", b"memory_bandwidth", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_count", b"block_count", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "memory_bandwidth", b"memory_bandwidth", "memory_shortage_count", b"memory_shortage_count", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

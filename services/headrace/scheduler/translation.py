@@ -109,6 +109,7 @@ def to_report(status: WorkerStatus) -> WorkerReport:
         prefill_rate=status.prefill_rate,
         step_seconds=status.step_seconds,
         hourly_price=status.hourly_price,
+        wait_seconds=status.predicted_wait_seconds,
         draining=status.draining,
         fence=status.fence,
     )

@@ -1,19 +1,20 @@
 """Wiring of the worker."""
 
+import asyncio
 import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
+from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.config import WorkerSettings
-from headrace.worker.load_engine import load_engine
-from headrace.worker.requests.runtime import Runtime
-from headrace.worker.servicer import WorkerServicer
-from headrace.worker.status.device_rates import device_rates
-from headrace.worker.status.status_board import StatusBoard
-from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
+from headrace.worker.hosting.engine_host import EngineHost
+from headrace.worker.hosting.hosted_model import HostedModel
+from headrace.worker.hosting.servicer import HostServicer
+from headrace.worker.requests.runtime import exit_after_crash
 from headrace.worker.tells import WorkerPublisher
 
 SWITCH_SECONDS = 0.0005
@@ -22,27 +23,38 @@ SWITCH_SECONDS = 0.0005
 
 @contextlib.asynccontextmanager
 async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> AsyncIterator[Service]:
-    """Loads the model, starts its engine and yields the service."""
+    """Loads the models, starts their engines and yields the service."""
     sys.setswitchinterval(SWITCH_SECONDS)
     epoch = time.time_ns()
-    engine = load_engine(settings)
-    rates = device_rates(settings, engine.spec)
-    runtime = Runtime(engine, settings.model, settings.attach_seconds, rates.hourly_price)
+    host = EngineHost(settings)
+    served = {
+        model: HostedModel(settings, model, host.ids[model], engine, epoch) for model, engine in host.engines.items()
+    }
     bus = open_bus(settings)
-    board = StatusBoard(runtime, settings.service_id, epoch, settings.model, rates)
-    publisher = WorkerPublisher(board, bus, settings.service_id)
-    servicer = WorkerServicer(runtime, board, settings.service_id, epoch)
-    board.listen(publisher.on_change)
-    runtime.start(board.on_change, publisher.on_blocks)
-    patience = Patience(settings.step_seconds, settings.first_step_seconds)
-    watchdog = Watchdog(runtime.thread, runtime.spec, patience, exit_hung)
+    publishers = [WorkerPublisher(one.board, bus, one.worker_id) for one in served.values()]
+    servicer = HostServicer({one.worker_id: one.servicer for one in served.values()})
+    for one, publisher in zip(served.values(), publishers, strict=True):
+        one.follow(partial(host.resident, one.model))
+        one.board.listen(publisher.on_change)
+        one.runtime.start(one.board.on_change, publisher.on_blocks)
+    host.start(lambda model: served[model].moved(), exit_after_crash)
     background = Background()
+
+    def advertise(address: str) -> None:
+        for one in served.values():
+            one.advertise(address, is_member=bool(host.members))
+
+    async def drain(deadline: Deadline) -> None:
+        await asyncio.gather(*(one.drain(deadline) for one in served.values()))
+
     try:
-        await runtime.prove(settings.first_step_seconds)
-        background.start(watchdog.watch(), "watchdog")
+        for one in served.values():
+            await one.prove(is_proved=host.is_proved)
+            background.start(one.watchdog.watch(), "watchdog")
         background.watch(bus.start())
-        background.start(publisher.beat(), "heartbeat")
-        background.start(publisher.tell_blocks(), "blocks")
+        for publisher in publishers:
+            background.start(publisher.beat(), "heartbeat")
+            background.start(publisher.tell_blocks(), "blocks")
         yield Service(
             kind="worker",
             bus=bus,
@@ -50,11 +62,14 @@ async def open_app(settings: WorkerSettings, open_bus: OpenBus = open_nats) -> A
             service_names=["headrace.v1.WorkerService"],
             epoch=epoch,
             model=settings.model,
-            on_listening=board.advertise,
-            drain=servicer.drain,
+            members=host.members,
+            on_listening=advertise,
+            drain=drain,
             background=background,
         )
     finally:
         await background.close()
-        runtime.stop()
+        for one in served.values():
+            one.runtime.stop()
+        host.stop()
         await bus.close()

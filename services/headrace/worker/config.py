@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.errors import ConfigError
 from headrace.lifecycle import ServiceSettings
 from headrace.settings.json_object import JsonObject
+from headrace.settings.names import Names
+from headrace.settings.paths_by_name import PathsByName
 
 
 class WorkerSettings(ServiceSettings, EngineConfig):
@@ -15,8 +18,24 @@ class WorkerSettings(ServiceSettings, EngineConfig):
 
     service_id: str = "worker-0"
     """Unique name of this process."""
-    model: str = Field(min_length=1)
-    """Name under which clients ask for the model."""
+    model: str = ""
+    """Name under which clients ask for the model, unless there are several."""
+    models: PathsByName = Field(default={})
+    """Several models in this one process, as NAME=FOLDER, separated by commas. They take turns on the device: some are
+    awake, the others sleep until a request comes."""
+    pinned: Names = Field(default=())
+    """Names of the models, of several, that stay awake."""
+    awake_bytes: int = Field(default=0, ge=0)
+    """Most bytes of weights and KV caches of all models that are awake, where there are several. 0 takes half of the
+    free memory at the start."""
+    asleep_bytes: int | None = Field(default=None, ge=0)
+    """Most bytes of weights of all models that sleep in host memory (level 1), where there are several. Beyond it, they
+    are dropped and mapped from disk again (level 2). Unset takes a quarter of the free memory at the start."""
+    stay_seconds: float = Field(default=1.0, ge=0)
+    """Time that a model stays awake at least, where there are several: it bounds how often they swap."""
+    swap_patience_seconds: float = Field(default=2.0, ge=0)
+    """Time that requests for a sleeping model wait for busy ones to run empty. Then one of these sleeps in the middle
+    of its requests, which go on later."""
     engine: Literal["model", "sim", "vllm"] = "model"
     """`model` runs the checkpoint; `vllm` lets vLLM run it, which has to be installed; `sim` plays a model at a chosen
     pace."""
@@ -51,3 +70,17 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     """Time that a step of the engine may take while nothing is known of its like, the first one above all."""
     attach_seconds: float = Field(default=10.0, gt=0)
     """Time for which requests wait for their gateway to attach before they are dropped."""
+
+    @model_validator(mode="after")
+    def _check_models(self) -> "WorkerSettings":
+        if self.model and self.models:
+            raise ConfigError("model names one model, and models several: give either", param="models")
+        if unknown := [name for name in self.pinned if name not in self.models]:
+            raise ConfigError(f"pinned names {unknown[0]}, which is none of models", param="pinned")
+        if self.models and self.engine != "model":
+            raise ConfigError(f"the engine {self.engine} runs one model, not several", param="engine")
+        if self.models and (self.adapters or self.draft_folder):
+            raise ConfigError("adapters and draft_folder belong to one model, and models names several", param="models")
+        if self.models and self.tensor_parallel_count * self.pipeline_parallel_count > 1:
+            raise ConfigError("several models do not run on several processes: give each a worker", param="models")
+        return self

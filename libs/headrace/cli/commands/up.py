@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,6 +46,31 @@ class ModelParts:
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
+class SharedWorker:
+    """One worker for several models, which take turns: some are awake, the others sleep until they are asked."""
+
+    one_worker: Annotated[bool, Parameter(negative="")] = False
+    """Serve all models from one worker, with memory for some of them."""
+    pin: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """A model that never sleeps; may be repeated."""
+    awake_bytes: int | None = None
+    """Most bytes of weights and KV caches of the models that are awake. Default: half of the free memory."""
+    asleep_bytes: int | None = None
+    """Most bytes of weights of models that sleep in host memory. Default: a quarter of the free memory."""
+
+    def options(self, models: Sequence[str]) -> dict[str, Any]:
+        """Returns them as options of a platform. Raises ConfigError for one that says nothing without the others."""
+        if not self.one_worker and (self.pin or self.awake_bytes is not None or self.asleep_bytes is not None):
+            raise ConfigError("--pin, --awake-bytes and --asleep-bytes are for --one-worker", param="one_worker")
+        if unknown := next((name for name in self.pin if name not in models), None):
+            raise ConfigError(f"--pin {unknown}: there is no model of that name", param="pin")
+        chosen = {"awake_bytes": self.awake_bytes, "asleep_bytes": self.asleep_bytes}
+        given_bytes = {name: value for name, value in chosen.items() if value is not None}
+        return {"shared_worker": self.one_worker, "pinned": self.pin, "residency_options": given_bytes}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
 class ServiceCounts:
     """Numbers of processes of the services that may run more than once."""
 
@@ -59,6 +85,7 @@ class ServiceCounts:
 
 
 _MODEL_PARTS = ModelParts()
+_SHARED_WORKER = SharedWorker()
 _SERVICE_COUNTS = ServiceCounts()
 _REACH = Reach()
 
@@ -69,6 +96,7 @@ def up(
     grpc_port: int = 9000,
     reach: Reach = _REACH,
     replicas: int = 1,
+    shared: SharedWorker = _SHARED_WORKER,
     several: ServiceCounts = _SERVICE_COUNTS,
     state_dir: Path = DEFAULT_FOLDER,
     config: Path | None = None,
@@ -93,6 +121,7 @@ def up(
         grpc_port: Port of the gRPC API; 0 picks a free one.
         reach: Who reaches the platform.
         replicas: Workers per model.
+        shared: One worker for several models.
         several: Numbers of the other services.
         state_dir: Folder for logs and state. Platforms with different folders can run side by side.
         config: TOML file with a table per service, for all other settings.
@@ -114,8 +143,10 @@ def up(
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
     keys = choose_keys(reach, state_dir, config)
+    sources = resolve(models, parts.draft, parts.lora)
     options = PlatformOptions(
-        models=resolve(models, parts.draft, parts.lora),
+        models=sources,
+        **shared.options([source.name for source in sources]),
         http_port=http_port,
         grpc_port=grpc_port,
         host=reach.host,

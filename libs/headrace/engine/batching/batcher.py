@@ -39,6 +39,8 @@ class Batcher:
 
     def __init__(self, spec: EngineSpec, *, prefix_cache: bool = True, drafter: Drafter | None = None) -> None:
         self._spec = spec
+        self.step_token_limit = spec.max_step_token_count
+        """Most tokens of a step: fewer than the spec says while memory is short."""
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
         self._blocks = SequenceBlocks(spec, self.pool)
         self._forgets = spec.window is not None or spec.long_context == "evict"
@@ -107,7 +109,7 @@ class Batcher:
         for recomputation. A realtime sequence that finds no room does the same to those of the batch class. In a step
         in which somebody lost blocks, nobody else is admitted.
         """
-        builder = PlanBuilder(budget_left=self._spec.max_step_token_count)
+        builder = PlanBuilder(budget_left=self.step_token_limit)
         reading: list[Sequence] = []
         # Those that are preempted meanwhile are taken off the end, so that the loop does not come to them.
         for sequence in self._queues.running:

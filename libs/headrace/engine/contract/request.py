@@ -171,6 +171,13 @@ class EngineStats:
     """Running requests of the batch class."""
     work: StepWork = NO_WORK
     """Work done since the start."""
+    wait_count: int = 0
+    """Times that a step had to wait for its turn, or for a model that sleeps. Requests wait, but are not forgotten."""
+
+    @property
+    def progress_count(self) -> int:
+        """Sign of life: it grows while there are requests."""
+        return self.step_count + self.wait_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,11 @@ class TextEngine:
                 part.wake()
             self._is_asleep = False
 
+    def limit_step(self, token_count: int | None) -> None:
+        """Computes at most so many tokens in a step from now on. None: as many as the spec allows."""
+        most = self._spec.max_step_token_count
+        self._batcher.step_token_limit = most if token_count is None else min(token_count, most)
+
     @property
     def _sleepers(self) -> list[Runner | Speculator]:
         return [self._runner] if self._speculator is None else [self._runner, self._speculator]

@@ -1,7 +1,9 @@
 """The threads and buffers of the kernels."""
 
 import ctypes
+import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,8 @@ Floats = NDArray[np.float32]
 
 
 class KernelContext:
-    """Runs one kernel at a time on its threads. Not thread-safe: only one thread may call.
+    """Runs one kernel at a time on its threads: callers of several threads, such as a model that is loaded beside one
+    that runs, wait for each other.
 
     All methods raise MemoryError if there is no memory for intermediate results. They raise IndexError, before
     computing anything, if a token id, block, position, row or count is out of range for the model or the step.
@@ -29,6 +32,7 @@ class KernelContext:
         if library is None or handle is None or chosen not in available():
             raise RuntimeError(f"the kernels cannot run here: {chosen!r} of {available()!r}, {thread_count} threads")
         self._library: ctypes.CDLL = library
+        self._turn = threading.Lock()
         self._handle = handle
         self.instructions = chosen
         self.thread_count = thread_count
@@ -39,7 +43,7 @@ class KernelContext:
 
     def step(self, model: Model, step: Step, instructions: Instructions) -> None:
         """Runs one decoder step."""
-        _check(self._library.headrace_step(self._handle, instructions, model, step))
+        self._call(self._library.headrace_step, instructions, model, step)
 
     def product(
         self,
@@ -55,40 +59,40 @@ class KernelContext:
         outputs = np.empty((len(inputs), weight.out_size), np.float32)
         chosen = self.instructions if instructions is None else instructions
         arguments = (weight.matrix(exact=exact), pointer(inputs), pointer(residual), pointer(outputs), len(inputs))
-        _check(self._library.headrace_product(self._handle, chosen, *arguments))
+        self._call(self._library.headrace_product, chosen, *arguments)
         return outputs
 
     def multiply(self, matrix: Matrix, inputs: int, residual: int | None, outputs: int, row_count: int) -> None:
         """Multiplies by `matrix`. Takes fp32 addresses: `inputs` [rows, in], `residual` and `outputs` [rows, out]."""
         arguments = (matrix, inputs, residual, outputs, row_count)
-        _check(self._library.headrace_product(self._handle, self.instructions, *arguments))
+        self._call(self._library.headrace_product, self.instructions, *arguments)
 
     def attend(self, model: Model, layer: Layer, step: Step, projected: int, outputs: int) -> None:
         """Computes attention of one layer, fp32. Changes `projected` [rows, query, key and value heads, head] and
         stores its keys and values where `layer` says. `outputs` is [rows, query heads, head]. See
         `src/paged_attention.h`."""
-        _check(self._library.headrace_attend(self._handle, self.instructions, model, layer, step, projected, outputs))
+        self._call(self._library.headrace_attend, self.instructions, model, layer, step, projected, outputs)
 
     def normalize(self, norm: Norm, inputs: int, outputs: int, row_count: int) -> None:
         """Normalizes [rows, size] numbers, fp32. Inputs and outputs may share memory."""
-        _check(self._library.headrace_normalize(self._handle, self.instructions, norm, inputs, outputs, row_count))
+        self._call(self._library.headrace_normalize, self.instructions, norm, inputs, outputs, row_count)
 
     def activate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int], cap: float = 0.0) -> None:
         """Applies `function` to each of [rows, size] numbers, fp32. Inputs and outputs may share memory. `cap` is only
         for SOFT_CAP."""
         arguments = (function, cap, inputs, outputs, *shape)
-        _check(self._library.headrace_activate(self._handle, self.instructions, *arguments))
+        self._call(self._library.headrace_activate, self.instructions, *arguments)
 
     def gate(self, function: Function, inputs: int, outputs: int, shape: tuple[int, int]) -> None:
         """Computes `function`(gate) * up, fp32. `inputs` is [rows, 2 x size], gates before ups; `shape`, that of
         `outputs`, is [rows, size]."""
-        _check(self._library.headrace_gate(self._handle, self.instructions, function, inputs, outputs, *shape))
+        self._call(self._library.headrace_gate, self.instructions, function, inputs, outputs, *shape)
 
     def route(self, routing: Routing, scores: int, shares: int, experts: int, row_count: int) -> None:
         """Finds the top experts of each row of fp32 `scores` [rows, experts], best first: int64 [rows, chosen]. Writes
         their weights to `shares`, fp32 of the same shape."""
         arguments = (routing, scores, shares, experts, row_count)
-        _check(self._library.headrace_route(self._handle, self.instructions, *arguments))
+        self._call(self._library.headrace_route, self.instructions, *arguments)
 
     def likeliest(self, logits: Floats) -> tuple[list[int], list[float]]:
         """Returns the argmax of each row of `logits` [rows, vocabulary], the first among equals, and its logit, which
@@ -96,13 +100,13 @@ class KernelContext:
         row_count, vocabulary = logits.shape
         token_ids, values = np.empty(row_count, np.int64), np.empty(row_count, np.float32)
         arguments = (address(logits), row_count, vocabulary, address(token_ids), address(values))
-        _check(self._library.headrace_likeliest(self._handle, self.instructions, *arguments))
+        self._call(self._library.headrace_likeliest, self.instructions, *arguments)
         return token_ids.tolist(), values.tolist()
 
     def draw(self, draws: Sequence[Draw], vocabulary: int) -> list[int]:
         """Draws a token for each of `draws`, or takes the argmax if the temperature is 0."""
         array = (Draw * len(draws))(*draws)
-        _check(self._library.headrace_draw(self._handle, self.instructions, array, len(draws), vocabulary))
+        self._call(self._library.headrace_draw, self.instructions, array, len(draws), vocabulary)
         return [draw.token_id for draw in array]
 
     def rank(self, logits: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -113,8 +117,13 @@ class KernelContext:
         rankings = (Ranking * row_count)(
             *(Ranking(address(row), address(ids), count) for row, ids in zip(logits, token_ids, strict=True))
         )
-        _check(self._library.headrace_rank(self._handle, self.instructions, rankings, row_count, vocabulary))
+        self._call(self._library.headrace_rank, self.instructions, rankings, row_count, vocabulary)
         return token_ids, np.array([ranking.normalizer for ranking in rankings])
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        with self._turn:
+            failure = function(self._handle, *arguments)
+        _check(failure)
 
 
 _BAD = {

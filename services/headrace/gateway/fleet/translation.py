@@ -1,7 +1,7 @@
 """Messages of workers to facts, commands to messages, and questions among gateways both ways."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.gateway.fleet.commands import Cancellation, Command
@@ -10,6 +10,13 @@ from headrace.gateway.peers.request_query import RequestQuery
 from headrace.gateway.request.translation import to_model_facts
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1.events_pb2 import RequestsAsked, RequestsTold
+
+_RESIDENCES: Mapping[int, str] = {
+    pb.MODEL_RESIDENCE_ON_DISK: "on_disk",
+    pb.MODEL_RESIDENCE_ASLEEP: "asleep",
+    pb.MODEL_RESIDENCE_AWAKE: "awake",
+}
+"""Places of a model as people read them. One that is not told is awake."""
 
 
 def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
@@ -42,6 +49,14 @@ def to_worker_facts(status: pb.WorkerStatus) -> WorkerFacts:
         memory_bandwidth=status.memory_bandwidth,
         arithmetic_rate=status.arithmetic_rate,
         hourly_price=status.hourly_price,
+        residence=_RESIDENCES.get(status.residence, "awake"),
+        predicted_wait_seconds=status.predicted_wait_seconds,
+        load_count=status.load_count,
+        wake_count=status.wake_count,
+        sleep_count=status.sleep_count,
+        drop_count=status.drop_count,
+        memory_shortage_count=status.memory_shortage_count,
+        free_heap_byte_count=status.free_heap_byte_count,
     )
 
 

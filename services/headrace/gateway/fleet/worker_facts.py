@@ -42,6 +42,22 @@ class WorkerFacts:
     hourly_price: float = 0.0
     """Price of an hour. 0: not known."""
 
+    residence: str = "awake"
+    """Place of the model: awake, asleep or on_disk."""
+    predicted_wait_seconds: float = 0.0
+    """Time until a request that comes now finds the model awake."""
+    load_count: int = 0
+    wake_count: int = 0
+    sleep_count: int = 0
+    drop_count: int = 0
+    memory_shortage_count: int = 0
+    free_heap_byte_count: int = 0
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether the model is on its device."""
+        return self.residence == "awake"
+
     @property
     def queried_token_count(self) -> int:
         """Prompt tokens that were looked up in the prefix cache: found, or computed."""

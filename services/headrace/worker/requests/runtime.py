@@ -59,7 +59,7 @@ class Runtime:
         self._shared_cost = SharedCost(hourly_price)
         self._outboxes: dict[str, Outbox] = {}
         self._attached: set[str] = set()
-        self.thread = EngineThread(engine, self._on_report, _exit_after_crash)
+        self.thread = EngineThread(engine, self._on_report, exit_after_crash)
         self._on_change: Callable[[], None] = lambda: None
         self._on_blocks: Callable[[BlockEvents], None] = lambda _events: None
 
@@ -144,7 +144,7 @@ class Runtime:
             if self.sessions.newest_attempt(request_id) != attempt
         ]
         if unknown:
-            outbox.put(self.stats.step_count, unknown)
+            outbox.put(self.stats.progress_count, unknown)
 
     def attach(self, gateway_id: str) -> Outbox:
         """Connects a gateway. An older stream of the same gateway is closed, because nobody reads it any more."""
@@ -227,7 +227,7 @@ class Runtime:
         delta = SessionDelta(session.request_id, session.attempt, error=error)
         outbox = self._outboxes.get(session.gateway_id)
         if outbox is not None:
-            outbox.put(self.stats.step_count, [delta])
+            outbox.put(self.stats.progress_count, [delta])
 
     def _on_report(self, report: StepReport) -> None:
         before = self._load()
@@ -290,10 +290,10 @@ class Runtime:
                 told.cost = costs.get(delta.request_id, 0.0)
                 by_gateway[session.gateway_id].append(told)
         for gateway_id, addressed in by_gateway.items():
-            self._outboxes[gateway_id].put(self.stats.step_count, addressed)
+            self._outboxes[gateway_id].put(self.stats.progress_count, addressed)
         for gateway_id, outbox in self._outboxes.items():
             if gateway_id not in by_gateway:
-                outbox.note_step(self.stats.step_count)
+                outbox.note_step(self.stats.progress_count)
 
     def _address(self, delta: Delta, session: Session, now: float) -> SessionDelta:
         """Names the attempt that a delta belongs to. Its first and last carry timings; the last ends the session."""
@@ -318,7 +318,7 @@ def _check_ids(request: EngineRequest, vocabulary_size: int) -> None:
         check_token_ids(limit.end, vocabulary_size, "reasoning_limit")
 
 
-def _exit_after_crash(error: BaseException) -> None:
+def exit_after_crash(error: BaseException) -> None:
     """Ends the process, because an engine that crashed may hold anything. Gateways see it at once and move their
     requests."""
     _log.critical("exiting after an engine crash", extra={"error": repr(error)})

@@ -6,7 +6,9 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable
 
+from headrace.engine.memory.heap import free_heap_bytes
 from headrace.engine.memory.host_memory import resident_bytes
+from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.lifecycle import wait_at_most
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.status.block_log import BlockLog
@@ -35,8 +37,10 @@ class StatusBoard:
         self._listeners: list[Callable[[], None]] = []
         self._closed = False
         self._measured = -math.inf
-        self._memory = 0
+        self._memory = (0, 0)
         self.address = ""
+        self.resident: Callable[[], ResidentStatus] = ResidentStatus
+        """State of the model, which is always awake where there is only one."""
         self.blocks = BlockLog(worker_id, epoch, model)
 
     def advertise(self, address: str) -> None:
@@ -79,6 +83,7 @@ class StatusBoard:
     def status(self) -> Status:
         """Returns the load now, with a version larger than any before."""
         runtime = self._runtime
+        memory, free_heap = self._process_memory()
         return Status(
             worker_id=self.worker_id,
             epoch=self.epoch,
@@ -94,13 +99,16 @@ class StatusBoard:
             draining=runtime.draining,
             fence=runtime.fence,
             replaced_block_count=runtime.replaced_block_count,
-            resident_bytes=self._resident_bytes(),
+            resident_bytes=memory,
+            free_heap_bytes=free_heap,
             rates=self._rates,
+            resident=self.resident(),
         )
 
-    def _resident_bytes(self) -> int:
-        """Measures the memory now and then only, because statuses are made for every batch."""
+    def _process_memory(self) -> tuple[int, int]:
+        """Measures resident bytes and free bytes of the heap, now and then only, because statuses are made for every
+        batch."""
         now = time.monotonic()
         if now - self._measured > MEMORY_INTERVAL:
-            self._measured, self._memory = now, resident_bytes()
+            self._measured, self._memory = now, (resident_bytes(), free_heap_bytes())
         return self._memory

@@ -1,27 +1,36 @@
 """Converts the status of a worker and its blocks to messages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from headrace.clients.block_change import BlockChange
 from headrace.clients.block_list import BlockList
 from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.residency.policy.residence import Residence
+from headrace.v1 import worker_pb2 as pb
 from headrace.v1.events_pb2 import BlocksChanged
 from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.worker_pb2 import ListBlocksResponse, WorkerStatus
 from headrace.worker.status.block_log import parts_of
 from headrace.worker.status.worker_status import Status
 
+_RESIDENCES: Mapping[Residence, "pb.ModelResidence.ValueType"] = {
+    Residence.ON_DISK: pb.MODEL_RESIDENCE_ON_DISK,
+    Residence.ASLEEP: pb.MODEL_RESIDENCE_ASLEEP,
+    Residence.AWAKE: pb.MODEL_RESIDENCE_AWAKE,
+}
+
 
 def to_worker_status(status: Status) -> WorkerStatus:
     """Converts a status."""
-    stats, pace, memory, cost = status.stats, status.pace, status.spec.memory, status.spec.cost
+    stats, pace, memory, cost = status.stats, status.pace, _held(status), status.spec.cost
     return WorkerStatus(
         worker_id=status.worker_id,
         epoch=status.epoch,
         version=status.version,
         address=status.address,
         model_info=to_model_info(status.spec, status.model),
-        step_count=stats.step_count,
+        step_count=stats.progress_count,
         running_count=stats.running_count,
         waiting_count=stats.waiting_count,
         credit_count=status.credit_count,
@@ -49,7 +58,26 @@ def to_worker_status(status: Status) -> WorkerStatus:
         operation_count=cost.operations(stats.work),
         memory_bandwidth=status.rates.memory_bandwidth,
         arithmetic_rate=status.rates.arithmetic_rate,
+        free_heap_byte_count=status.free_heap_bytes,
+        residence=_RESIDENCES[status.resident.residence],
+        predicted_wait_seconds=status.resident.predicted_wait_seconds,
+        load_count=status.resident.load_count,
+        wake_count=status.resident.wake_count,
+        sleep_count=status.resident.sleep_count,
+        drop_count=status.resident.drop_count,
+        memory_shortage_count=status.resident.out_of_memory_count,
     )
+
+
+def _held(status: Status) -> HeldMemory:
+    """Returns what the model holds where it is now."""
+    match status.resident.residence:
+        case Residence.AWAKE:
+            return status.spec.memory
+        case Residence.ASLEEP:
+            return HeldMemory(status.spec.memory.weight_bytes)
+        case Residence.ON_DISK:
+            return HeldMemory()
 
 
 def to_model_info(spec: EngineSpec, model: str) -> ModelInfo:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import EngineStats
+from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.stepping.step_pace import StepPace
 
@@ -33,4 +34,8 @@ class Status:
     replaced_block_count: int
     """Cached KV blocks that gave way to others since the start."""
     resident_bytes: int
+    free_heap_bytes: int
+    """Bytes of the heap that lie free between used ones."""
     rates: DeviceRates
+    resident: ResidentStatus
+    """State of the model where it shares the process with others."""

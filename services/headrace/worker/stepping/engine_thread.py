@@ -53,6 +53,10 @@ class _Prove:
     outcome: "Future[None]"
 
 
+class _Nudge:
+    pass
+
+
 class _Stop:
     pass
 
@@ -79,7 +83,7 @@ class _Intake:
     """Tokens of those that were admitted or refused."""
 
 
-_Command = _Add | _Cancel | _Prove | _Stop
+_Command = _Add | _Cancel | _Prove | _Nudge | _Stop
 
 
 class EngineThread:
@@ -118,6 +122,10 @@ class EngineThread:
     def cancel(self, request_id: str) -> None:
         """Drops a request before the next step."""
         self._commands.put(_Cancel(request_id))
+
+    def nudge(self) -> None:
+        """Has the thread report, because the engine changed without a step. From any thread."""
+        self._commands.put(_Nudge())
 
     async def prove(self, timeout: float) -> None:
         """Makes the engine, which must have no work, generate a token. Raises HeadraceError, or TimeoutError after
@@ -206,12 +214,12 @@ class EngineThread:
         self.busy = None
         return self._commands.get()
 
-    def _obey(self, command: _Add | _Cancel | _Prove, intake: _Intake) -> None:
+    def _obey(self, command: _Add | _Cancel | _Prove | _Nudge, intake: _Intake) -> None:
         if isinstance(command, _Cancel):
             self._engine.cancel(command.request_id)
         elif isinstance(command, _Prove):
             self._prove(command.outcome)
-        else:
+        elif isinstance(command, _Add):
             self._add(command.request, intake)
 
     def _add(self, request: EngineRequest, intake: _Intake) -> None:

@@ -16,7 +16,7 @@ from headrace.v1.generation_pb2 import (
     ReasoningLimit,
     SamplingParams,
 )
-from headrace.v1.worker_pb2 import WorkerStatus
+from headrace.v1.worker_pb2 import MODEL_RESIDENCE_ASLEEP, WorkerStatus
 
 
 def full(message: Message) -> None:
@@ -60,5 +60,7 @@ def test_a_worker() -> None:
     full(status)
     facts = to_worker_facts(status)
     assert facts.model == to_model_facts(status.model_info)
-    for name in set(facts.__slots__) - {"model"}:
+    for name in set(facts.__slots__) - {"model", "residence"}:
         assert getattr(facts, name) == getattr(status, name)
+    status.residence = MODEL_RESIDENCE_ASLEEP
+    assert (to_worker_facts(status).residence, facts.residence) == ("asleep", "awake")

@@ -49,6 +49,8 @@ class WorkerReport:
     """Prompt tokens per second. 0: not measured yet."""
     step_seconds: float = 0.0
     hourly_price: float = 0.0
+    wait_seconds: float = 0.0
+    """Time until its model is awake, as the worker predicts it."""
     draining: bool = False
     fence: int = 0
     """Largest fencing number that the worker has seen."""
@@ -104,10 +106,10 @@ class Worker:
 
     @property
     def pressure(self) -> float:
-        """Seconds for which its present work delays a new request: prompts to compute, and sequences to share steps
-        with."""
+        """Seconds for which its present work delays a new request: its model to wake, prompts to compute, and sequences
+        to share steps with."""
         backlog = self.report.waiting_token_count + self.sent_token_count
-        return backlog / self.prefill_rate + self.load * self.step_seconds
+        return self.report.wait_seconds + backlog / self.prefill_rate + self.load * self.step_seconds
 
     def has_adapter(self, name: str) -> bool:
         """Whether it can run requests for an adapter. The empty name stands for none."""

@@ -1,0 +1,53 @@
+"""One model of a worker process, with all that makes it a worker to others."""
+
+import asyncio
+from collections.abc import Callable
+
+from headrace.engine.contract.engine import Engine
+from headrace.engine.residency.resident_status import ResidentStatus
+from headrace.rpc.deadline import Deadline
+from headrace.rpc.member_address import joined
+from headrace.worker.config import WorkerSettings
+from headrace.worker.requests.runtime import Runtime
+from headrace.worker.servicer import WorkerServicer
+from headrace.worker.status.device_rates import device_rates
+from headrace.worker.status.status_board import StatusBoard
+from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
+
+
+class HostedModel:
+    """Owner of a runtime, its status and its watchdog. Runs on the event loop, but for `moved`."""
+
+    def __init__(self, settings: WorkerSettings, model: str, worker_id: str, engine: Engine, epoch: int) -> None:
+        rates = device_rates(settings, engine.spec)
+        self.model = model
+        self.worker_id = worker_id
+        self.runtime = Runtime(engine, model, settings.attach_seconds, rates.hourly_price)
+        self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
+        self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch)
+        patience = Patience(settings.step_seconds, settings.first_step_seconds)
+        self.watchdog = Watchdog(self.runtime.thread, self.runtime.spec, patience, exit_hung)
+        self._first_step_seconds = settings.first_step_seconds
+        self._loop = asyncio.get_running_loop()
+
+    def follow(self, resident: Callable[[], ResidentStatus]) -> None:
+        """Shows the state of the model, as `resident` tells it, in the status."""
+        self.board.resident = resident
+
+    async def prove(self, *, is_proved: bool) -> None:
+        """Makes the model generate something, unless it has. Raises HeadraceError."""
+        if not is_proved:
+            await self.runtime.prove(self._first_step_seconds)
+
+    def moved(self) -> None:
+        """Tells everybody that the model moved. From any thread."""
+        self.runtime.thread.nudge()
+        self._loop.call_soon_threadsafe(self.board.on_change)
+
+    def advertise(self, address: str, *, is_member: bool) -> None:
+        """Sets the address of the process. `is_member`: whether the model is one of several there."""
+        self.board.advertise(joined(address, self.worker_id if is_member else ""))
+
+    async def drain(self, deadline: Deadline) -> None:
+        """Lets running requests end."""
+        await self.servicer.drain(deadline)

@@ -1,0 +1,75 @@
+"""Thirteen models behind one worker process, with memory for four: every request ends well."""
+
+import asyncio
+import random
+import statistics
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from headrace import demo_model
+from headrace.testing.running_platform import running_platform
+
+MODEL_COUNT = 13
+AWAKE_COUNT = 4
+REQUEST_COUNT = 1000
+AT_ONCE = 24
+MEBI = 1 << 20
+MODEL_BYTES = 18 * MEBI
+"""Bytes of the bundled model with a KV cache of 8 MiB, and a little more."""
+TIMEOUT = 60.0
+
+
+def by_zipf(count: int, seed: int) -> list[str]:
+    """Draws names of models: the n-th is asked 1/n times as often as the first (Zipf's law)."""
+    names = [f"model-{number}" for number in range(MODEL_COUNT)]
+    weights = [1 / (number + 1) for number in range(MODEL_COUNT)]
+    return random.Random(seed).choices(names, weights, k=count)
+
+
+async def ask_all(url: str, names: list[str]) -> tuple[Counter[int], set[str], list[float]]:
+    """Counts of statuses, texts, and seconds of each request."""
+    statuses, texts, seconds = Counter[int](), set[str](), list[float]()
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(client: httpx2.AsyncClient, name: str) -> None:
+        body = {"model": name, "prompt": "Water", "max_tokens": 4, "temperature": 0, "ignore_eos": True}
+        async with room:
+            started = time.perf_counter()
+            response = await client.post("/v1/completions", json=body)
+            seconds.append(time.perf_counter() - started)
+        statuses[response.status_code] += 1
+        if response.status_code == 200:
+            assert response.json()["model"] == name
+            texts.add(response.json()["choices"][0]["text"])
+
+    async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT) as client:
+        await asyncio.gather(*(ask(client, name) for name in names))
+    return statuses, texts, seconds
+
+
+@pytest.mark.slow
+def test_a_thousand_requests_by_zipfs_law_all_end_well(tmp_path: Path) -> None:
+    models = [f"model-{number}={demo_model.CHECKPOINT}" for number in range(MODEL_COUNT)]
+    memory = ["--awake-bytes", str(AWAKE_COUNT * MODEL_BYTES), "--asleep-bytes", str(MODEL_COUNT * MODEL_BYTES)]
+    cache = ["--kv-cache-bytes", str(8 * MEBI), "--max-running-count", "16"]
+    with running_platform(tmp_path, [*models, "--one-worker", *memory, *cache]) as platform:
+        workers = [service for service in platform.describe()["services"] if service["name"].startswith("worker")]
+        assert len(workers) == 1
+        statuses, texts, seconds = asyncio.run(ask_all(platform.http, by_zipf(REQUEST_COUNT, seed=7)))
+        assert statuses == {200: REQUEST_COUNT}
+        assert len(texts) == 1, "the same weights under every name"
+        told = httpx2.get(f"{platform.http}/headrace/fleet", timeout=TIMEOUT).json()["workers"]
+        awake = sum(worker["residence"] == "awake" for worker in told)
+        assert len(told) == MODEL_COUNT
+        assert awake <= AWAKE_COUNT
+        swaps = sum(worker["wakes"] + worker["loads"] for worker in told) - MODEL_COUNT
+        assert swaps > AWAKE_COUNT
+        cuts = statistics.quantiles(seconds, n=100)
+        print(f"p50 {cuts[49]:.3f} s, p99 {cuts[98]:.3f} s, {swaps} swaps, {awake} awake")
+        assert [service["restarts"] for service in platform.describe()["services"]] == [0] * len(
+            platform.describe()["services"]
+        )

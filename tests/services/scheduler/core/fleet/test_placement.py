@@ -1,0 +1,44 @@
+"""A worker whose model is awake gets the request, unless one whose model sleeps would still be sooner."""
+
+from headrace.scheduler.core.fleet.fleet import Fleet
+from headrace.scheduler.core.fleet.placement import Choice, choose
+from headrace.scheduler.core.fleet.worker import WorkerReport
+from headrace.scheduler.core.queueing.ticket import Ticket
+
+
+def report(name: str, wait_seconds: float = 0.0, waiting_token_count: int = 0) -> WorkerReport:
+    return WorkerReport(
+        name,
+        epoch=1,
+        version=1,
+        model="m",
+        credit_count=8,
+        block_count=100,
+        block_size=16,
+        prefill_rate=1000.0,
+        step_seconds=0.01,
+        waiting_token_count=waiting_token_count,
+        wait_seconds=wait_seconds,
+    )
+
+
+def chosen(*reports: WorkerReport) -> Choice:
+    fleet = Fleet()
+    for each in reports:
+        fleet.take_report(each, answers=True, now=0.0)
+    ticket = Ticket("r", 1, "m", "t", arrival=0.0, deadline=60.0, prompt_token_count=10, max_token_count=4)
+    choice = choose(ticket, fleet, 10_000, spares=False, now=0.0)
+    assert choice is not None
+    return choice
+
+
+def test_a_model_that_is_awake_is_preferred() -> None:
+    choice = chosen(report("asleep", wait_seconds=0.8), report("awake"))
+    assert choice.worker.worker_id == "awake"
+    seconds = {candidate.worker_id: candidate.first_token_seconds for candidate in choice.candidates}
+    assert seconds["asleep"] - seconds["awake"] > 0.79, "the wake counts into the first token"
+
+
+def test_a_wake_may_be_sooner_than_a_long_queue() -> None:
+    busy = report("awake", waiting_token_count=5000)
+    assert chosen(report("asleep", wait_seconds=0.8), busy).worker.worker_id == "asleep"

@@ -1,0 +1,60 @@
+"""A worker of several models refuses settings that cannot be meant."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace import demo_model
+from headrace.engine.residency.policy.residence import Residence
+from headrace.errors import ConfigError
+from headrace.worker.config import WorkerSettings
+from headrace.worker.hosting.engine_host import EngineHost
+
+MODELS = {"a": demo_model.CHECKPOINT, "b": demo_model.CHECKPOINT}
+MEBI = 1 << 20
+
+
+def settings(tmp_path: Path, **given: Any) -> WorkerSettings:
+    usual = {"models": MODELS, "packed_folder": tmp_path, "thread_count": 1, "kv_cache_bytes": 8 * MEBI}
+    return WorkerSettings.model_validate(usual | given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "a"}, "model names one model, and models several"),
+        ({"pinned": "c"}, "pinned names c, which is none of models"),
+        ({"adapters": {"l": "/l"}}, "adapters and draft_folder belong to one model"),
+        ({"tensor_parallel_count": 2}, "several models do not run on several processes"),
+        ({"engine": "sim"}, "the engine sim runs one model, not several"),
+    ],
+)
+def test_settings_that_contradict_each_other(tmp_path: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        settings(tmp_path, **given)
+
+
+def test_no_model_at_all(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"worker\.model is missing"):
+        EngineHost(settings(tmp_path, models={}))
+
+
+def test_budgets_that_no_model_fits_into(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model a takes \d+ bytes with its KV cache.*raise awake_bytes"):
+        EngineHost(settings(tmp_path, awake_bytes=5 * MEBI))
+
+
+def test_every_model_has_proved_itself_and_pinned_ones_are_awake(tmp_path: Path) -> None:
+    host = EngineHost(settings(tmp_path, awake_bytes=36 * MEBI, asleep_bytes=20 * MEBI, pinned="b"))
+    try:
+        assert host.is_proved
+        assert host.members == {"worker-0-a": "a", "worker-0-b": "b"}
+    finally:
+        host.stop()
+
+
+def test_one_model_is_always_awake() -> None:
+    host = EngineHost(WorkerSettings(model="m", engine="sim"))
+    assert host.resident("m").residence is Residence.AWAKE
+    assert (host.members, host.is_proved) == ({}, False)
