@@ -171,8 +171,8 @@ inline void over_tiles(int64_t first_row, int64_t last_row, const Kernel &kernel
     }
 }
 
-template <int kStorage, bool kExact, int kPanels> struct PanelKernel {
-    static constexpr int kMostRows = kStorage <= kF16 ? 6 : 4;
+template <int kStorage, bool kExact, int kPanels, int kMost = kStorage <= kF16 ? 6 : 4> struct PanelKernel {
+    static constexpr int kMostRows = kMost;
 
     const Matrix &w;
     const Inputs &x;
@@ -204,6 +204,32 @@ int64_t multiply_together(const Matrix &w, const Inputs &x, int64_t panel, int64
 
 constexpr int kWideRows = 8;
 
+#if defined(HEADRACE_AVX512)
+
+constexpr int kFewRows = 4;
+constexpr int kManyRows = 32;
+
+// Multiplies tiles of several rows and panels: codes are unpacked once for all rows of a tile, and inputs are spread
+// once for all of its panels. Four panels beside few rows share each input most often, two beside more rows leave
+// registers for six of them; where rows are many, tiles of four need fewer sums to be kept while scales are applied. As
+// measured on a processor with one 512-bit multiplier. Returns the first remaining panel.
+template <typename Finish>
+int64_t multiply_code_tiles(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t first_row,
+                            int64_t last_row, const Finish &finish) {
+    const int64_t rows = last_row - first_row;
+    if (rows < 2) return panel;
+    for (; rows <= kFewRows && panel + 4 <= last_panel; panel += 4)
+        over_tiles(first_row, last_row, PanelKernel<kU4, false, 4>{w, x, panel}, finish);
+    for (; panel + 2 <= last_panel; panel += 2)
+        if (rows < kManyRows)
+            over_tiles(first_row, last_row, PanelKernel<kU4, false, 2, 6>{w, x, panel}, finish);
+        else
+            over_tiles(first_row, last_row, PanelKernel<kU4, false, 2>{w, x, panel}, finish);
+    return panel;
+}
+
+#endif
+
 template <int kStorage, bool kExact, typename Finish>
 void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
                      int64_t last_row, const Finish &finish) {
@@ -215,6 +241,8 @@ void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int6
     if constexpr (!kExact && kStorage != kU4)
         if (rows == 2) panel = multiply_together<2, kStorage, 2>(w, x, panel, last_panel, first_row, finish);
 #if defined(HEADRACE_AVX512)
+    if constexpr (kStorage == kU4 && !kExact)
+        panel = multiply_code_tiles(w, x, panel, last_panel, first_row, last_row, finish);
     // 32 registers hold the tiles of two panels, which keeps both 512-bit multipliers of a core busy.
     if constexpr (kStorage <= kF16)
         for (; rows >= kWideRows && panel + 2 <= last_panel; panel += 2) {
