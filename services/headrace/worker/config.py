@@ -11,6 +11,7 @@ from headrace.lifecycle import ServiceSettings
 from headrace.settings.json_object import JsonObject
 from headrace.settings.names import Names
 from headrace.settings.paths_by_name import PathsByName
+from headrace.worker.transfer.worker_role import WorkerRole
 
 
 class WorkerSettings(ServiceSettings, EngineConfig):
@@ -64,6 +65,9 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     without one, as measured at the first start."""
     arithmetic_rate: float = Field(default=0.0, ge=0)
     """Most operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
+    role: WorkerRole = WorkerRole.BOTH
+    """Part in the work on prompts: `prefill` computes them for others, `decode` goes on with them, `both` does both.
+    Where a model has workers of the first kind, KV blocks travel when that is expected to be sooner."""
     step_seconds: float = Field(default=2.0, gt=0)
     """A step of the engine may take so long, or 20 times what it is expected to take. Then the process ends itself."""
     first_step_seconds: float = Field(default=60.0, gt=0)

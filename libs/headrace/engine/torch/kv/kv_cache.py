@@ -82,10 +82,7 @@ class KvCache:
 
     def read(self, blocks: Sequence[int]) -> list[bytes]:
         """Copies the contents of blocks: layer by layer [2, kv heads, block size, head]."""
-        return [
-            b"".join(_bytes_of(layer.states[:, :, block]).numpy().tobytes() for layer in self.layers)
-            for block in blocks
-        ]
+        return [b"".join(_bytes_of(layer.states[:, :, block]) for layer in self.layers) for block in blocks]
 
     @torch.inference_mode()
     def write(self, blocks: Sequence[int], contents: Sequence[bytes]) -> None:
@@ -104,6 +101,5 @@ class KvCache:
         return torch.from_numpy(memory).view(self.dtype).view(self._shape)
 
 
-def _bytes_of(states: Tensor) -> Tensor:
-    """Returns numbers as uint8, in host memory."""
-    return states.contiguous().view(torch.uint8).cpu()
+def _bytes_of(states: Tensor) -> bytes:
+    return states.contiguous().view(torch.uint8).cpu().numpy().tobytes()
