@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import Field
 
 from headrace.lifecycle import ServiceSettings
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 from headrace.scheduler.core.policy import Policy
 from headrace.settings.addresses import Addresses
 
@@ -49,6 +50,5 @@ class SchedulerSettings(ServiceSettings):
             max_window_seconds=self.max_window_seconds,
             no_worker_seconds=self.no_worker_seconds,
             starvation_seconds=self.starvation_seconds,
-            least_transfer_token_count=self.least_transfer_token_count,
-            assumed_transfer_rate=self.assumed_transfer_rate,
+            transfer=TransferTerms(self.least_transfer_token_count, self.assumed_transfer_rate),
         )

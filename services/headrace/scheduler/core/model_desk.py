@@ -120,7 +120,7 @@ class ModelDesk:
         while (ticket := self.queue.next(blocked, now)) is not None:
             choice = choose(ticket, self.fleet, self._policy.max_batch_token_count, self._spares(ticket, now), now)
             if choice is not None:
-                prefill = choose_prefill(ticket, choice.worker, self.fleet, self._policy, now)
+                prefill = choose_prefill(ticket, choice.worker, self.fleet, self._policy.transfer, now)
                 placed.setdefault(choice.worker.worker_id, []).append((ticket, choice, prefill))
                 yield from self._send(ticket, choice.worker)
             elif self._lacks_adapter(ticket):

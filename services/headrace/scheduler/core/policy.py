@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -21,7 +23,5 @@ class Policy:
     """Time that requests wait while no worker serves their model."""
     starvation_seconds: float = 30.0
     """Time after which the oldest request gets every fourth turn, whatever its class."""
-    least_transfer_token_count: int = 512
-    """Fewest missing tokens of a prompt for which KV blocks travel from a prefill worker."""
-    assumed_transfer_rate: float = 1e9
-    """Bytes per second at which KV blocks travel to a worker that has not measured it."""
+    transfer: TransferTerms = TransferTerms()
+    """Terms on which prompts are computed on another worker than their requests."""

@@ -11,6 +11,7 @@ from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Decision
 from headrace.scheduler.core.events import Event
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.policy import Policy
@@ -26,7 +27,7 @@ POLICY = Policy(
     max_batch_size=2,
     max_batch_token_count=60,
     starvation_seconds=1.0,
-    least_transfer_token_count=8,
+    transfer=TransferTerms(8),
 )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.scheduler.core.fleet.fleet import Fleet
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 from headrace.scheduler.core.fleet.worker import Worker
-from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.ticket import Ticket
 
 CANDIDATE_COUNT = 4
@@ -35,21 +35,21 @@ class _Cost:
     """Sum over all requests that wait for it: its own, and those that it holds up."""
 
 
-def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, policy: Policy, now: float) -> Prefill:
+def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: TransferTerms, now: float) -> Prefill:
     """Picks the prefill worker from which the blocks of a prompt come soonest, if that pays: if all requests together
     wait less than if `worker` computed the prompt between the steps of its running sequences. The request itself may
     wait longer then, but not beyond the time when its first token is due."""
     if not fleet.has_prefill or worker.report.is_prefill:
         return Prefill()
     missing = _missing(ticket, worker)
-    if missing < policy.least_transfer_token_count:
+    if missing < terms.least_token_count:
         return Prefill(remark=f"only {missing} tokens are missing")
     sources = list(_sources(ticket, worker, fleet, now))
     if not sources:
         return Prefill(remark="no prefill worker can be used")
     here = _cost_here(worker, missing)
     seconds, source = min(
-        ((_seconds_there(ticket, source, worker, missing, policy), source) for source in sources),
+        ((_seconds_there(ticket, source, worker, missing, terms), source) for source in sources),
         key=lambda pair: (pair[0], pair[1].worker_id),
     )
     there = f"{seconds:.3f} s by {source.worker_id}"
@@ -81,11 +81,11 @@ def _cost_here(worker: Worker, missing: int) -> _Cost:
     return _Cost(first_token, first_token + worker.report.running_count * computing)
 
 
-def _seconds_there(ticket: Ticket, source: Worker, worker: Worker, missing: int, policy: Policy) -> float:
+def _seconds_there(ticket: Ticket, source: Worker, worker: Worker, missing: int, terms: TransferTerms) -> float:
     """Predicts the seconds until the blocks are at `worker`."""
     report = worker.report
     byte_count = missing / max(1, report.block_size) * report.block_bytes
-    rate = report.transfer_rate or policy.assumed_transfer_rate
+    rate = report.transfer_rate or terms.assumed_rate
     return source.pressure + _missing(ticket, source) / _prefill_rate(source, worker) + byte_count / rate
 
 

@@ -8,6 +8,7 @@ import pytest
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.explanation import told
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.policy import Policy
@@ -16,7 +17,7 @@ from headrace.scheduler.core.queueing.waiter import Order
 from headrace.scheduler.translation import to_member
 
 MODEL = "m"
-POLICY = Policy(least_transfer_token_count=100)
+POLICY = Policy(transfer=TransferTerms(100))
 
 
 def report(name: str, **facts: Any) -> WorkerReport:
