@@ -11,7 +11,6 @@ from headrace.lifecycle import ServiceSettings
 from headrace.settings.json_object import JsonObject
 from headrace.settings.names import Names
 from headrace.settings.paths_by_name import PathsByName
-from headrace.worker.transfer.worker_role import WorkerRole
 
 
 class WorkerSettings(ServiceSettings, EngineConfig):
@@ -65,7 +64,7 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     without one, as measured at the first start."""
     arithmetic_rate: float = Field(default=0.0, ge=0)
     """Most operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
-    role: WorkerRole = WorkerRole.BOTH
+    role: Literal["both", "prefill", "decode"] = "both"
     """Part in the work on prompts: `prefill` computes them for others, `decode` goes on with them, `both` does both.
     Where a model has workers of the first kind, KV blocks travel when that is expected to be sooner."""
     step_seconds: float = Field(default=2.0, gt=0)

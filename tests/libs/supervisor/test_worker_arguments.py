@@ -11,7 +11,6 @@ from headrace.supervisor.model_source import ModelSource
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.worker_arguments import shared_worker_arguments, worker_arguments
 from headrace.worker.config import WorkerSettings
-from headrace.worker.transfer.worker_role import WorkerRole
 
 MODELS = [ModelSource("a", Path("/x")), ModelSource("b", Path("/y"))]
 
@@ -31,9 +30,9 @@ def test_a_worker_of_its_own_is_told_one() -> None:
 
 def test_a_worker_is_told_its_role() -> None:
     arguments = worker_arguments(MODELS[0], PlatformOptions(MODELS, prefill_workers=1), "prefill")
-    assert load(WorkerSettings, "worker", arguments, {}).role is WorkerRole.PREFILL
+    assert load(WorkerSettings, "worker", arguments, {}).role == "prefill"
     usual = load(WorkerSettings, "worker", worker_arguments(MODELS[0], PlatformOptions(MODELS)), {})
-    assert usual.role is WorkerRole.BOTH
+    assert usual.role == "both"
 
 
 def test_adapters_belong_to_one_model() -> None:

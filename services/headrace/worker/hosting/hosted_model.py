@@ -15,6 +15,7 @@ from headrace.worker.servicer import WorkerServicer
 from headrace.worker.status.device_rates import device_rates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
+from headrace.worker.transfer.worker_role import WorkerRole
 
 
 class HostedModel:
@@ -25,7 +26,7 @@ class HostedModel:
         self.model = model
         self.worker_id = worker_id
         self.runtime = Runtime(engine, model, settings.attach_seconds, rates.hourly_price)
-        self.runtime.exchange_blocks(exchange_of(engine), settings.role, channels_to("worker", settings))
+        self.runtime.exchange_blocks(exchange_of(engine), WorkerRole(settings.role), channels_to("worker", settings))
         self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
         self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch)
         patience = Patience(settings.step_seconds, settings.first_step_seconds)
