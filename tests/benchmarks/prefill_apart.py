@@ -123,7 +123,8 @@ Medians of interleaved rounds; the ratio is the median of the rounds' ratios, ap
 
 Two workers each: *together* both run whole requests; *apart* one computes prompts for the other.
 {STREAM_COUNT} answers stream while {PROMPT_COUNT} long prompts come one after the other. Of their tokens,
-so many were not computed where they were answered, in each round: {found_counts["apart"]}, together {found_counts["together"]}.
+so many were not computed where they were answered, in each round: {found_counts["apart"]},
+together {found_counts["together"]}.
 """
 
 

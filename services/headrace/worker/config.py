@@ -84,6 +84,8 @@ class WorkerSettings(ServiceSettings, EngineConfig):
             raise ConfigError(f"the engine {self.engine} runs one model, not several", param="engine")
         if self.models and (self.adapters or self.draft_folder):
             raise ConfigError("adapters and draft_folder belong to one model, and models names several", param="models")
+        if self.role != "both" and (self.models or self.engine != "model"):
+            raise ConfigError(f"role is {self.role}, which is for one model of our own engine", param="role")
         if self.models and self.tensor_parallel_count * self.pipeline_parallel_count > 1:
             raise ConfigError("several models do not run on several processes: give each a worker", param="models")
         return self

@@ -95,15 +95,15 @@ class WorkerCounts:
     """Further workers per model that compute long prompts for these, so that their running answers go on evenly. Their
     KV blocks travel when that is expected to be sooner."""
 
-    def check(self, *, shared: bool) -> None:
+    def check(self, *, shared: bool, engine: str | None) -> None:
         """Raises ConfigError for numbers that cannot be."""
         _check_counts({"replicas": self.replicas})
         if self.prefill_workers < 0:
             raise ConfigError(
                 f"--prefill-workers is {self.prefill_workers}; it must be at least 0", param="prefill_workers"
             )
-        if self.prefill_workers and shared:
-            message = "--prefill-workers is for workers with one model each, not for --one-worker"
+        if self.prefill_workers and (shared or engine not in (None, "model")):
+            message = "--prefill-workers is for workers with one model of our own engine each"
             raise ConfigError(message, param="prefill_workers")
 
 
@@ -163,7 +163,7 @@ def up(
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
         json: Print one JSON object per line; when ready, one with "event": "ready".
     """
-    workers.check(shared=shared.one_worker)
+    workers.check(shared=shared.one_worker, engine=engine)
     _check_counts(asdict(several))
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
