@@ -53,14 +53,16 @@ def test_prompts_computed_apart_give_the_same_text(tmp_path: Path, demo_platform
         services = platform.describe()["services"]
         assert [one["name"] for one in services if one["name"].startswith("worker")] == ["worker-0", "worker-1"]
         began, ending = threading.Event(), threading.Event()
-        reader = threading.Thread(target=stream, args=(platform, began, ending))
-        reader.start()
+        readers = [threading.Thread(target=stream, args=(platform, began, ending)) for _ in range(2)]
+        for reader in readers:
+            reader.start()
         try:
             assert began.wait(TIMEOUT)
             answers = [ask(platform, number) for number in range(PROMPT_COUNT)]
         finally:
             ending.set()
-            reader.join(TIMEOUT)
+            for reader in readers:
+                reader.join(TIMEOUT)
         assert [text for text, _ in answers] == expected[:PROMPT_COUNT]
         assert max(cached for _, cached in answers) > LEAST, "some prompt came from the prefill worker"
         platform.kill("worker-1")
