@@ -17,7 +17,7 @@ from headrace.testing.running_platform import RunningPlatform, running_platform
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        sys.platform != "linux", reason="limits of a running process are Linux's: run these tests there"
+        sys.platform != "linux", reason="limits of a running process are Linux's; to run it: take a Linux machine"
     ),
 ]
 MODEL = "wide"

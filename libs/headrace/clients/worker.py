@@ -1,6 +1,6 @@
 """Calls a worker."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Protocol
 
 import grpc
@@ -30,6 +30,11 @@ class WorkerClient(Protocol):
 
     def attach(self, commands: AsyncIterator[worker_pb2.AttachRequest]) -> AsyncIterator[worker_pb2.AttachResponse]:
         """Opens the frame stream. It lives until one side ends it; the caller watches it for silence."""
+
+    def prefill(
+        self, request: worker_pb2.PrefillRequest, timeout: float
+    ) -> AsyncGenerator[worker_pb2.PrefillResponse, None]:
+        """Fetches the KV blocks of a prompt. Closing the generator ends the call."""
 
     async def close(self) -> None:
         """Ends every call and closes the connection."""
@@ -70,6 +75,17 @@ class GrpcWorkerClient:
         with translated("decode"):
             async for response in self._stub.Attach(commands):
                 yield response
+
+    async def prefill(
+        self, request: worker_pb2.PrefillRequest, timeout: float
+    ) -> AsyncGenerator[worker_pb2.PrefillResponse, None]:
+        with translated("prefill"):
+            call = self._stub.Prefill(request, timeout=timeout)
+            try:
+                async for response in call:
+                    yield response
+            finally:
+                call.cancel()
 
     async def close(self) -> None:
         await self._channel.close()

@@ -31,6 +31,7 @@ RULES: Mapping[str, frozenset[str]] = {
         "WorkerService/Watch": {"scheduler"},
         "WorkerService/GetWorkerStatus": {"gateway", "scheduler", OPERATOR},
         "WorkerService/ListBlocks": {"cache"},
+        "WorkerService/Prefill": {"worker"},
     }.items()
 }
 

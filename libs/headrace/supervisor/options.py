@@ -20,7 +20,9 @@ class PlatformOptions:
     grpc_port: int = 9000
     """Port of the gRPC API. 0 picks a free one."""
     replicas: int = 1
-    """Workers per model."""
+    """Workers per model that run whole requests."""
+    prefill_workers: int = 0
+    """Workers per model that compute prompts for those. 0: each computes its own."""
     shared_worker: bool = False
     """Whether one worker serves all models, which take turns on its device."""
     pinned: Sequence[str] = ()
@@ -62,5 +64,5 @@ class PlatformOptions:
     @property
     def thread_count(self) -> int:
         """Threads per worker where nobody gave a number: the cores, shared out. 0 leaves it to the only worker."""
-        worker_count = self.replicas * (1 if self.shared_worker else len(self.models))
+        worker_count = (self.replicas + self.prefill_workers) * (1 if self.shared_worker else len(self.models))
         return 0 if worker_count == 1 else max(1, usable_core_count() // worker_count)

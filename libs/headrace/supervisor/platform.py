@@ -68,7 +68,7 @@ class Platform:
         self._gateways = _names("gateway", options.gateways)
         self._tokenizers = _names("tokenizer", options.tokenizers)
         self._schedulers = _names("scheduler", options.schedulers)
-        workers = [name for name, _ in self._workers()]
+        workers = [name for name, _, _ in self._workers()]
         self._caches = _names("cache", options.caches)
         for name in (*self._gateways, *self._tokenizers, *self._schedulers, *self._caches, *workers):
             self._reserve(name, 0)
@@ -233,18 +233,22 @@ class Platform:
         """Makes a worker for each model and replica, or for all models together."""
         if not self._options.shared_worker:
             return [
-                self._service("worker", name, address[name], worker_arguments(model, self._options), model.name)
-                for name, model in self._workers()
+                self._service("worker", name, address[name], worker_arguments(model, self._options, role), model.name)
+                for name, model, role in self._workers()
             ]
         names = ", ".join(model.name for model in self._options.models)
         arguments = shared_worker_arguments(self._options)
-        return [self._service("worker", name, address[name], arguments, names) for name, _ in self._workers()]
+        return [self._service("worker", name, address[name], arguments, names) for name, _, _ in self._workers()]
 
-    def _workers(self) -> list[tuple[str, Any]]:
-        if self._options.shared_worker:
-            return [(f"worker-{index}", None) for index in range(self._options.replicas)]
-        models = [model for model in self._options.models for _ in range(self._options.replicas)]
-        return [(f"worker-{index}", model) for index, model in enumerate(models)]
+    def _workers(self) -> list[tuple[str, Any, str]]:
+        """Name, model and role of each worker."""
+        options = self._options
+        if options.shared_worker:
+            return [(f"worker-{index}", None, "") for index in range(options.replicas)]
+        usual = "decode" if options.prefill_workers else ""
+        parts = [(model, usual) for model in options.models for _ in range(options.replicas)]
+        parts += [(model, "prefill") for model in options.models for _ in range(options.prefill_workers)]
+        return [(f"worker-{index}", model, role) for index, (model, role) in enumerate(parts)]
 
     def _nats_spec(self, nats: LocalNats) -> ProcessSpec:
         return ProcessSpec(

@@ -18,12 +18,14 @@ def shared_worker_arguments(options: PlatformOptions) -> list[str]:
     return [*arguments, "--default", f"thread_count={options.thread_count}"]
 
 
-def worker_arguments(model: ModelSource, options: PlatformOptions) -> list[str]:
+def worker_arguments(model: ModelSource, options: PlatformOptions, role: str = "") -> list[str]:
     """Names the model, and passes on what the user chose and nothing else: a flag would win over environment and file.
 
-    The worker's share of the cores is only a default, because only here it is known how many workers there are.
+    The worker's share of the cores is only a default, because only here it is known how many workers there are. `role`:
+    its part in the work on prompts; empty leaves it to its settings.
     """
     arguments = ["--model", model.name, "--folder", str(model.folder)]
+    arguments += as_flags({"role": role} if role else {})
     arguments += as_flags({} if options.engine is None else {"engine": options.engine})
     arguments += as_flags({} if model.draft is None else {"draft_folder": model.draft})
     arguments += as_flags(options.model_options)

@@ -23,6 +23,30 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _WorkerRole:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WorkerRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WorkerRole.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WORKER_ROLE_UNSPECIFIED: _WorkerRole.ValueType  # 0
+    """It runs whole requests, and computes prompts for others."""
+    WORKER_ROLE_PREFILL: _WorkerRole.ValueType  # 1
+    """It computes prompts for others, and runs whole requests only where nobody else does."""
+    WORKER_ROLE_DECODE: _WorkerRole.ValueType  # 2
+    """It runs whole requests, and computes no prompts for others."""
+
+class WorkerRole(_WorkerRole, metaclass=_WorkerRoleEnumTypeWrapper):
+    """The part that a worker takes where prompts are computed apart from what follows."""
+
+WORKER_ROLE_UNSPECIFIED: WorkerRole.ValueType  # 0
+"""It runs whole requests, and computes prompts for others."""
+WORKER_ROLE_PREFILL: WorkerRole.ValueType  # 1
+"""It computes prompts for others, and runs whole requests only where nobody else does."""
+WORKER_ROLE_DECODE: WorkerRole.ValueType  # 2
+"""It runs whole requests, and computes no prompts for others."""
+Global___WorkerRole: _TypeAlias = WorkerRole  # noqa: Y015
+
 class _ModelResidence:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -272,6 +296,7 @@ class BatchMember(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     REMAINING_DURATION_FIELD_NUMBER: _builtins.int
     PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
+    PREFILL_SOURCE_FIELD_NUMBER: _builtins.int
     priority_class: _generation_pb2.PriorityClass.ValueType
     """How urgent it is: the worker runs the more urgent first, and pauses the less urgent for it where there is no room."""
     @_builtins.property
@@ -282,20 +307,53 @@ class BatchMember(_message.Message):
     def remaining_duration(self) -> _duration_pb2.Duration:
         """What is left of the time that the request was given."""
 
+    @_builtins.property
+    def prefill_source(self) -> Global___PrefillSource:
+        """A worker that computes the prompt, so that only its KV blocks have to be fetched. Unset: it is computed where the
+        request runs, as it is after any failure.
+        """
+
     def __init__(
         self,
         *,
         generation: _scheduler_pb2.Generation | None = ...,
         remaining_duration: _duration_pb2.Duration | None = ...,
         priority_class: _generation_pb2.PriorityClass.ValueType = ...,
+        prefill_source: Global___PrefillSource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "remaining_duration", b"remaining_duration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "prefill_source", b"prefill_source", "remaining_duration", b"remaining_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "prefill_source", b"prefill_source", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BatchMember: _TypeAlias = BatchMember  # noqa: Y015
+
+@_typing.final
+class PrefillSource(_message.Message):
+    """A worker to fetch KV blocks of a prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKER_ID_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    worker_id: _builtins.str
+    """The worker."""
+    address: _builtins.str
+    """The address at which it serves gRPC."""
+    def __init__(
+        self,
+        *,
+        worker_id: _builtins.str = ...,
+        address: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "worker_id", b"worker_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PrefillSource: _TypeAlias = PrefillSource  # noqa: Y015
 
 @_typing.final
 class GatewayHello(_message.Message):
@@ -580,6 +638,10 @@ class WorkerStatus(_message.Message):
     DROP_COUNT_FIELD_NUMBER: _builtins.int
     MEMORY_SHORTAGE_COUNT_FIELD_NUMBER: _builtins.int
     FREE_HEAP_BYTE_COUNT_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    BLOCK_LAYOUT_FIELD_NUMBER: _builtins.int
+    BLOCK_BYTE_COUNT_FIELD_NUMBER: _builtins.int
+    TRANSFER_RATE_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """The worker."""
     epoch: _builtins.int
@@ -660,6 +722,14 @@ class WorkerStatus(_message.Message):
     """Times that memory ran out while it ran or was brought in."""
     free_heap_byte_count: _builtins.int
     """Bytes of the process's heap that lie free between used ones."""
+    role: Global___WorkerRole.ValueType
+    """The part that it takes where prompts are computed apart from what follows."""
+    block_layout: _builtins.str
+    """Digest of all that must agree for workers to exchange KV blocks. Empty: it exchanges none."""
+    block_byte_count: _builtins.int
+    """Bytes of one KV block as it is exchanged."""
+    transfer_rate: _builtins.float
+    """Bytes of KV blocks per second that it fetched, as measured. Zero: not known yet."""
     @_builtins.property
     def model_info(self) -> _generation_pb2.ModelInfo:
         """The model that it serves."""
@@ -708,10 +778,14 @@ class WorkerStatus(_message.Message):
         drop_count: _builtins.int = ...,
         memory_shortage_count: _builtins.int = ...,
         free_heap_byte_count: _builtins.int = ...,
+        role: Global___WorkerRole.ValueType = ...,
+        block_layout: _builtins.str = ...,
+        block_byte_count: _builtins.int = ...,
+        transfer_rate: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_info", b"model_info"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_count", b"block_count", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "memory_bandwidth", b"memory_bandwidth", "memory_shortage_count", b"memory_shortage_count", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_token_count", b"accepted_token_count", "address", b"address", "arithmetic_rate", b"arithmetic_rate", "block_byte_count", b"block_byte_count", "block_count", b"block_count", "block_layout", b"block_layout", "busy_seconds", b"busy_seconds", "cached_token_count", b"cached_token_count", "computed_token_count", b"computed_token_count", "credit_count", b"credit_count", "draft_token_count", b"draft_token_count", "draining", b"draining", "drop_count", b"drop_count", "epoch", b"epoch", "fence", b"fence", "free_heap_byte_count", b"free_heap_byte_count", "hourly_price", b"hourly_price", "kv_byte_count", b"kv_byte_count", "load_count", b"load_count", "memory_bandwidth", b"memory_bandwidth", "memory_shortage_count", b"memory_shortage_count", "model_info", b"model_info", "moved_byte_count", b"moved_byte_count", "open_request_count", b"open_request_count", "operation_count", b"operation_count", "pausable_count", b"pausable_count", "predicted_wait_seconds", b"predicted_wait_seconds", "preemption_count", b"preemption_count", "prefill_rate", b"prefill_rate", "replaced_block_count", b"replaced_block_count", "residence", b"residence", "resident_byte_count", b"resident_byte_count", "role", b"role", "running_count", b"running_count", "sleep_count", b"sleep_count", "step_count", b"step_count", "step_seconds", b"step_seconds", "transfer_rate", b"transfer_rate", "used_block_count", b"used_block_count", "version", b"version", "waiting_count", b"waiting_count", "waiting_token_count", b"waiting_token_count", "wake_count", b"wake_count", "weight_byte_count", b"weight_byte_count", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -773,3 +847,107 @@ class ListBlocksResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListBlocksResponse: _TypeAlias = ListBlocksResponse  # noqa: Y015
+
+@_typing.final
+class PrefillRequest(_message.Message):
+    """Asks for the KV blocks of a prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    CACHE_SALT_FIELD_NUMBER: _builtins.int
+    ADAPTER_FIELD_NUMBER: _builtins.int
+    PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
+    BLOCK_LAYOUT_FIELD_NUMBER: _builtins.int
+    SKIP_BLOCK_COUNT_FIELD_NUMBER: _builtins.int
+    REMAINING_DURATION_FIELD_NUMBER: _builtins.int
+    cache_salt: _builtins.str
+    """The salt of the prefix cache."""
+    adapter: _builtins.str
+    """The adapter. Empty: none."""
+    priority_class: _generation_pb2.PriorityClass.ValueType
+    """How urgent the request is that waits for them."""
+    block_layout: _builtins.str
+    """The layout that the caller can use: another one is refused."""
+    skip_block_count: _builtins.int
+    """Leading blocks that the caller has already. They are not sent."""
+    @_builtins.property
+    def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The tokens that the blocks are of: prompt and earlier output. Blocks that the last token is not needed for are sent."""
+
+    @_builtins.property
+    def remaining_duration(self) -> _duration_pb2.Duration:
+        """Time for which the caller waits at most."""
+
+    def __init__(
+        self,
+        *,
+        token_ids: _abc.Iterable[_builtins.int] | None = ...,
+        cache_salt: _builtins.str = ...,
+        adapter: _builtins.str = ...,
+        priority_class: _generation_pb2.PriorityClass.ValueType = ...,
+        block_layout: _builtins.str = ...,
+        skip_block_count: _builtins.int = ...,
+        remaining_duration: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["remaining_duration", b"remaining_duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "block_layout", b"block_layout", "cache_salt", b"cache_salt", "priority_class", b"priority_class", "remaining_duration", b"remaining_duration", "skip_block_count", b"skip_block_count", "token_ids", b"token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PrefillRequest: _TypeAlias = PrefillRequest  # noqa: Y015
+
+@_typing.final
+class PrefillResponse(_message.Message):
+    """Some KV blocks, a few MiB at most unless a single one is larger."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_BLOCK_INDEX_FIELD_NUMBER: _builtins.int
+    BLOCKS_FIELD_NUMBER: _builtins.int
+    first_block_index: _builtins.int
+    """Index of the first of the blocks in the prompt."""
+    @_builtins.property
+    def blocks(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockContent]:
+        """The blocks, at least one."""
+
+    def __init__(
+        self,
+        *,
+        first_block_index: _builtins.int = ...,
+        blocks: _abc.Iterable[Global___BlockContent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "first_block_index", b"first_block_index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PrefillResponse: _TypeAlias = PrefillResponse  # noqa: Y015
+
+@_typing.final
+class BlockContent(_message.Message):
+    """The keys and values of one KV block."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTENT_FIELD_NUMBER: _builtins.int
+    CHECKSUM_FIELD_NUMBER: _builtins.int
+    content: _builtins.bytes
+    """The bytes, in the layout that was agreed on."""
+    checksum: _builtins.int
+    """CRC-32 (ISO-HDLC, as in zlib) of the hash of the block followed by its bytes."""
+    def __init__(
+        self,
+        *,
+        content: _builtins.bytes = ...,
+        checksum: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "content", b"content"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlockContent: _TypeAlias = BlockContent  # noqa: Y015

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class WorkerServiceStub:
-    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up.
+    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up; a worker may call another one for KV
+    blocks.
     """
 
     def __init__(self, channel):
@@ -60,10 +61,16 @@ class WorkerServiceStub:
                 request_serializer=headrace_dot_v1_dot_worker__pb2.ListBlocksRequest.SerializeToString,
                 response_deserializer=headrace_dot_v1_dot_worker__pb2.ListBlocksResponse.FromString,
                 _registered_method=True)
+        self.Prefill = channel.unary_stream(
+                '/headrace.v1.WorkerService/Prefill',
+                request_serializer=headrace_dot_v1_dot_worker__pb2.PrefillRequest.SerializeToString,
+                response_deserializer=headrace_dot_v1_dot_worker__pb2.PrefillResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServiceServicer:
-    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up.
+    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up; a worker may call another one for KV
+    blocks.
     """
 
     def Dispatch(self, request, context):
@@ -102,6 +109,14 @@ class WorkerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Prefill(self, request, context):
+        """Computes a prompt and sends its KV blocks as they are ready, in order. When the stream is cut, another call goes on
+        where it ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -130,6 +145,11 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     request_deserializer=headrace_dot_v1_dot_worker__pb2.ListBlocksRequest.FromString,
                     response_serializer=headrace_dot_v1_dot_worker__pb2.ListBlocksResponse.SerializeToString,
             ),
+            'Prefill': grpc.unary_stream_rpc_method_handler(
+                    servicer.Prefill,
+                    request_deserializer=headrace_dot_v1_dot_worker__pb2.PrefillRequest.FromString,
+                    response_serializer=headrace_dot_v1_dot_worker__pb2.PrefillResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'headrace.v1.WorkerService', rpc_method_handlers)
@@ -139,7 +159,8 @@ def add_WorkerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class WorkerService:
-    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up.
+    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up; a worker may call another one for KV
+    blocks.
     """
 
     @staticmethod
@@ -267,6 +288,33 @@ class WorkerService:
             '/headrace.v1.WorkerService/ListBlocks',
             headrace_dot_v1_dot_worker__pb2.ListBlocksRequest.SerializeToString,
             headrace_dot_v1_dot_worker__pb2.ListBlocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Prefill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/headrace.v1.WorkerService/Prefill',
+            headrace_dot_v1_dot_worker__pb2.PrefillRequest.SerializeToString,
+            headrace_dot_v1_dot_worker__pb2.PrefillResponse.FromString,
             options,
             channel_credentials,
             insecure,

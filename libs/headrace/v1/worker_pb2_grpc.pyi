@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class WorkerServiceStub:
-    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up."""
+    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up; a worker may call another one for KV
+    blocks.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -45,10 +47,16 @@ class WorkerServiceStub:
     """Returns the status."""
     ListBlocks: _grpc.UnaryStreamMultiCallable[_worker_pb2.ListBlocksRequest, _worker_pb2.ListBlocksResponse]
     """Lists the KV blocks that can be found by their hashes, as they were at one moment, in as many parts as they need."""
+    Prefill: _grpc.UnaryStreamMultiCallable[_worker_pb2.PrefillRequest, _worker_pb2.PrefillResponse]
+    """Computes a prompt and sends its KV blocks as they are ready, in order. When the stream is cut, another call goes on
+    where it ended.
+    """
 
 @_typing.type_check_only
 class WorkerServiceAsyncStub(WorkerServiceStub):
-    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up."""
+    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up; a worker may call another one for KV
+    blocks.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Dispatch: _aio.UnaryUnaryMultiCallable[_worker_pb2.DispatchRequest, _worker_pb2.DispatchResponse]  # type: ignore[assignment]
@@ -63,9 +71,15 @@ class WorkerServiceAsyncStub(WorkerServiceStub):
     """Returns the status."""
     ListBlocks: _aio.UnaryStreamMultiCallable[_worker_pb2.ListBlocksRequest, _worker_pb2.ListBlocksResponse]  # type: ignore[assignment]
     """Lists the KV blocks that can be found by their hashes, as they were at one moment, in as many parts as they need."""
+    Prefill: _aio.UnaryStreamMultiCallable[_worker_pb2.PrefillRequest, _worker_pb2.PrefillResponse]  # type: ignore[assignment]
+    """Computes a prompt and sends its KV blocks as they are ready, in order. When the stream is cut, another call goes on
+    where it ended.
+    """
 
 class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up."""
+    """Runs one model on one accelerator, or one tensor-parallel group. Never calls up; a worker may call another one for KV
+    blocks.
+    """
 
     @_abc_1.abstractmethod
     def Dispatch(
@@ -108,5 +122,15 @@ class WorkerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_worker_pb2.ListBlocksResponse], _abc.AsyncIterator[_worker_pb2.ListBlocksResponse]]:
         """Lists the KV blocks that can be found by their hashes, as they were at one moment, in as many parts as they need."""
+
+    @_abc_1.abstractmethod
+    def Prefill(
+        self,
+        request: _worker_pb2.PrefillRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_worker_pb2.PrefillResponse], _abc.AsyncIterator[_worker_pb2.PrefillResponse]]:
+        """Computes a prompt and sends its KV blocks as they are ready, in order. When the stream is cut, another call goes on
+        where it ended.
+        """
 
 def add_WorkerServiceServicer_to_server(servicer: WorkerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

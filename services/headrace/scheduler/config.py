@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import Field
 
 from headrace.lifecycle import ServiceSettings
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 from headrace.scheduler.core.policy import Policy
 from headrace.settings.addresses import Addresses
 
@@ -32,6 +33,10 @@ class SchedulerSettings(ServiceSettings):
     """Time for which requests wait for a worker while their model has none."""
     starvation_seconds: float = Field(default=30.0, gt=0)
     """Time after which the oldest request gets every fourth turn, whatever its class."""
+    least_transfer_token_count: int = Field(default=512, ge=1)
+    """Fewest tokens that a worker lacks of a prompt for which its KV blocks are fetched from a prefill worker."""
+    assumed_transfer_rate: float = Field(default=1e9, gt=0)
+    """Bytes per second at which KV blocks are assumed to travel until a worker has measured it."""
     dispatch_seconds: float = Field(default=1.0, gt=0)
     """Deadline of one dispatch call. A worker only queues what it is given, so that it answers at once."""
 
@@ -45,4 +50,5 @@ class SchedulerSettings(ServiceSettings):
             max_window_seconds=self.max_window_seconds,
             no_worker_seconds=self.no_worker_seconds,
             starvation_seconds=self.starvation_seconds,
+            transfer=TransferTerms(self.least_transfer_token_count, self.assumed_transfer_rate),
         )

@@ -160,6 +160,7 @@ class Scheduler:
         posted, self._posted = self._posted, {}
         for (worker_id, _epoch), batches in posted.items():
             whole = replace(batches[-1], tickets=tuple(ticket for batch in batches for ticket in batch.tickets))
+            whole = replace(whole, prefills=tuple(prefill for batch in batches for prefill in batch.prefills))
             task = asyncio.create_task(self._send(whole), name=f"dispatch-{worker_id}")
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
@@ -202,7 +203,11 @@ class Scheduler:
 
     async def _call(self, batch: decisions.Dispatch, tickets: list[Ticket]) -> DispatchAnswer:
         now = self.clock()
-        members = [to_member(self._waiting[ticket.key].order, ticket.deadline - now) for ticket in tickets]
+        prefills = {ticket.key: prefill for ticket, prefill in zip(batch.tickets, batch.prefills, strict=True)}
+        members = [
+            to_member(self._waiting[ticket.key].order, ticket.deadline - now, prefills[ticket.key])
+            for ticket in tickets
+        ]
         for ticket in tickets:
             self._waiting[ticket.key].sent_at = now
         client, fence = self._client_of(batch.address), self.fence_of(tickets[0].model)

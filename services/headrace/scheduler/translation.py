@@ -8,6 +8,7 @@ from headrace.errors.status import from_status, to_status
 from headrace.scheduler.core.decisions import Reason, Reject
 from headrace.scheduler.core.explanation import Line
 from headrace.scheduler.core.fleet.candidate import Candidate
+from headrace.scheduler.core.fleet.prefill import Prefill
 from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
 from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
@@ -16,7 +17,7 @@ from headrace.scheduler.core.queueing.waiter import Answer, Order, Place
 from headrace.scheduler.prefixes import Prompt
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1.generation_pb2 import PriorityClass
-from headrace.v1.worker_pb2 import BatchMember, DispatchResponse, WorkerStatus
+from headrace.v1.worker_pb2 import WORKER_ROLE_PREFILL, BatchMember, DispatchResponse, WorkerStatus
 
 URGENCIES: Mapping[int, Urgency] = {
     PriorityClass.PRIORITY_CLASS_REALTIME: Urgency.REALTIME,
@@ -24,6 +25,8 @@ URGENCIES: Mapping[int, Urgency] = {
     PriorityClass.PRIORITY_CLASS_UNSPECIFIED: Urgency.DEFAULT,
     PriorityClass.PRIORITY_CLASS_BATCH: Urgency.BATCH,
 }
+
+NO_PREFILL = Prefill()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +75,13 @@ def to_prompt(generation: pb.Generation) -> Prompt:
     return Prompt(generation.model, token_ids, generation.cache_salt, generation.adapter)
 
 
-def to_member(order: Order, remaining_seconds: float) -> BatchMember:
-    """Converts one request of a batch, which has `remaining_seconds` left."""
+def to_member(order: Order, remaining_seconds: float, prefill: Prefill = NO_PREFILL) -> BatchMember:
+    """Converts one request of a batch, which has `remaining_seconds` left, and the decision who computes its prompt."""
     member = BatchMember(priority_class=PriorityClass.ValueType(order.priority_class))
     member.generation.MergeFromString(order.generation)
     member.remaining_duration.FromNanoseconds(max(0, int(remaining_seconds * 1e9)))
+    if prefill.worker_id:
+        member.prefill_source.worker_id, member.prefill_source.address = prefill.worker_id, prefill.address
     return member
 
 
@@ -106,12 +111,17 @@ def to_report(status: WorkerStatus) -> WorkerReport:
         pausable_count=status.pausable_count,
         waiting_token_count=status.waiting_token_count,
         step_count=status.step_count,
+        computed_token_count=status.computed_token_count,
         prefill_rate=status.prefill_rate,
         step_seconds=status.step_seconds,
         hourly_price=status.hourly_price,
         wait_seconds=status.predicted_wait_seconds,
         draining=status.draining,
         fence=status.fence,
+        is_prefill=status.role == WORKER_ROLE_PREFILL,
+        block_layout=status.block_layout,
+        block_bytes=status.block_byte_count,
+        transfer_rate=status.transfer_rate,
     )
 
 

@@ -64,6 +64,9 @@ class WorkerSettings(ServiceSettings, EngineConfig):
     without one, as measured at the first start."""
     arithmetic_rate: float = Field(default=0.0, ge=0)
     """Most operations per second in the model's precision, of which MFU is a share. 0: as with memory_bandwidth."""
+    role: Literal["both", "prefill", "decode"] = "both"
+    """Part in the work on prompts: `prefill` computes them for others, `decode` goes on with them, `both` does both.
+    Where a model has workers of the first kind, KV blocks travel when that is expected to be sooner."""
     step_seconds: float = Field(default=2.0, gt=0)
     """A step of the engine may take so long, or 20 times what it is expected to take. Then the process ends itself."""
     first_step_seconds: float = Field(default=60.0, gt=0)
@@ -81,6 +84,8 @@ class WorkerSettings(ServiceSettings, EngineConfig):
             raise ConfigError(f"the engine {self.engine} runs one model, not several", param="engine")
         if self.models and (self.adapters or self.draft_folder):
             raise ConfigError("adapters and draft_folder belong to one model, and models names several", param="models")
+        if self.role != "both" and (self.models or self.engine != "model"):
+            raise ConfigError(f"role is {self.role}, which is for one model of our own engine", param="role")
         if self.models and self.tensor_parallel_count * self.pipeline_parallel_count > 1:
             raise ConfigError("several models do not run on several processes: give each a worker", param="models")
         return self

@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import grpc
 
 from headrace import failpoints
-from headrace.errors import InvalidRequest
+from headrace.errors import InvalidRequest, Unavailable, Unsupported
 from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
@@ -17,6 +17,7 @@ from headrace.worker.requests.runtime import Runtime
 from headrace.worker.requests.translation import to_assignments, to_frame, to_outcome
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.status.translation import to_model_info, to_responses, to_worker_status
+from headrace.worker.transfer.translation import to_prefill_order, to_prefill_response
 
 Context = grpc.aio.ServicerContext[Any, Any]
 SIGN_OF_LIFE_INTERVAL = 0.4
@@ -57,6 +58,18 @@ class WorkerServicer(worker_pb2_grpc.WorkerServiceServicer):
     ) -> AsyncIterator[pb.ListBlocksResponse]:
         for response in to_responses(self._board.blocks.list_blocks()):
             yield response
+
+    async def Prefill(  # noqa: N802
+        self, request: pb.PrefillRequest, context: Context
+    ) -> AsyncGenerator[pb.PrefillResponse, None]:
+        exports = self._runtime.exports
+        if exports is None:
+            raise Unsupported("this worker computes no prompts for others: see its setting role, and its engine")
+        if self._runtime.draining:
+            raise Unavailable("the worker is about to stop", stage="prefill")
+        async with contextlib.aclosing(exports.stream(to_prefill_order(request))) as packets:
+            async for packet in packets:
+                yield to_prefill_response(packet)
 
     async def Attach(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.AttachRequest], context: Context

@@ -28,6 +28,19 @@ def test_a_worker_of_its_own_is_told_one() -> None:
     assert (settings.model, settings.folder, settings.models) == ("a", Path("/x"), {})
 
 
+def test_a_worker_is_told_its_role() -> None:
+    arguments = worker_arguments(MODELS[0], PlatformOptions(MODELS, prefill_workers=1), "prefill")
+    assert load(WorkerSettings, "worker", arguments, {}).role == "prefill"
+    usual = load(WorkerSettings, "worker", worker_arguments(MODELS[0], PlatformOptions(MODELS)), {})
+    assert usual.role == "both"
+
+
+@pytest.mark.parametrize("others", [["--models", "a=/x,b=/y"], ["--model", "a", "--engine", "sim"]])
+def test_a_role_is_for_one_model_of_our_own_engine(others: list[str]) -> None:
+    with pytest.raises(ConfigError, match="role is prefill, which is for one model of our own engine"):
+        load(WorkerSettings, "worker", ["--role", "prefill", *others], {})
+
+
 def test_adapters_belong_to_one_model() -> None:
     models = [ModelSource("a", Path("/x"), adapters={"l": Path("/l")})]
     with pytest.raises(ConfigError, match="model a has adapters"):

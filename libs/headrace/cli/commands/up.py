@@ -84,7 +84,31 @@ class ServiceCounts:
     """Tokenizers: if one does not answer within a second, the next is asked."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class WorkerCounts:
+    """Numbers of workers."""
+
+    replicas: int = 1
+    """Workers per model."""
+    prefill_workers: int = 0
+    """Further workers per model that compute long prompts for these, so that their running answers go on evenly. Their
+    KV blocks travel when that is expected to be sooner."""
+
+    def check(self, *, shared: bool, engine: str | None) -> None:
+        """Raises ConfigError for numbers that cannot be."""
+        _check_counts({"replicas": self.replicas})
+        if self.prefill_workers < 0:
+            raise ConfigError(
+                f"--prefill-workers is {self.prefill_workers}; it must be at least 0", param="prefill_workers"
+            )
+        if self.prefill_workers and (shared or engine not in (None, "model")):
+            message = "--prefill-workers is for workers with one model of our own engine each"
+            raise ConfigError(message, param="prefill_workers")
+
+
 _MODEL_PARTS = ModelParts()
+_WORKER_COUNTS = WorkerCounts()
 _SHARED_WORKER = SharedWorker()
 _SERVICE_COUNTS = ServiceCounts()
 _REACH = Reach()
@@ -95,7 +119,7 @@ def up(
     http_port: int = 8000,
     grpc_port: int = 9000,
     reach: Reach = _REACH,
-    replicas: int = 1,
+    workers: WorkerCounts = _WORKER_COUNTS,
     shared: SharedWorker = _SHARED_WORKER,
     several: ServiceCounts = _SERVICE_COUNTS,
     state_dir: Path = DEFAULT_FOLDER,
@@ -120,7 +144,7 @@ def up(
         http_port: Port of the OpenAI-compatible API; 0 picks a free one.
         grpc_port: Port of the gRPC API; 0 picks a free one.
         reach: Who reaches the platform.
-        replicas: Workers per model.
+        workers: Numbers of workers.
         shared: One worker for several models.
         several: Numbers of the other services.
         state_dir: Folder for logs and state. Platforms with different folders can run side by side.
@@ -139,7 +163,8 @@ def up(
         otlp_endpoint: OTLP gRPC endpoint for traces, such as 127.0.0.1:4317.
         json: Print one JSON object per line; when ready, one with "event": "ready".
     """
-    _check_counts({"replicas": replicas} | asdict(several))
+    workers.check(shared=shared.one_worker, engine=engine)
+    _check_counts(asdict(several))
     if config is not None and not config.is_file():
         raise ConfigError(f"there is no configuration file {config}", param="config")
     keys = choose_keys(reach, state_dir, config)
@@ -151,7 +176,7 @@ def up(
         grpc_port=grpc_port,
         host=reach.host,
         keys_file=keys.path,
-        replicas=replicas,
+        **asdict(workers),
         **asdict(several),
         nats_url=nats,
         config_file=config.absolute() if config else None,

@@ -7,6 +7,7 @@ counts catch up within one token budget. A decode is a sequence that is one toke
 import random
 from collections.abc import Mapping
 
+from headrace.engine.batching.block_leases import BlockLeases
 from headrace.engine.batching.block_pool import BlockPool
 from headrace.engine.batching.drafter import Drafter
 from headrace.engine.batching.sequence import Sequence
@@ -42,6 +43,7 @@ class Batcher:
         self.step_token_limit = spec.max_step_token_count
         """Most tokens of a step: fewer than the spec says while memory is short."""
         self.pool = BlockPool(spec.block_count, prefix_cache=prefix_cache)
+        self.leases = BlockLeases(self.pool)
         self._blocks = SequenceBlocks(spec, self.pool)
         self._forgets = spec.window is not None or spec.long_context == "evict"
         """Whether tokens of a running sequence may have left its context window."""
@@ -94,6 +96,7 @@ class Batcher:
         and its record."""
         while self._queues.running:
             self._preempt_last()
+        self.leases.revoke()
         self.pool.forget_all()
 
     @property
@@ -165,7 +168,7 @@ class Batcher:
         """Raises AssertionError if the state contradicts itself. For tests and idle moments: costs O(blocks)."""
         queues = self._queues
         queues.check_invariants()
-        self.pool.check_invariants([sequence.held_blocks for sequence in queues])
+        self.pool.check_invariants([*(sequence.held_blocks for sequence in queues), *self.leases.tables])
         if len(queues.running) > self._spec.max_running_count:
             raise AssertionError("more sequences run than there are places")
         for sequence in queues.running:
@@ -186,6 +189,8 @@ class Batcher:
         if chunk is None:
             return
         while not self._blocks.grow(sequence, chunk.end):
+            if self.leases.revoke():
+                continue
             last = self._preempt_last()
             builder.preempt(last)
             if last is sequence:
@@ -249,6 +254,8 @@ class Batcher:
                 return
             cached = self._blocks.find_cached(sequence)
             sequence.computed_count = len(cached) * self._spec.block_size
+            if self.leases and self._blocks.shortage(sequence, cached, self._promised(builder)) > 0:
+                self.leases.revoke()
             shortage = self._blocks.shortage(sequence, cached, self._promised(builder)) if queues.running else 0
             chunk = self._chunk(sequence, builder.budget_left) if shortage <= 0 else None
             if chunk is not None:

@@ -20,7 +20,7 @@ class CpuRunner:
     def __init__(self, decoder: CpuDecoder, arena: KvArena, context: KernelContext, kernels: KernelChoice) -> None:
         self.sampler = CpuSampler(context)
         self._decoder = decoder
-        self._arena = arena
+        self._arena = self.block_store = arena
         self._context = context
         self._kernels = kernels
         self._buffer = np.empty((0, decoder.vocabulary_size), np.float32)

@@ -10,10 +10,12 @@ from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, Sample, StepPlan
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.engines.cached_blocks import CachedBlocks
 from headrace.engine.engines.grammar_queue import GrammarQueue
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
 from headrace.engine.grammar.grammar_source import refusal
 from headrace.engine.speculation.speculator import Speculator
+from headrace.engine.step.block_store import store_of
 from headrace.engine.step.runner import Runner
 from headrace.engine.step.step_logits import StepLogits
 from headrace.errors.tree import HeadraceError, InternalError
@@ -48,6 +50,10 @@ class TextEngine:
         self._failures: deque[HeadraceError] = deque()
         self._grammars = GrammarQueue(compiler)
         self._is_asleep = False
+        store = store_of(runner) if prefix_cache and spec.window is None and spec.fingerprint else None
+        kind = type(runner).__name__
+        self.exchange = None if store is None else CachedBlocks(spec, kind, store, self._batcher.leases)
+        """The prefix cache for other engines. None: it may lack blocks of a prompt, or they cannot be copied."""
 
     @property
     def spec(self) -> EngineSpec:
@@ -117,6 +123,7 @@ class TextEngine:
     def close(self) -> None:
         """Lets go of models and KV caches."""
         del self._runner, self._speculator
+        self.exchange = None
         self._grammars.close()
 
     def _release_compiled(self) -> None:

@@ -5,6 +5,7 @@ the layout of `src/kv_cache.h`, and for codes their fp32 scales [kv heads, block
 takes no memory, even with huge pages.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,6 +81,24 @@ class KvArena:
     def clear(self, blocks: list[int]) -> None:
         """Zeroes blocks with untrusted content: masked values are still multiplied by zero, and 0 x NaN is NaN."""
         self._memory[blocks] = 0
+
+    @property
+    def layout(self) -> str:
+        """Shape and number format of a block: see `BlockStore`."""
+        return f"arena {self.shape!r}"
+
+    @property
+    def block_bytes(self) -> int:
+        return self.shape.block_bytes
+
+    def read(self, blocks: Sequence[int]) -> list[bytes]:
+        """Copies the contents of blocks."""
+        return [self._memory[block].tobytes() for block in blocks]
+
+    def write(self, blocks: Sequence[int], contents: Sequence[bytes]) -> None:
+        """Overwrites the contents of blocks, each of `block_bytes`."""
+        for block, content in zip(blocks, contents, strict=True):
+            self._memory[block] = np.frombuffer(content, np.uint8)
 
     def places(self, layer: int) -> KvPlaces:
         shape = self.shape

@@ -3,6 +3,7 @@
 import torch
 
 from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.step.block_store import BlockStore
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.step.step_logits import LogitRows, StepLogits
 from headrace.engine.torch.adapters.adapter_set import AdapterSet
@@ -25,6 +26,7 @@ class TorchRunner:
     ) -> None:
         """Makes a runner of one model. Without `adapters`, ignores the adapters that requests choose."""
         self.sampler = operators.sampler()
+        self.block_store: BlockStore | None = getattr(attention, "block_store", None)
         self._model = model
         self._attention = attention
         self._operators = operators

@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from headrace.scheduler.core.fleet.candidate import Candidate
+from headrace.scheduler.core.fleet.prefill import Prefill
 from headrace.scheduler.core.queueing.ticket import Ticket
 
 
@@ -32,6 +33,8 @@ class Dispatch:
     tickets: tuple[Ticket, ...]
     candidates: tuple[tuple[Candidate, ...], ...]
     """Workers considered for each ticket, with the figures that decided; the chosen one first."""
+    prefills: tuple[Prefill, ...] = ()
+    """Decision for each ticket who computes its prompt."""
 
 
 @dataclass(frozen=True, slots=True)

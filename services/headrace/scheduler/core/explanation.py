@@ -7,6 +7,7 @@ from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.decisions import Decision
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.fleet.candidate import Candidate
+from headrace.scheduler.core.fleet.prefill import Prefill
 from headrace.scheduler.core.journal import Entry
 
 
@@ -51,9 +52,10 @@ def _event(event: Event, request_id: str) -> str:
 def _about(decision: Decision, request_id: str) -> list[tuple[str, tuple[Candidate, ...]]]:
     match decision:
         case decisions.Dispatch():
+            prefills = decision.prefills or (Prefill(),) * len(decision.tickets)
             return [
-                (f"{ticket.key} sent to {decision.worker_id}", candidates)
-                for ticket, candidates in zip(decision.tickets, decision.candidates, strict=True)
+                (f"{ticket.key} sent to {decision.worker_id}{_prompt_told(prefill)}", candidates)
+                for ticket, candidates, prefill in zip(decision.tickets, decision.candidates, prefills, strict=True)
                 if belongs_to(ticket.request_id, request_id)
             ]
         case decisions.Reject(ticket, reason, retry_after) if belongs_to(ticket.request_id, request_id):
@@ -61,3 +63,10 @@ def _about(decision: Decision, request_id: str) -> list[tuple[str, tuple[Candida
         case decisions.Expire(ticket) if belongs_to(ticket.request_id, request_id):
             return [(f"{ticket.key} expired in the queue", ())]
     return []
+
+
+def _prompt_told(prefill: Prefill) -> str:
+    """Tells who computes a prompt, where the model has workers for that."""
+    if not prefill.remark:
+        return ""
+    return f"; {prefill.worker_id or 'it'} computes the prompt: {prefill.remark}"

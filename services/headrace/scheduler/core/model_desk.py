@@ -6,6 +6,7 @@ from headrace.scheduler.core.decisions import Decision, Dispatch, Preempt, Reaso
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.fleet import Fleet
 from headrace.scheduler.core.fleet.placement import Choice, choose
+from headrace.scheduler.core.fleet.prefill import Prefill, choose_prefill
 from headrace.scheduler.core.fleet.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.accounts import Accounts
@@ -17,6 +18,7 @@ from headrace.scheduler.core.queueing.window import BatchWindow
 
 URGENT_SECONDS = 60.0
 """Seconds after a realtime request for which room is kept free for the next."""
+_Member = tuple[Ticket, Choice, Prefill]
 RETRY_SECONDS = 1.0
 """Seconds after which to try again when nothing can be predicted."""
 
@@ -113,12 +115,13 @@ class ModelDesk:
         if ready > now:
             yield WakeAt(ready)
             return
-        placed: dict[str, list[tuple[Ticket, Choice]]] = {}
+        placed: dict[str, list[_Member]] = {}
         blocked: set[str] = set()
         while (ticket := self.queue.next(blocked, now)) is not None:
             choice = choose(ticket, self.fleet, self._policy.max_batch_token_count, self._spares(ticket, now), now)
             if choice is not None:
-                placed.setdefault(choice.worker.worker_id, []).append((ticket, choice))
+                prefill = choose_prefill(ticket, choice.worker, self.fleet, self._policy.transfer, now)
+                placed.setdefault(choice.worker.worker_id, []).append((ticket, choice, prefill))
                 yield from self._send(ticket, choice.worker)
             elif self._lacks_adapter(ticket):
                 self.queue.remove(ticket)
@@ -185,8 +188,9 @@ class ModelDesk:
         return max(1, self.fleet.capacity) / seconds
 
 
-def _dispatch(members: list[tuple[Ticket, Choice]]) -> Dispatch:
+def _dispatch(members: list[_Member]) -> Dispatch:
     worker = members[0][1].worker
-    candidates: tuple[tuple[Candidate, ...], ...] = tuple(choice.candidates for _, choice in members)
-    tickets = tuple(ticket for ticket, _ in members)
-    return Dispatch(worker.worker_id, worker.report.epoch, worker.report.address, tickets, candidates)
+    candidates: tuple[tuple[Candidate, ...], ...] = tuple(choice.candidates for _, choice, _ in members)
+    tickets = tuple(ticket for ticket, _, _ in members)
+    prefills = tuple(prefill for _, _, prefill in members)
+    return Dispatch(worker.worker_id, worker.report.epoch, worker.report.address, tickets, candidates, prefills)

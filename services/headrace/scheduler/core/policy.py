@@ -1,6 +1,8 @@
 """Settings of the scheduling policy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +23,5 @@ class Policy:
     """Time that requests wait while no worker serves their model."""
     starvation_seconds: float = 30.0
     """Time after which the oldest request gets every fourth turn, whatever its class."""
+    transfer: TransferTerms = field(default_factory=TransferTerms)
+    """Terms on which prompts are computed on another worker than their requests."""

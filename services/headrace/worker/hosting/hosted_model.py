@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from headrace.engine.contract.block_exchange import exchange_of
 from headrace.engine.contract.engine import Engine
 from headrace.engine.residency.resident_status import ResidentStatus
+from headrace.lifecycle import channels_to
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.member_address import joined
 from headrace.worker.config import WorkerSettings
@@ -14,6 +16,7 @@ from headrace.worker.servicer import WorkerServicer
 from headrace.worker.status.device_rates import device_rates
 from headrace.worker.status.status_board import StatusBoard
 from headrace.worker.stepping.watchdog import Patience, Watchdog, exit_hung
+from headrace.worker.transfer.worker_role import WorkerRole
 
 
 class HostedModel:
@@ -24,6 +27,7 @@ class HostedModel:
         self.model = model
         self.worker_id = worker_id
         self.runtime = Runtime(engine, model, settings.attach_seconds, rates.hourly_price)
+        self.runtime.exchange_blocks(exchange_of(engine), WorkerRole(settings.role), channels_to("worker", settings))
         self.board = StatusBoard(self.runtime, worker_id, epoch, model, rates)
         self.servicer = WorkerServicer(self.runtime, self.board, worker_id, epoch)
         patience = Patience(settings.step_seconds, settings.first_step_seconds)

@@ -1,6 +1,7 @@
 """WorkerService of several models: finds the one that a call means."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -43,6 +44,13 @@ class HostServicer(worker_pb2_grpc.WorkerServiceServicer):
     ) -> AsyncIterator[pb.AttachResponse]:
         async for response in self._meant(context).Attach(request_iterator, context):
             yield response
+
+    async def Prefill(  # noqa: N802
+        self, request: pb.PrefillRequest, context: Context
+    ) -> AsyncGenerator[pb.PrefillResponse, None]:
+        async with aclosing(self._meant(context).Prefill(request, context)) as responses:
+            async for response in responses:
+                yield response
 
     def _meant(self, context: Context) -> WorkerServicer:
         """Raises Unavailable for a worker that is not here."""

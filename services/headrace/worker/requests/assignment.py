@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.engine.contract.request import EngineRequest
+from headrace.worker.transfer.prefill_source import PrefillSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,5 @@ class Assignment:
     """W3C trace context of the request; empty when it has none."""
     remaining_seconds: float
     """Seconds left of the time that the request was given."""
+    prefill_source: PrefillSource | None = None
+    """Worker that computes the prompt. None: it is computed here."""

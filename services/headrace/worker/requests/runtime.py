@@ -6,7 +6,9 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from headrace.engine.contract.block_exchange import BlockExchange
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, Urgency
 from headrace.errors import (
@@ -19,6 +21,7 @@ from headrace.errors import (
     Unsupported,
 )
 from headrace.lifecycle import wait_at_most
+from headrace.rpc.channel import OpenChannel
 from headrace.rpc.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.traces import is_recorded, record_span
@@ -29,6 +32,11 @@ from headrace.worker.requests.sessions import Session, Sessions
 from headrace.worker.requests.shared_cost import SharedCost
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 from headrace.worker.stepping.step_pace import StepPace
+from headrace.worker.transfer.block_exports import BlockExports
+from headrace.worker.transfer.block_fetcher import BlockFetcher
+from headrace.worker.transfer.prefill_order import PrefillOrder
+from headrace.worker.transfer.transfer_status import TransferStatus
+from headrace.worker.transfer.worker_role import WorkerRole
 
 EXIT_ENGINE_CRASHED = 70
 """Exit status after a crash of the engine: EX_SOFTWARE of sysexits.h."""
@@ -52,6 +60,10 @@ class Runtime:
         """Largest fencing number under which a batch came."""
         self.replaced_block_count = 0
         """Cached KV blocks that gave way to others since the start."""
+        self.exports: BlockExports | None = None
+        """Prompts computed for other workers. None: it computes none."""
+        self.fetcher: BlockFetcher | None = None
+        self._exchanged = TransferStatus()
         self._unread_token_count = 0
         """Tokens of accepted requests that the engine has not taken yet."""
         self._model = model
@@ -67,6 +79,17 @@ class Runtime:
         """Starts the engine. `on_change` is called when the load changed, `on_blocks` when cached blocks did."""
         self._on_change, self._on_blocks = on_change, on_blocks
         self.thread.start()
+
+    def exchange_blocks(self, exchange: BlockExchange | None, role: WorkerRole, open_channel: OpenChannel) -> None:
+        """Lets KV blocks travel to other workers, and here from those that `open_channel` reaches. Without an exchange
+        the worker takes its part in a model's work, but no part in transfers."""
+        self._exchanged = TransferStatus(role)
+        if exchange is None:
+            return
+        self._exchanged = TransferStatus(role, exchange.layout, exchange.block_bytes)
+        self.fetcher = BlockFetcher(self.thread, exchange, self.spec.block_size, open_channel)
+        if role is not WorkerRole.DECODE:
+            self.exports = BlockExports(self.thread, exchange, self.spec, self.submit)
 
     async def prove(self, timeout: float) -> None:
         """Makes the model generate something before the worker is announced. Raises HeadraceError, also when it takes
@@ -85,7 +108,14 @@ class Runtime:
         """Number of sequences that would be accepted now: none while some still wait to run."""
         if self.draining or self.stats.waiting_count > 0:
             return 0
-        return max(0, self.spec.max_running_count - len(self.sessions))
+        computed_count = 0 if self.exports is None else len(self.exports)
+        return max(0, self.spec.max_running_count - len(self.sessions) - computed_count)
+
+    @property
+    def exchanged(self) -> TransferStatus:
+        """Part of the worker in the exchange of KV blocks."""
+        rate = 0.0 if self.fetcher is None else self.fetcher.rate.bytes_per_second
+        return replace(self._exchanged, bytes_per_second=rate)
 
     @property
     def waiting_token_count(self) -> int:
@@ -120,14 +150,18 @@ class Runtime:
             pausable=request.urgency is Urgency.BATCH,
             prompt_count=request.token_count,
         )
-        self._unread_token_count += request.token_count
         replaced = self.sessions.open(session, assignment.remaining_seconds, self._expire)
         if replaced is not None:
-            self.thread.cancel(replaced.engine_id)
+            self._stop(replaced)
         self._outbox(assignment.gateway_id)
-        self.thread.submit(request)
+        self._begin(assignment, session)
         _log.debug("accepted", extra={"sequence": session.request_id, "attempt": session.attempt})
         return None
+
+    def submit(self, request: EngineRequest) -> None:
+        """Hands a request to the engine."""
+        self._unread_token_count += request.token_count
+        self.thread.submit(request)
 
     def cancel(self, request_id: str, attempt: int) -> None:
         """Drops a request. An unknown one is ignored: it has ended."""
@@ -177,6 +211,8 @@ class Runtime:
             outbox.close()
 
     def stop(self) -> None:
+        if self.fetcher is not None:
+            self.fetcher.stop()
         self.thread.stop(timeout=2.0)
 
     def _check(self, asked: Assignment) -> None:
@@ -198,6 +234,30 @@ class Runtime:
         if len(self.sessions) - paused_count >= self.spec.max_running_count:
             raise Overloaded("the worker has no credit left", stage="dispatch")
 
+    def _begin(self, assignment: Assignment, session: Session) -> None:
+        """Hands a request to the engine, after the blocks of its prompt if another worker computes them."""
+        request, source = assignment.request, assignment.prefill_source
+        may_use_cache = request.sampling.prompt_logprob_count is None
+        if source is None or self.fetcher is None or not may_use_cache:
+            self.submit(request)
+            return
+        order = PrefillOrder(
+            token_ids=request.prompt_token_ids + request.output_token_ids,
+            cache_salt=request.cache_salt,
+            adapter=request.adapter,
+            urgency=request.urgency,
+            layout="",
+            skip_count=0,
+            remaining_seconds=assignment.remaining_seconds,
+        )
+        self.fetcher.start(session.engine_id, source, order, lambda: self.submit(request))
+
+    def _stop(self, session: Session) -> None:
+        """Takes a request out of the engine, or keeps it from beginning."""
+        if self.fetcher is not None:
+            self.fetcher.cancel(session.engine_id)
+        self.thread.cancel(session.engine_id)
+
     def _outbox(self, gateway_id: str) -> Outbox:
         """Returns the outbox of a gateway. If the gateway does not attach in time, its requests are dropped."""
         if gateway_id not in self._outboxes:
@@ -214,7 +274,7 @@ class Runtime:
 
     def _drop(self, session: Session) -> None:
         self.sessions.close(session.engine_id)
-        self.thread.cancel(session.engine_id)
+        self._stop(session)
         self._on_change()
 
     def _expire(self, session: Session) -> None:
@@ -239,6 +299,8 @@ class Runtime:
         for engine_id in report.admitted:
             if (session := self.sessions.get(engine_id)) is not None:
                 session.started_time = report.start_time
+        if self.exports is not None:
+            self.exports.on_report(report)
         self._link(report)
         self._deliver(report.deltas, costs)
         if self._load() != before:

@@ -15,6 +15,8 @@ from headrace.v1 import generation_pb2 as pb
 from headrace.v1 import worker_pb2
 from headrace.worker.requests.assignment import Assignment
 from headrace.worker.requests.frame import Frame, SessionDelta, Timings
+from headrace.worker.transfer.prefill_source import PrefillSource
+from headrace.worker.transfer.translation import URGENCIES
 
 NEUTRAL = SamplingParams()
 """Sampling from the model's own distribution."""
@@ -29,12 +31,6 @@ _GRAMMAR_KINDS: dict["pb.GrammarKind.ValueType", GrammarKind] = {
     pb.GRAMMAR_KIND_LARK: GrammarKind.LARK,
     pb.GRAMMAR_KIND_CHOICE: GrammarKind.CHOICE,
     pb.GRAMMAR_KIND_LARK_WITH_SCHEMAS: GrammarKind.LARK_WITH_SCHEMAS,
-}
-_URGENCIES: dict["pb.PriorityClass.ValueType", Urgency] = {
-    pb.PRIORITY_CLASS_UNSPECIFIED: Urgency.DEFAULT,
-    pb.PRIORITY_CLASS_REALTIME: Urgency.REALTIME,
-    pb.PRIORITY_CLASS_INTERACTIVE: Urgency.INTERACTIVE,
-    pb.PRIORITY_CLASS_BATCH: Urgency.BATCH,
 }
 _OPTIONAL_FIELDS = frozenset(
     {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed", "logprob_count", "prompt_logprob_count"}
@@ -63,7 +59,7 @@ def to_frame(frame: Frame) -> worker_pb2.Frame:
 
 def to_assignment(member: worker_pb2.BatchMember, default_sampling: SamplingParams = NEUTRAL) -> Assignment:
     """Converts a member of a batch. `default_sampling` holds where it says nothing. Raises InvalidRequest."""
-    generation = member.generation
+    generation, source = member.generation, member.prefill_source
     return Assignment(
         request=_to_engine_request(member, default_sampling),
         request_id=generation.request_id,
@@ -73,6 +69,7 @@ def to_assignment(member: worker_pb2.BatchMember, default_sampling: SamplingPara
         embeds=generation.embeds,
         traceparent=generation.traceparent,
         remaining_seconds=member.remaining_duration.ToTimedelta().total_seconds(),
+        prefill_source=PrefillSource(source.worker_id, source.address) if source.address else None,
     )
 
 
@@ -94,7 +91,7 @@ def _to_engine_request(member: worker_pb2.BatchMember, default_sampling: Samplin
         output_token_ids=tuple(generation.output_token_ids),
         cache_salt=generation.cache_salt,
         adapter=generation.adapter,
-        urgency=_URGENCIES.get(member.priority_class, Urgency.DEFAULT),
+        urgency=URGENCIES.get(member.priority_class, Urgency.DEFAULT),
     )
 
 

@@ -103,6 +103,7 @@ class StatusBoard:
             free_heap_bytes=free_heap,
             rates=self._rates,
             resident=self.resident(),
+            exchanged=runtime.exchanged,
         )
 
     def _process_memory(self) -> tuple[int, int]:

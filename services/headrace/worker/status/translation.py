@@ -13,6 +13,7 @@ from headrace.v1.generation_pb2 import AdapterInfo, ModelInfo
 from headrace.v1.worker_pb2 import ListBlocksResponse, WorkerStatus
 from headrace.worker.status.block_log import parts_of
 from headrace.worker.status.worker_status import Status
+from headrace.worker.transfer.translation import ROLES
 
 _RESIDENCES: Mapping[Residence, "pb.ModelResidence.ValueType"] = {
     Residence.ON_DISK: pb.MODEL_RESIDENCE_ON_DISK,
@@ -66,6 +67,10 @@ def to_worker_status(status: Status) -> WorkerStatus:
         sleep_count=status.resident.sleep_count,
         drop_count=status.resident.drop_count,
         memory_shortage_count=status.resident.out_of_memory_count,
+        role=ROLES[status.exchanged.role],
+        block_layout=status.exchanged.layout,
+        block_byte_count=status.exchanged.block_bytes,
+        transfer_rate=status.exchanged.bytes_per_second,
     )
 
 

@@ -7,6 +7,7 @@ from headrace.engine.contract.request import EngineStats
 from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.stepping.step_pace import StepPace
+from headrace.worker.transfer.transfer_status import TransferStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +40,5 @@ class Status:
     rates: DeviceRates
     resident: ResidentStatus
     """State of the model where it shares the process with others."""
+    exchanged: TransferStatus
+    """Part in the exchange of KV blocks."""

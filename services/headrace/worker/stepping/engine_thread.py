@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from headrace import failpoints
 from headrace.engine.contract.engine import Engine
@@ -19,6 +20,7 @@ from headrace.worker.stepping.canary import prove
 from headrace.worker.stepping.step_pace import StepPace
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,12 @@ class _Prove:
     outcome: "Future[None]"
 
 
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    function: Callable[[], Any]
+    outcome: "Future[Any]"
+
+
 class _Nudge:
     pass
 
@@ -84,7 +92,7 @@ class _Intake:
     """Tokens of those that were admitted or refused."""
 
 
-_Command = _Add | _Cancel | _Prove | _Nudge | _Stop
+_Command = _Add | _Cancel | _Prove | _Ask | _Nudge | _Stop
 
 
 class EngineThread:
@@ -135,6 +143,18 @@ class EngineThread:
     def nudge(self) -> None:
         """Has the thread report, because the engine changed without a step. From any thread."""
         self._commands.put(_Nudge())
+
+    def ask(self, function: Callable[[], T]) -> "Future[T]":
+        """Runs a function of the engine on its thread, after the commands before and between two steps. It must be
+        quick: requests wait for it. The future has its result."""
+        outcome: Future[T] = Future()
+        self._commands.put(_Ask(function, outcome))
+        return outcome
+
+    async def call(self, function: Callable[[], T], timeout: float) -> T:
+        """Runs a function as `ask` does, and returns its result. Raises what it raises, and TimeoutError after
+        `timeout` seconds."""
+        return await asyncio.wait_for(asyncio.wrap_future(self.ask(function)), timeout)
 
     async def prove(self, timeout: float) -> None:
         """Makes the engine, which must have no work, generate a token. Raises HeadraceError, or TimeoutError after
@@ -244,12 +264,14 @@ class EngineThread:
         self.busy = None
         return self._commands.get()
 
-    def _obey(self, command: _Add | _Cancel | _Prove | _Nudge, intake: _Intake) -> None:
+    def _obey(self, command: _Add | _Cancel | _Prove | _Ask | _Nudge, intake: _Intake) -> None:
         if isinstance(command, _Cancel):
             self._engine.cancel(command.request_id)
             self._open.discard(command.request_id)
         elif isinstance(command, _Prove):
             self._prove(command.outcome)
+        elif isinstance(command, _Ask):
+            _answer(command)
         elif isinstance(command, _Add):
             self._add(command.request, intake)
 
@@ -272,3 +294,12 @@ class EngineThread:
 
     def _note_busy(self, new_token_count: int) -> None:
         self.busy = Busy(time.monotonic(), self._stats.waiting_token_count + new_token_count, self._pace)
+
+
+def _answer(asked: _Ask) -> None:
+    """Runs what was asked, unless nobody waits for it any more."""
+    if asked.outcome.set_running_or_notify_cancel():
+        try:
+            asked.outcome.set_result(asked.function())
+        except Exception as error:  # noqa: BLE001 - whatever it was, who asked must hear of it
+            asked.outcome.set_exception(error)

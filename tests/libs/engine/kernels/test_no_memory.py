@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's: run these tests there"),
+    pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's; to run it: take a Linux machine"),
 ]
 START = """
 import resource, sys

@@ -11,6 +11,7 @@ from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.decisions import Decision
 from headrace.scheduler.core.events import Event
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
 from headrace.scheduler.core.fleet.worker import WorkerReport
 from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.policy import Policy
@@ -21,15 +22,22 @@ MODEL = "m"
 CAPACITY = 3
 BLOCK_COUNT = 40
 BLOCK_SIZE = 4
-POLICY = Policy(max_waiting_count=6, max_batch_size=2, max_batch_token_count=60, starvation_seconds=1.0)
+POLICY = Policy(
+    max_waiting_count=6,
+    max_batch_size=2,
+    max_batch_token_count=60,
+    starvation_seconds=1.0,
+    transfer=TransferTerms(8),
+)
 
 
 class PlayedWorker:
     """A worker that takes what it has room for."""
 
-    def __init__(self, name: str, adapters: frozenset[str]) -> None:
+    def __init__(self, name: str, adapters: frozenset[str], *, is_prefill: bool = False) -> None:
         self.name = name
         self.adapters = adapters
+        self.is_prefill = is_prefill
         self.epoch = 1
         self.version = 0
         self.held: dict[str, Ticket] = {}
@@ -52,6 +60,9 @@ class PlayedWorker:
             running_count=len(self.held),
             pausable_count=batch,
             step_count=self.version,
+            is_prefill=self.is_prefill,
+            block_layout="x",
+            block_bytes=1,
         )
 
 
@@ -74,6 +85,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.workers = {
             "w0": PlayedWorker("w0", frozenset()),
             "w1": PlayedWorker("w1", frozenset({"a"})),
+            "w2": PlayedWorker("w2", frozenset({"a"}), is_prefill=True),
         }
         for worker in self.workers.values():
             self.feed(events.WorkerReported(worker.report(), answers=True))
@@ -108,7 +120,7 @@ class CoreMachine(RuleBasedStateMachine):
         adapter=st.sampled_from(["", "", "a", "missing"]),
         resumes=st.booleans(),
         seconds=st.floats(0.05, 50),
-        held=st.dictionaries(st.sampled_from(["w0", "w1", "gone"]), st.integers(1, 10)),
+        held=st.dictionaries(st.sampled_from(["w0", "w1", "w2", "gone"]), st.integers(1, 10)),
     )
     def submit(
         self,
@@ -181,7 +193,7 @@ class CoreMachine(RuleBasedStateMachine):
             self.feed(events.WorkerReported(worker.report()))
             self.feed(events.Settled(MODEL, ticket.request_id, output))
 
-    @rule(name=st.sampled_from(["w0", "w1"]))
+    @rule(name=st.sampled_from(["w0", "w1", "w2"]))
     def restart(self, name: str) -> None:
         """A worker begins a new life, and loses what it held and what is on its way to it."""
         worker = self.workers[name]

@@ -23,7 +23,7 @@ class GatheredAttention:
     ) -> None:
         self.block_count = cache.zero_block
         self._heads = heads
-        self._cache = cache
+        self._cache = self.block_store = cache
         self._device = device
         self._scoring = Scoring(heads.scale, heads.soft_cap)
         self._layers = torch_layers(heads, layers, cache.dtype, device)

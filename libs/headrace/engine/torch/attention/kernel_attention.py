@@ -24,7 +24,7 @@ class KernelPagedAttention:
     ) -> None:
         self.block_count = arena.block_count
         self._context = context
-        self._arena = arena
+        self._arena = self.block_store = arena
         self._norms = [[None if norm is None else floats(norm) for norm in norms_of(layer)] for layer in layers]
         self._angles = [layer.angles for layer in layers]
         self._layers = [self._layer(index, layer) for index, layer in enumerate(layers)]

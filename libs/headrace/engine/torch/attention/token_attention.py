@@ -38,7 +38,7 @@ class TokenAttention:
     def __init__(self, heads: HeadShape, layers: Sequence[LayerAttention], cache: KvCache) -> None:
         self.block_count = cache.zero_block
         self._heads = heads
-        self._cache = cache
+        self._cache = self.block_store = cache
         self._scoring = Scoring(heads.scale, heads.soft_cap)
         self._layers = torch_layers(heads, layers, cache.dtype, torch.device("cpu"))
         self._tokens: list[_Token] = []

@@ -1,6 +1,7 @@
 """Keys and values of all blocks, and the memory that holds them."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -69,9 +70,36 @@ class KvCache:
         for layer in self.layers:
             layer.states[:, :, blocks] = 0
 
+    @property
+    def layout(self) -> str:
+        """Shape and number format of a block: see `BlockStore`."""
+        _, head_count, _, block_size, head_size = self._shape
+        return f"rows {self._layer_count} {head_count} {block_size} {head_size} {self.dtype}"
+
+    @property
+    def block_bytes(self) -> int:
+        return self.byte_count // self._shape[2]
+
+    def read(self, blocks: Sequence[int]) -> list[bytes]:
+        """Copies the contents of blocks: layer by layer [2, kv heads, block size, head]."""
+        return [b"".join(_bytes_of(layer.states[:, :, block]) for layer in self.layers) for block in blocks]
+
+    @torch.inference_mode()
+    def write(self, blocks: Sequence[int], contents: Sequence[bytes]) -> None:
+        """Overwrites the contents of blocks, each of `block_bytes`."""
+        for block, content in zip(blocks, contents, strict=True):
+            numbers = torch.frombuffer(bytearray(content), dtype=self.dtype)
+            for layer, states in zip(self.layers, numbers.view(self._layer_count, -1), strict=True):
+                place = layer.states[:, :, block]
+                place.copy_(states.view(place.shape))
+
     def _zeros(self) -> Tensor:
         """Allocates zeros. On a CPU, bypasses the heap, which would keep the memory that `release` frees."""
         if self._device.type != "cpu":
             return torch.zeros(self._shape, dtype=self.dtype, device=self._device)
         memory = allocate(math.prod(self._shape) * self.dtype.itemsize)
         return torch.from_numpy(memory).view(self.dtype).view(self._shape)
+
+
+def _bytes_of(states: Tensor) -> bytes:
+    return states.contiguous().view(torch.uint8).cpu().numpy().tobytes()

@@ -15,15 +15,18 @@ MASS_SILENCE_COUNT = 3
 
 _Entry = tuple[float, int, str]
 """Pressure of a worker, its stamp when the entry was made, and its id."""
+_Kind = tuple[bool, float]
+"""Whether workers compute prompts for others, and their price."""
 
 
 class Fleet:
-    """Keeps, for each adapter asked for and each price, a heap of workers by pressure. Old entries are dropped when
-    they come to the top."""
+    """Keeps, for each adapter asked for and each kind of worker, a heap of workers by pressure. Old entries are dropped
+    when they come to the top."""
 
     def __init__(self) -> None:
         self.workers: dict[str, Worker] = {}
-        self._heaps: dict[str, dict[float, list[_Entry]]] = {"": {}}
+        self._heaps: dict[str, dict[_Kind, list[_Entry]]] = {"": {}}
+        self._prefill_count = 0
         self._load = 0
         self.capacity = 0
         """Requests that all workers together can hold."""
@@ -37,7 +40,21 @@ class Fleet:
 
     @property
     def mean_load(self) -> float:
-        return self._load / max(1, len(self.workers))
+        return self._load / max(1, len(self.workers) - self._prefill_count)
+
+    @property
+    def has_prefill(self) -> bool:
+        """Whether some worker computes prompts for others."""
+        return self._prefill_count > 0
+
+    def has_decoder(self, adapter: str, now: float) -> bool:
+        """Whether some worker that has the adapter runs whole requests as its part, and may get some. Costs O(workers),
+        but little where most do."""
+        return any(
+            worker.takes_any and worker.has_adapter(adapter) and self.hears(worker, now) and not worker.is_stalled(now)
+            for worker in self.workers.values()
+            if not worker.report.is_prefill
+        )
 
     def take_report(self, report: WorkerReport, answers: bool, now: float) -> None:
         """Updates a worker by its report, unless a newer one is known."""
@@ -47,6 +64,7 @@ class Fleet:
             worker = self.workers[report.worker_id] = Worker(report, last_heard=now, last_progress=now)
             self._load += worker.load
             self.capacity += _capacity(report)
+            self._prefill_count += report.is_prefill
         else:
             worker.last_heard = now
             worker.suspect = worker.suspect and not answers
@@ -57,6 +75,7 @@ class Fleet:
                 if moved or not (report.running_count or report.waiting_token_count):
                     worker.last_progress = now
                 worker.report = report
+                worker.lent_token_count = 0
         self.reindex(worker)
 
     def remove(self, worker_id: str, epoch: int) -> None:
@@ -78,7 +97,7 @@ class Fleet:
             return
         for adapter, heaps in self._heaps.items():
             if worker.has_adapter(adapter):
-                heap = heaps.setdefault(worker.report.hourly_price, [])
+                heap = heaps.setdefault(_kind(worker.report), [])
                 heapq.heappush(heap, (worker.pressure, worker.stamp, worker.worker_id))
                 if len(heap) > 4 * len(self.workers) + 16:
                     heap[:] = [entry for entry in heap if self._is_current(entry)]
@@ -89,7 +108,7 @@ class Fleet:
         self._load += count
 
     def least_loaded(self, adapter: str, count: int) -> Iterator[Worker]:
-        """Yields, for each price, the `count` workers under the least pressure that have the adapter."""
+        """Yields, for each part and price, the `count` workers under the least pressure that have the adapter."""
         for heap in self._heaps_for(adapter).values():
             taken: list[_Entry] = []
             while heap and len(taken) < count:
@@ -102,7 +121,7 @@ class Fleet:
 
     def has_idle(self) -> bool:
         """Whether some worker has nothing to do."""
-        return any(worker.idle for worker in self.least_loaded("", 1))
+        return any(worker.idle and not worker.report.is_prefill for worker in self.least_loaded("", 1))
 
     def has_adapter(self, adapter: str) -> bool:
         """Whether any worker has the adapter. Costs O(workers)."""
@@ -129,17 +148,18 @@ class Fleet:
 
     def choose_reserved(self) -> None:
         """Picks the fastest worker to be kept free of batch work. Costs O(workers)."""
-        fastest = min(self.workers.values(), key=lambda worker: (-worker.prefill_rate, worker.worker_id), default=None)
-        self.reserved = "" if fastest is None or len(self.workers) < 2 else fastest.worker_id
+        usual = [worker for worker in self.workers.values() if not worker.report.is_prefill]
+        fastest = min(usual, key=lambda worker: (-worker.prefill_rate, worker.worker_id), default=None)
+        self.reserved = "" if fastest is None or len(usual) < 2 else fastest.worker_id
 
-    def _heaps_for(self, adapter: str) -> dict[float, list[_Entry]]:
+    def _heaps_for(self, adapter: str) -> dict[_Kind, list[_Entry]]:
         heaps = self._heaps.get(adapter)
         if heaps is None:
             heaps = self._heaps[adapter] = {}
             for worker in self.workers.values():
                 if worker.has_adapter(adapter) and (worker.free_count or worker.report.pausable_count):
                     entry = (worker.pressure, worker.stamp, worker.worker_id)
-                    heapq.heappush(heaps.setdefault(worker.report.hourly_price, []), entry)
+                    heapq.heappush(heaps.setdefault(_kind(worker.report), []), entry)
         return heaps
 
     def keep_adapters(self, names: Collection[str]) -> None:
@@ -151,6 +171,7 @@ class Fleet:
         if worker is not None:
             self._load -= worker.load
             self.capacity -= _capacity(worker.report)
+            self._prefill_count -= worker.report.is_prefill
 
     def _is_current(self, entry: _Entry) -> bool:
         worker = self.workers.get(entry[2])
@@ -158,4 +179,8 @@ class Fleet:
 
 
 def _capacity(report: WorkerReport) -> int:
-    return report.open_count + report.credit_count
+    return 0 if report.is_prefill else report.open_count + report.credit_count
+
+
+def _kind(report: WorkerReport) -> _Kind:
+    return report.is_prefill, report.hourly_price

@@ -68,6 +68,8 @@ def _objection(worker: Worker, ticket: Ticket, fleet: Fleet, token_limit: int, s
         return "silent"
     if worker.is_stalled(now):
         return "makes no progress"
+    if worker.report.is_prefill and fleet.has_decoder(ticket.adapter, now):
+        return "computes prompts for others"
     if spares and ticket.rank is Urgency.BATCH and worker.worker_id == fleet.reserved:
         return "kept for realtime"
     return "" if worker.has_room(ticket, token_limit, spares) else "full"

@@ -45,6 +45,8 @@ class WorkerReport:
     waiting_token_count: int = 0
     """Prompt tokens accepted and not yet computed."""
     step_count: int = 0
+    computed_token_count: int = 0
+    """Prompt tokens that it computed since its start."""
     prefill_rate: float = 0.0
     """Prompt tokens per second. 0: not measured yet."""
     step_seconds: float = 0.0
@@ -54,6 +56,14 @@ class WorkerReport:
     draining: bool = False
     fence: int = 0
     """Largest fencing number that the worker has seen."""
+    is_prefill: bool = False
+    """Whether it computes prompts for others, and runs whole requests only where nobody else does."""
+    block_layout: str = ""
+    """Digest of all that must agree for KV blocks to travel. Empty: the worker exchanges none."""
+    block_bytes: int = 0
+    """Size of a KV block as it travels."""
+    transfer_rate: float = 0.0
+    """Bytes of KV blocks per second that came to it. 0: not measured yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +82,8 @@ class Worker:
     """Blocks and prompt tokens of tickets on their way to it, which its report does not count yet."""
     sent_block_count: int = 0
     sent_token_count: int = 0
+    lent_token_count: int = 0
+    """Tokens of prompts that it was chosen to compute for others since its last report."""
 
     @property
     def worker_id(self) -> str:
@@ -108,7 +120,7 @@ class Worker:
     def pressure(self) -> float:
         """Seconds for which its present work delays a new request: its model to wake, prompts to compute, and sequences
         to share steps with."""
-        backlog = self.report.waiting_token_count + self.sent_token_count
+        backlog = self.report.waiting_token_count + self.sent_token_count + self.lent_token_count
         return self.report.wait_seconds + backlog / self.prefill_rate + self.load * self.step_seconds
 
     def has_adapter(self, name: str) -> bool:
@@ -152,6 +164,10 @@ class Worker:
         self.sent[ticket.key] = (blocks, ticket.prompt_token_count)
         self.sent_block_count += blocks
         self.sent_token_count += ticket.prompt_token_count
+
+    def lend(self, token_count: int) -> None:
+        """Counts a prompt that it will be asked to compute for another worker."""
+        self.lent_token_count += token_count
 
     def arrive(self, key: str) -> None:
         """Ends the way of a ticket to it, which arrived or never will."""

@@ -1,0 +1,96 @@
+"""Decision whether another worker computes a prompt whose request runs elsewhere."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.scheduler.core.fleet.fleet import Fleet
+from headrace.scheduler.core.fleet.transfer_terms import TransferTerms
+from headrace.scheduler.core.fleet.worker import Worker
+from headrace.scheduler.core.queueing.ticket import Ticket
+
+CANDIDATE_COUNT = 4
+"""Number of least loaded prefill workers per price that are considered for each ticket."""
+KNOWN_TOKEN_COUNT = 4096
+"""Prompt tokens that a worker must have computed before its measured rate is believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """Worker that computes a prompt for the one that runs the request, or the reason why none does."""
+
+    worker_id: str = ""
+    """Empty: the prompt is computed where the request runs."""
+    address: str = ""
+    remark: str = ""
+    """Figures that decided. Empty: the model has no prefill workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Predicted times of a prompt, in seconds."""
+
+    first_token: float
+    """Time until its last token is computed, or has come."""
+    waits: float
+    """Sum over all requests that wait for it: its own, and those that it holds up."""
+
+
+def choose_prefill(ticket: Ticket, worker: Worker, fleet: Fleet, terms: TransferTerms, now: float) -> Prefill:
+    """Picks the prefill worker from which the blocks of a prompt come soonest, if that pays: if all requests together
+    wait less than if `worker` computed the prompt between the steps of its running sequences. The request itself may
+    wait longer then, but not beyond the time when its first token is due."""
+    if not fleet.has_prefill or worker.report.is_prefill:
+        return Prefill()
+    missing = _missing(ticket, worker)
+    if missing < terms.least_token_count:
+        return Prefill(remark=f"only {missing} tokens are missing")
+    sources = list(_sources(ticket, worker, fleet, now))
+    if not sources:
+        return Prefill(remark="no prefill worker can be used")
+    here = _cost_here(worker, missing)
+    seconds, source = min(
+        ((_seconds_there(ticket, source, worker, missing, terms), source) for source in sources),
+        key=lambda pair: (pair[0], pair[1].worker_id),
+    )
+    there = f"{seconds:.3f} s by {source.worker_id}"
+    figures = f"{there}, {here.first_token:.3f} s here, {here.waits:.3f} s with those held up"
+    if seconds >= here.waits or seconds > max(here.first_token, ticket.due - now):
+        return Prefill(remark=f"a transfer does not pay: {figures}")
+    source.lend(_missing(ticket, source))
+    fleet.reindex(source)
+    return Prefill(source.worker_id, source.report.address, figures)
+
+
+def _sources(ticket: Ticket, worker: Worker, fleet: Fleet, now: float) -> Iterator[Worker]:
+    """Yields prefill workers whose blocks `worker` can use."""
+    for source in fleet.least_loaded(ticket.adapter, CANDIDATE_COUNT):
+        is_fit = source.report.is_prefill and source.takes_any and source.worker_id not in ticket.excluded
+        is_same = bool(source.report.block_layout) and source.report.block_layout == worker.report.block_layout
+        if is_fit and is_same and fleet.hears(source, now) and not source.is_stalled(now):
+            yield source
+
+
+def _missing(ticket: Ticket, worker: Worker) -> int:
+    """Counts the tokens of a prompt that a worker would have to compute."""
+    return max(1, ticket.prompt_token_count - ticket.held.get(worker.worker_id, 0) * worker.report.block_size)
+
+
+def _cost_here(worker: Worker, missing: int) -> _Cost:
+    computing = missing / worker.prefill_rate
+    first_token = worker.pressure + computing
+    return _Cost(first_token, first_token + worker.report.running_count * computing)
+
+
+def _seconds_there(ticket: Ticket, source: Worker, worker: Worker, missing: int, terms: TransferTerms) -> float:
+    """Predicts the seconds until the blocks are at `worker`."""
+    report = worker.report
+    byte_count = missing / max(1, report.block_size) * report.block_bytes
+    rate = report.transfer_rate or terms.assumed_rate
+    return source.pressure + _missing(ticket, source) / _prefill_rate(source, worker) + byte_count / rate
+
+
+def _prefill_rate(source: Worker, worker: Worker) -> float:
+    """Returns the prompt tokens per second of a source. A new one has only measured a prompt of one token, and would
+    never be chosen to measure another: it is taken to be no slower than `worker`, which runs the same model."""
+    measured = source.prefill_rate
+    return max(measured, worker.prefill_rate) if source.report.computed_token_count < KNOWN_TOKEN_COUNT else measured

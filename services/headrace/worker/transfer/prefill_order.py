@@ -1,0 +1,40 @@
+"""Order for the KV blocks of a prompt."""
+
+from dataclasses import dataclass
+
+from headrace.engine.batching.block_hash import hash_blocks
+from headrace.engine.contract.request import EngineRequest, SamplingParams, Urgency
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillOrder:
+    """Everything that names the blocks, and what the caller can use of them."""
+
+    token_ids: tuple[int, ...]
+    """Tokens that the blocks are of: prompt and earlier output."""
+    cache_salt: str
+    adapter: str
+    urgency: Urgency
+    layout: str
+    """Digest of what must agree: see `BlockExchange.layout`."""
+    skip_count: int
+    """Leading blocks that the caller has already."""
+    remaining_seconds: float
+    """Time for which the caller waits at most."""
+
+    def hashes(self, block_size: int) -> list[bytes]:
+        """Returns the names of all blocks, those that are skipped included. The last token is in none: whoever goes on
+        has to compute it, because its logits are needed."""
+        return hash_blocks(self.token_ids[:-1], block_size, self.cache_salt, self.adapter)
+
+    def engine_request(self, request_id: str, token_count: int) -> EngineRequest:
+        """Makes the request that computes the first `token_count` tokens and generates nothing."""
+        nothing = SamplingParams(max_tokens=0)
+        return EngineRequest(
+            request_id,
+            self.token_ids[:token_count],
+            nothing,
+            cache_salt=self.cache_salt,
+            adapter=self.adapter,
+            urgency=self.urgency,
+        )
