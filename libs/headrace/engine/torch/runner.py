@@ -1,5 +1,6 @@
 """Runs plans through a model on torch. Owns the KV cache."""
 
+import numpy as np
 import torch
 
 from headrace.engine.batching.step_plan import StepPlan
@@ -9,6 +10,7 @@ from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
+from headrace.engine.torch.device_copy import to_device
 from headrace.engine.torch.operators.operators import Operators
 
 
@@ -56,8 +58,9 @@ class TorchRunner:
         self._attention.allocate()
 
     def _build(self, arrays: StepArrays) -> StepTensors:
+        integers = to_device(np.concatenate([arrays.token_ids, arrays.logit_rows]), self._device)
         return StepTensors(
-            token_ids=torch.from_numpy(arrays.token_ids).to(self._device),
-            logit_rows=torch.from_numpy(arrays.logit_rows).to(self._device),
+            token_ids=integers[: arrays.token_count],
+            logit_rows=integers[arrays.token_count :],
             adapters=self._adapters.rows_of(arrays) if self._adapters else None,
         )
