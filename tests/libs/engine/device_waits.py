@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.engine.torch import device_copy
+from headrace.engine.torch.device import device_copy
 from headrace.engine.torch.operators import torch_sampler
 
 READS = ("tolist", "item", "cpu", "numpy", "__bool__", "__int__", "__float__", "__index__")

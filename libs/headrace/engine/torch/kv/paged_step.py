@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.engine.step.step_arrays import Span, StepArrays
-from headrace.engine.torch.device_copy import to_device
+from headrace.engine.torch.device.device_copy import to_device
 from headrace.engine.triton.attention.prefill_attention import blocks_of_rows
 
 Parts = Sequence[NDArray[np.int32]]

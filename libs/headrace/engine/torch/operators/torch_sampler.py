@@ -17,7 +17,7 @@ from headrace.engine.contract.request import SamplingParams, TokenLogprob
 from headrace.engine.step.adjustment import banned_ids, is_adjusted, penalties, repeated_ids
 from headrace.engine.step.token_mask import find_forbidden
 from headrace.engine.step.uniform import uniform
-from headrace.engine.torch.device_copy import to_device
+from headrace.engine.torch.device.device_copy import to_device
 
 
 class TorchSampler:

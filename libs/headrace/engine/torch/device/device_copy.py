@@ -14,3 +14,9 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def overwrite(target: Tensor, array: NDArray[Any]) -> None:
+    """Overwrites a tensor of the same shape and type with an array, as `to_device` does."""
+    tensor = torch.from_numpy(array)
+    target.copy_(tensor.pin_memory() if target.device.type == "cuda" else tensor, non_blocking=True)
