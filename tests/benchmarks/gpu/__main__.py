@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 
 import torch
-from tests.benchmarks.gpu.card import choose_profile, find_missing, read_card
-from tests.benchmarks.gpu.clock import EventClock
+from tests.benchmarks.gpu.card import Card, choose_profile, find_missing, read_card
+from tests.benchmarks.gpu.clock import Clock, EventClock
 from tests.benchmarks.gpu.contest import compete
 from tests.benchmarks.gpu.generation import Workload, measure_generation
-from tests.benchmarks.gpu.program import CARD_SIZES, list_contests
+from tests.benchmarks.gpu.program import CARD_SIZES, Sizes, list_contests
 from tests.benchmarks.gpu.report import Report
 from tests.benchmarks.peers.shapes import read_shape
 
@@ -41,19 +41,20 @@ def run_tests() -> tuple[str, bool]:
     return (closing[-1] if closing else f"pytest exited with {done.returncode}"), done.returncode == 0
 
 
-def measure(options: argparse.Namespace) -> tuple[Report, bool]:
+def measure(
+    options: argparse.Namespace, card: Card, sizes: Sizes, workload: Workload, clock: Clock, device: torch.device
+) -> tuple[Report, bool]:
     """Measures everything. The flag says whether the tests passed."""
-    card = read_card()
     profile = choose_profile(card, list_profiles(PROFILES))
     tests, passed = ("left out", True) if options.without_tests else run_tests()
-    clock, device, figures = EventClock(), torch.device("cuda"), []
+    figures = []
     with torch.inference_mode():
-        for contest in list_contests(CARD_SIZES, device):
+        for contest in list_contests(sizes, device):
             figures += compete(contest, clock, options.rounds, profile)
             print(f"{contest.kind}: {contest.name}, {contest.row_count} rows", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         shape = read_shape(options.shape)
-        generations = measure_generation(Path(folder) / "model", shape, WORKLOAD, device, profile)
+        generations = measure_generation(Path(folder) / "model", shape, workload, device, profile)
     return Report(card, options.date, options.rounds, tests, figures, generations, profile), passed
 
 
@@ -68,7 +69,7 @@ def main() -> None:
     options = parser.parse_args()
     if missing := find_missing():
         sys.exit(f"make gpu: {missing}")
-    report, passed = measure(options)
+    report, passed = measure(options, read_card(), CARD_SIZES, WORKLOAD, EventClock(), torch.device("cuda"))
     path = options.write or RESULTS / f"{options.date}-gpu-{report.card.slug}.md"
     path.write_text(report.page())
     print(report.page())

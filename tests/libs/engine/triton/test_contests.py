@@ -1,9 +1,14 @@
 """Everything that `make gpu` measures, at tiny sizes: each way computes what is expected, and none is left out."""
 
+import json
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from tests.benchmarks.gpu.__main__ import measure
 from tests.benchmarks.gpu.attention_contests import AttentionSize
+from tests.benchmarks.gpu.card import Card
 from tests.benchmarks.gpu.clock import HostClock
 from tests.benchmarks.gpu.contest import compete
 from tests.benchmarks.gpu.generation import Workload, measure_generation
@@ -52,3 +57,16 @@ def test_a_whole_model_generates_beside_transformers(tmp_path: Path) -> None:
     (found,) = measure_generation(tmp_path, SHAPE, Workload((2,), 5, 4), CPU, profile)
     assert found.batch == 2
     assert min(found.ours, found.theirs, found.predicted) > 0
+
+
+def test_all_of_it_makes_a_page(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(SHAPE))
+    options = Namespace(rounds=1, without_tests=True, shape=str(config), date="2026-12-01")
+    card = Card("NVIDIA L4", (8, 9), 23_580_639_232, {"torch": torch.__version__})
+    one = replace(TINY, products=TINY.products[:1], row_counts=(1, 5), batches=(1,))
+    report, passed = measure(options, card, one, Workload((1,), 5, 3), HostClock(), CPU)
+    assert passed
+    headings = [line for line in report.page().splitlines() if line.startswith("#")]
+    assert headings[0] == "# Kernels on NVIDIA L4"
+    assert len(headings) == 1 + 5 + 2
