@@ -69,7 +69,7 @@ def compete(contest: Contest, clock: Clock, round_count: int, profile: DevicePro
             ready.append((contender, run, _difference(run(), expected)))
         except Exception as failure:  # noqa: BLE001
             # Whatever a peer raises is no reason to measure nothing.
-            figures.append(_figure(contest, contender, refusal=_in_words(failure)))
+            figures.append(_figure(contest, contender, refusal=in_words(failure)))
     times = clock.measure([run for _, run, _ in ready], round_count)
     for (contender, _, difference), seconds in zip(ready, times, strict=True):
         figures.append(_measured(contest, contender, seconds, profile, difference))
@@ -103,6 +103,7 @@ def _difference(found: Tensor, expected: Tensor) -> float:
     return float(difference / expected.float().abs().max().clamp(min=1e-30))
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
+    """Returns the kind of an error and the first line that it says."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"[:160]

@@ -37,6 +37,14 @@ class Report:
         parts = [self._head(), *(self._kind(kind) for kind in kinds), self._crossovers(), self._generation()]
         return "\n\n".join(part for part in parts if part) + "\n"
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether all of our own kernels, and the whole model, computed what was expected."""
+        own = [figure for figure in self.figures if figure.contender.startswith(OURS)]
+        return not any(figure.refusal or _is_wrong(figure) for figure in own) and all(
+            each.ours for each in self.generations
+        )
+
     def _head(self) -> str:
         card = self.card
         versions = ", ".join(f"{name} {version}" for name, version in card.versions.items())
@@ -63,7 +71,7 @@ class Report:
         begin = [figure.contest, str(figure.row_count), figure.contender]
         if figure.refusal:
             return [*begin, "–", "–", "–", "–", "–", f"not measured: {figure.refusal}"]
-        remark = "**wrong result**" if figure.error > WRONG or figure.error != figure.error else ""
+        remark = "**wrong result**" if _is_wrong(figure) else ""
         return [
             *begin,
             f"{figure.seconds * 1e6:.1f}",
@@ -97,7 +105,7 @@ class Report:
         rows = [
             [
                 str(each.batch),
-                f"{each.ours:.0f}",
+                f"{each.ours:.0f}" if each.ours else "–",
                 f"{each.theirs:.0f}" if each.theirs else each.refusal or "–",
                 f"{each.predicted:.0f}" if each.predicted else "–",
                 f"{each.ours / each.predicted:.0%}" if each.predicted else "–",
@@ -109,6 +117,10 @@ class Report:
 
 
 FIGURE_COLUMNS = ("size", "rows", "way", "µs", "fastest to slowest", "GB/s", "of predicted time", "error", "")
+
+
+def _is_wrong(figure: Figure) -> bool:
+    return not figure.error <= WRONG
 
 
 def _advice(found: Sequence[Crossover]) -> str:

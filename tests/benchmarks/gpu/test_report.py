@@ -79,3 +79,12 @@ def test_without_a_profile_nothing_is_predicted() -> None:
 def test_a_result_that_is_no_number_is_wrong() -> None:
     page = replace(REPORT, figures=[figure("triton gemv", 1, 1e-5, error=float("nan"))]).page()
     assert "**wrong result**" in page
+
+
+def test_it_is_sound_if_our_own_kernels_are() -> None:
+    """A peer may be missing, or wrong."""
+    peers = [FIGURES[2], figure(DEQUANTIZED, 1, 1e-5, error=1.0)]
+    assert replace(REPORT, figures=[FIGURES[0], *peers]).is_sound
+    assert not REPORT.is_sound
+    assert not replace(REPORT, figures=[figure("triton", 1, 0.0, refusal="CompilationError: …")]).is_sound
+    assert not replace(REPORT, figures=[], generations=[Generation(1, 0.0, 0.0, 0.0, "OutOfMemoryError: …")]).is_sound
