@@ -73,3 +73,25 @@ def test_a_thousand_requests_by_zipfs_law_all_end_well(tmp_path: Path) -> None:
         assert [service["restarts"] for service in platform.describe()["services"]] == [0] * len(
             platform.describe()["services"]
         )
+
+
+@pytest.mark.slow
+def test_a_model_that_sleeps_for_too_long_is_replaced_by_a_smaller_one(tmp_path: Path) -> None:
+    """Two models share the room of one beside a pinned third, which answers for whichever of them sleeps."""
+    config = tmp_path / "platform.toml"
+    config.write_text('[gateway]\noverflow = {one = "small", other = "small"}\noverflow_wait_seconds = 0\n')
+    models = [f"{name}={demo_model.CHECKPOINT}" for name in ("one", "other", "small")]
+    memory = ["--awake-bytes", str(2 * MODEL_BYTES), "--asleep-bytes", str(3 * MODEL_BYTES), "--pin", "small"]
+    options = ["--one-worker", *memory, "--kv-cache-bytes", str(8 * MEBI), "--config", str(config)]
+    with running_platform(tmp_path / "state", [*models, *options]) as platform:
+        found = {}
+        for name in ("one", "other", "small"):
+            body = {"model": name, "prompt": "Water", "max_tokens": 2}
+            answer = httpx2.post(f"{platform.http}/v1/completions", json=body, timeout=TIMEOUT)
+            assert answer.status_code == 200, answer.text
+            found[name] = answer.json()["model"], answer.headers.get("x-headrace-overflow")
+    assert found.pop("small") == ("small", None)
+    assert sorted(found.values(), key=str) in (
+        [("one", None), ("small", "other")],
+        [("other", None), ("small", "one")],
+    )

@@ -1,10 +1,10 @@
 """Options of a local platform."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.supervisor.model_source import ModelSource
 
 
@@ -63,5 +63,4 @@ class PlatformOptions:
     def thread_count(self) -> int:
         """Threads per worker where nobody gave a number: the cores, shared out. 0 leaves it to the only worker."""
         worker_count = self.replicas * (1 if self.shared_worker else len(self.models))
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return 0 if worker_count == 1 else max(1, cores // worker_count)
+        return 0 if worker_count == 1 else max(1, usable_core_count() // worker_count)

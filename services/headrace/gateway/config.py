@@ -1,5 +1,6 @@
 """The gateway's settings."""
 
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -79,8 +80,11 @@ class GatewaySettings(ServiceSettings):
     strict: bool = False
     """Whether unknown request fields are refused instead of listed in x-headrace-ignored-fields."""
     overflow: NamesByName = Field(default_factory=dict)
-    """MODEL=SMALLER: the model that answers requests when the queue of MODEL is full. The answer says so in `model` and
-    in x-headrace-overflow."""
+    """MODEL=SMALLER: the model that answers requests when the queue of MODEL is full, or MODEL sleeps for too long. The
+    answer says so in `model` and in x-headrace-overflow."""
+    overflow_wait_seconds: float = Field(default=math.inf, ge=0)
+    """Predicted time until a sleeping model is awake from which on the overflow model answers, if it is sooner. inf:
+    requests wait however long it takes."""
     max_body_bytes: int = Field(default=8 * 1024 * 1024, ge=1024)
     """Largest request body, in bytes."""
     max_body_elements: int = Field(default=500_000, ge=1000)

@@ -21,6 +21,7 @@ from headrace.cli.compiler_remedy import compiler_remedy
 from headrace.cli.engine_parts import missing_parts
 from headrace.cli.output import console, print_json
 from headrace.engine.loading.required_torch import torch_command
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import HeadraceError
 from headrace.supervisor.nats_server import find_nats_server
 from headrace.supervisor.ports import HOST
@@ -77,17 +78,13 @@ def _python() -> Iterator[Finding]:
 
 
 def _cpu() -> Iterator[Finding]:
-    cores = _core_count()
+    cores = usable_core_count()
     status: Literal["ok", "note"] = "ok" if cores > 1 else "note"
     yield Finding("CPU", status, f"{_cpu_name()}, {cores} cores for us")
     flags = _cpu_flags()
     if flags:
         found = [name for name in CPU_FEATURES if name in flags]
         yield Finding("CPU features", "ok" if "avx2" in found else "note", ", ".join(found) or "none that kernels use")
-
-
-def _core_count() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_name() -> str:
@@ -160,7 +157,7 @@ def _kernels(has_torch: bool) -> Iterator[Finding]:
     refused = [f"not {each.instructions.name}: {each.reason}" for each in candidates() if each.reason]
     text = "; ".join([f"{chosen.instructions.name}, tried against numpy", *refused])
     yield Finding("Kernels", "ok", text)
-    for speed in measure_kernels(_core_count()):
+    for speed in measure_kernels(usable_core_count()):
         reading = f"{speed.gigabytes_per_second:.1f} GB/s of int4 weights for one row"
         computing = f"{speed.gigaoperations_per_second:.0f} GOP/s for {MANY_ROWS}"
         yield Finding(f"  {speed.instructions.name}", "ok", f"{reading}, {computing}")

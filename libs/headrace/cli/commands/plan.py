@@ -15,6 +15,7 @@ from headrace.cli.engine_parts import require_engine_parts
 from headrace.cli.output import console, fail, print_json
 from headrace.cli.precision_choice import UNKNOWN_QUALITY, Candidate, Verdict, judge
 from headrace.cli.share_progress import ShareProgress
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import ConfigError, HeadraceError
 from headrace.supervisor.model_source import resolve
 
@@ -152,7 +153,7 @@ def _this_machine() -> "DeviceProfile":
     try:
         from headrace.engine.kernels.machine_rates import measure_rates
 
-        rates = measure_rates(len(os.sched_getaffinity(0)))
+        rates = measure_rates(usable_core_count())
     except (ImportError, HeadraceError):
         return DeviceProfile(THIS_MACHINE, "cpu", memory, 0.0, {"float32": 0.0}, "float32", 0.0, assumed=assumed)
     arithmetic = {"float32": rates.float_rate, "int8": rates.integer_rate}

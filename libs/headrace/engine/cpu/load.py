@@ -1,6 +1,5 @@
 """Loads a decoder that runs its steps on the fused kernels."""
 
-import os
 from pathlib import Path
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
@@ -22,6 +21,7 @@ from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.shared_context import shared_context
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import give_back_freed
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.step.loaded_model import LoadedModel
 
 KERNEL_PRECISIONS = ("auto", "float32", *ROUNDED_BITS)
@@ -49,7 +49,7 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     storage = _choose_kv_storage(config, coded=weights.is_coded)
     shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
     block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
-    context = shared_context(config.thread_count or len(os.sched_getaffinity(0)))
+    context = shared_context(config.thread_count or usable_core_count())
     kernels = choose_kernels(context, weights.matrices["0.gate_up"], exact=config.exact)
     decoder.move_to_huge_pages()
     runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels)

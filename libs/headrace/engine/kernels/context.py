@@ -135,10 +135,13 @@ _BAD = {
     7: "a count is not between the least and the most that there can be",
 }
 """Error messages by `Failure` in `src/checked_ids.h`."""
+UNKNOWN = 8
 
 
 def _check(failure: int) -> None:
     if failure in _BAD:
         raise IndexError(f"the kernels refuse a call: {_BAD[failure]}")
+    if failure == UNKNOWN:
+        raise RuntimeError("the kernels failed for a reason that they do not know")
     if failure:
         raise MemoryError("the kernels have no memory for their intermediate results")

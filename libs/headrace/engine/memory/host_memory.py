@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.engine.memory.control_groups import controller_folders, read_limit, unified_folders
+
 KIB = 1024
 
 
@@ -37,42 +39,23 @@ def available_bytes(root: Path = Path("/")) -> int | None:
 
 def resident_bytes(root: Path = Path("/")) -> int:
     """Returns the bytes of memory that this process holds. 0 on a system that does not say."""
-    pages = _read(root / "proc/self/statm").split()
+    pages = read_limit(root / "proc/self/statm").split()
     return int(pages[1]) * mmap.PAGESIZE if pages else 0
 
 
 def _groups(root: Path) -> Iterator[_Group]:
-    """The control groups of this process with all around them, of version 2 and of version 1. A group that a container
-    does not see under its name is the one at the top."""
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, name = line.split(":", 2)
-        if not controllers:
-            for folder in _up(root / "sys/fs/cgroup", name):
-                yield _Group(folder, "memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            for folder in _up(root / "sys/fs/cgroup/memory", name):
-                yield _Group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-
-
-def _up(top: Path, name: str) -> Iterator[Path]:
-    folder = top / name.lstrip("/")
-    yield folder
-    yield from (parent for parent in folder.parents if parent.is_relative_to(top))
+    """The control groups of this process with all around them, of version 2 and of version 1."""
+    for folder in unified_folders(root):
+        yield _Group(folder, "memory.max", "memory.current", "inactive_file")
+    for folder in controller_folders(root, "memory"):
+        yield _Group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def _table(path: Path) -> dict[str, int]:
     """Reads lines of a name and a number."""
-    rows = [line.split() for line in _read(path).splitlines()]
+    rows = [line.split() for line in read_limit(path).splitlines()]
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
 
 def _first_word(path: Path) -> str:
-    return (_read(path).split() or [""])[0]
-
-
-def _read(path: Path) -> str:
-    """Reads a file. Returns nothing where there is no such file, or it may not be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
+    return (read_limit(path).split() or [""])[0]

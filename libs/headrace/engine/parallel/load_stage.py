@@ -1,6 +1,5 @@
 """Loads one rank's part of a model."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from headrace.engine.checkpoints.weight_record import WeightRecord
 from headrace.engine.checkpoints.weight_source import open_weights
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.parallel.collective import Collective, Store
 from headrace.engine.parallel.shards.place import Place
 from headrace.engine.parallel.shards.shard_config import shard_config
@@ -75,7 +75,7 @@ def load_stage(source: Path, config: EngineConfig, place: Place, device: torch.d
 
 def threads_of_a_rank(place: Place) -> int:
     """Returns the threads of each rank where all are on one machine and share its cores."""
-    return max(1, len(os.sched_getaffinity(0)) // place.world_size)
+    return max(1, usable_core_count() // place.world_size)
 
 
 def _ends(config: DecoderConfig, place: Place) -> DecoderPart:

@@ -1,6 +1,5 @@
 """Engine of one of several models of a process. The model itself may sleep, or not be in memory at all."""
 
-import logging
 import threading
 import time
 from collections import deque
@@ -10,19 +9,13 @@ from dataclasses import replace
 from headrace import failpoints
 from headrace.engine.contract.engine import Engine, EngineSpec
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
-from headrace.engine.residency.out_of_memory import is_out_of_memory
-from headrace.engine.residency.sleeper import can_sleep
+from headrace.engine.residency.memory_recovery import MemoryRecovery, Recovered, no_memory
 from headrace.engine.residency.stats_sum import NO_STATS, continued
-from headrace.engine.residency.step_limit import StepLimit
 from headrace.engine.residency.step_turn import StepTurn
-from headrace.errors.tree import HeadraceError, Overloaded
+from headrace.errors.tree import HeadraceError
 
 WAIT_SECONDS = 0.1
 """Seconds that a step waits for its turn, or for the model to wake. Commands to the engine wait as long."""
-RETRY_SECONDS = 2.0
-"""Seconds after which a refused request may find memory again."""
-
-_log = logging.getLogger(__name__)
 
 
 class ManagedEngine:
@@ -44,7 +37,7 @@ class ManagedEngine:
         self._attached = threading.Condition()
         self._engine: Engine | None = None
         """Engine while it is attached."""
-        self._limit = StepLimit(spec.max_step_token_count, max(1, spec.block_size))
+        self._recovery = MemoryRecovery(spec)
         self._queue: dict[str, EngineRequest] = {}
         """Requests that wait for the model, oldest first."""
         self._begun: set[str] = set()
@@ -67,7 +60,11 @@ class ManagedEngine:
         """Whether new requests wait, so that the model can leave."""
         self.is_lost = False
         """Whether memory ran out so badly that the engine has to be dropped."""
-        self.out_of_memory_count = 0
+
+    @property
+    def out_of_memory_count(self) -> int:
+        """Times that memory ran out in a step."""
+        return self._recovery.failure_count
 
     @property
     def spec(self) -> EngineSpec:
@@ -233,38 +230,22 @@ class ManagedEngine:
         except HeadraceError as error:
             self._begun.discard(error.details.get("request_id", ""))
             raise
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
+        except Exception as error:  # noqa: BLE001 - raised again, unless it says that memory ran out
             self._recover(engine, error)
             return []
         self._begun.difference_update(delta.request_id for delta in deltas if delta.finish_reason is not None)
-        if self._limit.note_success() and can_sleep(engine):
-            engine.limit_step(self._limit.token_count)
+        self._recovery.note_success(engine)
         return deltas
 
     def _recover(self, engine: Engine, error: Exception) -> None:
-        """Gives the KV cache's memory back and goes on with smaller steps. Refuses the requests where that has not
-        helped, or the engine cannot do it."""
-        self.out_of_memory_count += 1
-        self._limit.note_failure()
-        facts = {"error": repr(error), "step_tokens": self._limit.token_count, "count": self.out_of_memory_count}
-        _log.warning("memory ran out in a step", extra=facts)
-        try:
-            if can_sleep(engine):
-                engine.sleep()
-                engine.limit_step(self._limit.token_count)
-                failpoints.hit("residency.recover")
-                engine.wake()
-            if can_sleep(engine) and not self._limit.is_hopeless:
-                return
+        """Goes on after a step without enough memory, or refuses all requests."""
+        outcome = self._recovery.recover(engine, error)
+        if outcome is Recovered.GOES_ON:
+            return
+        self.is_lost = outcome is Recovered.LOST
+        if not self.is_lost:
             for request_id in self._begun:
                 engine.cancel(request_id)
-        except Exception as further:
-            if not is_out_of_memory(further):
-                raise
-            self.is_lost = True
-        self._limit.forgive()
         self._refuse_all(no_memory)
 
     def _refuse_all(self, error: Callable[[str], HeadraceError]) -> None:
@@ -280,13 +261,3 @@ class ManagedEngine:
     def _note_waiting(self) -> None:
         waits = bool(self._queue) or (self._engine is None and bool(self._begun))
         self.waiting_since = None if not waits else self.waiting_since or time.monotonic()
-
-
-def no_memory(request_id: str) -> Overloaded:
-    """Makes the error of a request for whose model there is no memory now."""
-    return Overloaded(
-        "there is not enough memory for the model at the moment; try again soon",
-        stage="decode",
-        retry_after=RETRY_SECONDS,
-        details={"request_id": request_id},
-    )

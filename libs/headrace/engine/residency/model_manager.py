@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from headrace.engine.contract.engine import Engine
 from headrace.engine.residency.engine_store import EngineStore, Load
-from headrace.engine.residency.managed_engine import ManagedEngine, no_memory
+from headrace.engine.residency.managed_engine import ManagedEngine
+from headrace.engine.residency.memory_recovery import no_memory
 from headrace.engine.residency.out_of_memory import is_out_of_memory
 from headrace.engine.residency.policy.move import Move, MoveKind
 from headrace.engine.residency.policy.residence import Residence

@@ -1,7 +1,6 @@
 """Tokens that grammars and bounds of reasoning do not allow next."""
 
 import functools
-import os
 
 import numpy as np
 from llguidance import LLExecutor
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.grammar.token_matcher import TokenMatcher
+from headrace.engine.memory.host_cores import usable_core_count
 
 
 def find_forbidden(sequences: list[Sequence], vocabulary_size: int) -> tuple[list[int], NDArray[np.bool_]]:
@@ -55,4 +55,4 @@ def fill_bitmask(matchers: list[TokenMatcher], vocabulary_size: int) -> NDArray[
 @functools.cache
 def _executor() -> LLExecutor:
     """The threads that work on several rows at once."""
-    return LLExecutor(max(1, len(os.sched_getaffinity(0)) // 2))
+    return LLExecutor(max(1, usable_core_count() // 2))

@@ -1,7 +1,6 @@
 """Chooses device, precision and memory for models on torch, from the settings and the checkpoint."""
 
 import logging
-import os
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,6 +10,7 @@ from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, CheckpointFac
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.storage import Storage
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.torch.attention.attention_layout import KEY_TILE
 from headrace.engine.torch.attention.gathered_attention import GatheredAttention
 from headrace.engine.torch.attention.kernel_attention import KernelPagedAttention
@@ -77,7 +77,7 @@ def check_kv_precision(
 def settle_threads(config: EngineConfig, operators: Operators) -> None:
     """Sets the number of torch threads for the whole process. With our kernels, torch's threads would only be in the
     way. Without them, one core is left free: if another process holds up one torch thread, all of them wait."""
-    usual = max(1, len(os.sched_getaffinity(0)) - 1)
+    usual = max(1, usable_core_count() - 1)
     torch.set_num_threads(1 if isinstance(operators, KernelOperators) else config.thread_count or usual)
 
 

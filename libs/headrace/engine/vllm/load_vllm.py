@@ -10,6 +10,7 @@ from headrace.engine.contract.engine import Engine, EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import SamplingParams
 from headrace.engine.engines.fingerprint import fingerprint_of
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.vllm.parameter_count import count_parameters
 from headrace.errors.tree import ConfigError, InvalidCheckpoint
 
@@ -60,7 +61,7 @@ def _prepare_environment(config: EngineConfig) -> None:
     os.environ.setdefault("VLLM_CONFIGURE_LOGGING", "0")
     if config.device == "cpu":
         cores = sorted(os.sched_getaffinity(0))
-        chosen = cores[: config.thread_count] if config.thread_count else cores
+        chosen = cores[: config.thread_count or usable_core_count()]
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", ",".join(map(str, chosen)))
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(max(1, config.kv_cache_bytes // GIB or 2)))
 

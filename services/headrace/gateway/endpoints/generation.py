@@ -46,7 +46,7 @@ class GenerationRoutes:
         }
 
     async def completions(self, exchange: HttpExchange) -> None:
-        body = parse(CompletionBody, await exchange.read_body())
+        body = self._awake(exchange, parse(CompletionBody, await exchange.read_body()))
         options, prompts = completion_options(body), prompts_of(body)
         self._check_choice_count(len(prompts) * options.choice_count)
         try:
@@ -55,7 +55,7 @@ class GenerationRoutes:
             await self._complete(exchange, self._overflowed(exchange, body, error), prompts, options)
 
     async def chat_completions(self, exchange: HttpExchange) -> None:
-        body = parse(ChatBody, await exchange.read_body())
+        body = self._awake(exchange, parse(ChatBody, await exchange.read_body()))
         options = chat_options(body)
         self._check_choice_count(options.choice_count)
         try:
@@ -91,8 +91,18 @@ class GenerationRoutes:
         smaller = self._settings.overflow.get(body.model)
         if smaller is None or exchange.started or not exchange.caller.may_use(smaller):
             raise error
-        exchange.headers[OVERFLOW_HEADER] = body.model
-        return body.model_copy(update={"model": smaller})
+        return _readdressed(exchange, body, smaller)
+
+    def _awake(self, exchange: HttpExchange, body: B) -> B:
+        """Returns the request, addressed to the overflow model where its own sleeps for longer than the operator lets
+        requests wait, and the other is sooner."""
+        smaller = self._settings.overflow.get(body.model)
+        if smaller is None or not exchange.caller.may_use(smaller):
+            return body
+        wait, other_wait = map(self._pipeline.fleet.predicted_wait, (body.model, smaller))
+        if wait <= self._settings.overflow_wait_seconds or other_wait >= wait:
+            return body
+        return _readdressed(exchange, body, smaller)
 
     def _check_choice_count(self, count: int) -> None:
         if count > self._settings.max_choices:
@@ -118,6 +128,11 @@ class GenerationRoutes:
             await _write_events(exchange, body, style, pieces)
         else:
             await _write_whole(exchange, body, style, pieces)
+
+
+def _readdressed(exchange: HttpExchange, body: B, model: str) -> B:
+    exchange.headers[OVERFLOW_HEADER] = body.model
+    return body.model_copy(update={"model": model})
 
 
 async def _write_whole(exchange: HttpExchange, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]) -> None:

@@ -112,6 +112,11 @@ class Fleet:
             raise Unavailable(message, param="model", stage="accept", retry_after=1)
         return self.model(name)
 
+    def predicted_wait(self, name: str) -> float:
+        """Returns the seconds until some worker has the model awake, as workers predict. 0 where none serves it."""
+        waits = [worker.predicted_wait_seconds for worker in self.workers if name in worker.models()]
+        return min(waits, default=0.0)
+
     def text_model(self, name: str) -> ModelFacts:
         """Returns a model that generates text. Raises ModelNotFound, or Unsupported for an embedding model."""
         model = self.model(name)

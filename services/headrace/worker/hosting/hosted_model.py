@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from headrace.engine.contract.engine import Engine
 from headrace.engine.residency.resident_status import ResidentStatus
@@ -31,8 +32,14 @@ class HostedModel:
         self._loop = asyncio.get_running_loop()
 
     def follow(self, resident: Callable[[], ResidentStatus]) -> None:
-        """Shows the state of the model, as `resident` tells it, in the status."""
-        self.board.resident = resident
+        """Shows the state of the model, as `resident` tells it, in the status, with what the engine's thread knows."""
+        thread = self.runtime.thread
+
+        def told() -> ResidentStatus:
+            status = resident()
+            return replace(status, out_of_memory_count=status.out_of_memory_count + thread.out_of_memory_count)
+
+        self.board.resident = told
 
     async def prove(self, *, is_proved: bool) -> None:
         """Makes the model generate something, unless it has. Raises HeadraceError."""

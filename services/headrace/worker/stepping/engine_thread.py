@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from headrace import failpoints
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
+from headrace.engine.residency.memory_recovery import MemoryRecovery, Recovered, no_memory
 from headrace.errors import HeadraceError
 from headrace.worker.stepping.canary import prove
 from headrace.worker.stepping.step_pace import StepPace
@@ -102,9 +103,17 @@ class EngineThread:
         """Step that the engine is in. None while it sleeps; another object after every step."""
         self._stats = engine.stats()
         self._pace = StepPace()
+        self._recovery = MemoryRecovery(engine.spec)
+        self._open: set[str] = set()
+        """Ids of the requests that the engine has."""
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    @property
+    def out_of_memory_count(self) -> int:
+        """Times that memory ran out in a step."""
+        return self._recovery.failure_count
 
     @property
     def pace(self) -> StepPace:
@@ -174,15 +183,36 @@ class EngineThread:
         return True
 
     def _step(self, intake: _Intake) -> list[Delta]:
-        """Runs one step. An error that names its request ends that request alone."""
+        """Runs one step. An error that names its request ends that request alone, and want of memory none, or all."""
         try:
             failpoints.hit("engine.step")
-            return self._measured_step()
+            deltas = self._measured_step()
         except HeadraceError as error:
             if "request_id" not in error.details:
                 raise
-            intake.refusals.append((error.details["request_id"], error))
+            self._refuse(error.details["request_id"], error, intake)
             return []
+        except Exception as error:  # noqa: BLE001 - raised again, unless it says that memory ran out
+            self._recover(error, intake)
+            return []
+        self._open.difference_update(delta.request_id for delta in deltas if delta.finish_reason is not None)
+        self._recovery.note_success(self._engine)
+        return deltas
+
+    def _recover(self, error: Exception, intake: _Intake) -> None:
+        """Goes on after a step without enough memory. Refuses all requests where smaller steps do not help. Raises
+        `error` where nothing does."""
+        outcome = self._recovery.recover(self._engine, error)
+        if outcome is Recovered.LOST:
+            raise error
+        if outcome is Recovered.REFUSES:
+            for request_id in sorted(self._open):
+                self._engine.cancel(request_id)
+                self._refuse(request_id, no_memory(request_id), intake)
+
+    def _refuse(self, request_id: str, error: HeadraceError, intake: _Intake) -> None:
+        self._open.discard(request_id)
+        intake.refusals.append((request_id, error))
 
     def _measured_step(self) -> list[Delta]:
         started = time.perf_counter()
@@ -217,6 +247,7 @@ class EngineThread:
     def _obey(self, command: _Add | _Cancel | _Prove | _Nudge, intake: _Intake) -> None:
         if isinstance(command, _Cancel):
             self._engine.cancel(command.request_id)
+            self._open.discard(command.request_id)
         elif isinstance(command, _Prove):
             self._prove(command.outcome)
         elif isinstance(command, _Add):
@@ -226,6 +257,7 @@ class EngineThread:
         intake.token_count += request.token_count
         try:
             self._engine.add(request)
+            self._open.add(request.request_id)
             intake.admitted.append(request.request_id)
         except HeadraceError as error:
             intake.refusals.append((request.request_id, error))

@@ -225,3 +225,12 @@ async def test_what_a_request_looks_up_does_not_grow_with_the_fleet(
     assert "other" in fleet.models()
     fleet.depart("new", 1)
     assert "other" not in fleet.models()
+
+
+async def test_a_model_is_as_near_as_its_nearest_worker() -> None:
+    fleet = silent_fleet()
+    for number, wait in enumerate((5.0, 2.0)):
+        fleet.observe(WorkerFacts(str(number), ModelFacts("m"), "1", 1, 1, predicted_wait_seconds=wait))
+    assert fleet.predicted_wait("m") == 2.0
+    assert fleet.predicted_wait("another") == 0.0
+    await fleet.close()

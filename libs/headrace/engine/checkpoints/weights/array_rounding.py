@@ -1,11 +1,11 @@
 """Rounds weights to the nearest code in numpy, with the same bits as `round_to_nearest` on torch."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from headrace.engine.checkpoints.weights.quantized_arrays import Codes, Floats, QuantizedArrays
+from headrace.engine.memory.host_cores import usable_core_count
 
 MIN_SCALE = np.float32(1e-8)
 ROWS = 1024
@@ -22,7 +22,7 @@ def quantize_array(weight: Floats, bits: int, group_size: int) -> QuantizedArray
         rows = slice(start, start + ROWS)
         codes[rows], scales[rows], zeros[rows] = _quantize(weight[rows], bits, group_size)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(usable_core_count()) as pool:
         list(pool.map(quantize_rows, range(0, len(weight), ROWS)))
     return QuantizedArrays(codes, scales, zeros, bits, group_size)
 

@@ -23,6 +23,7 @@ from headrace.engine.kernels.library import VERSION
 from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import Bytes, aligned
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.memory.mapped_file import MappedFile
 
 MAGIC = b"headrace packed weights 4\n"
@@ -113,7 +114,7 @@ def _check_content(file: BinaryIO, header: Json, start: int) -> None:
         end += size
     if end != header["byte_count"]:
         raise ValueError("its arrays do not fill it")
-    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(MAX_THREADS, usable_core_count())) as threads:
         for (at, _, _), fits in zip(pieces, threads.map(lambda piece: _fits(file, *piece), pieces), strict=True):
             if not fits:
                 raise ValueError(f"its content is damaged within {PIECE_BYTES} bytes from byte {at}")

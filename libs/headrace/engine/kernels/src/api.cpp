@@ -58,6 +58,8 @@ template <typename Body> int call(void *context, int instructions, Failure found
         return kFine;
     } catch (const std::bad_alloc &) {
         return kNoMemory;
+    } catch (...) {
+        return kUnknown;
     }
 }
 
@@ -72,7 +74,14 @@ int headrace_version() { return kVersion; }
 
 int headrace_has(int instructions) { return has(instructions); }
 
-void *headrace_open(int threads) { return threads < 1 ? nullptr : new Context(threads); }
+// Returns null for a bad count, or where a thread cannot be started.
+void *headrace_open(int threads) {
+    try {
+        return threads < 1 ? nullptr : new Context(threads);
+    } catch (...) {
+        return nullptr;
+    }
+}
 
 void headrace_close(void *context) { delete static_cast<Context *>(context); }
 

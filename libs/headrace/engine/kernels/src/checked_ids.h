@@ -19,6 +19,7 @@ enum Failure : int {
     kBadPosition = 5,
     kBadLogitRow = 6,
     kBadCount = 7,
+    kUnknown = 8,
 };
 
 // Returns whether all of `count` numbers are in [0, limit). If one is not, `number` or `limit - 1 - number` is

@@ -12,6 +12,7 @@ namespace HEADRACE_ISA {
 
 constexpr int kPanel = 16;        // Rows of W in a panel.
 constexpr int64_t kAhead = 2048;  // Prefetch distance in bytes.
+constexpr int64_t kAheadOfTile = 1024;
 
 template <int kPanels, int kRows> inline void clear(Ints (&sums)[kPanels][kRows]) {
     for (auto &rows : sums)
@@ -28,14 +29,50 @@ template <int kPanels> inline void fetch_ahead(const uint8_t *p) {
     if constexpr (kPanels == 1) __builtin_prefetch(p + kAhead);
 }
 
+// Codes of inputs for s8: bytes where the instruction set multiplies bytes, else words.
+#if defined(HEADRACE_AVX512)
+using S8Input = int8_t;
+constexpr float kS8Shift = 128.0f;  // Number that sum_s8 adds to each code of the weights, to make it unsigned.
+#else
+using S8Input = int16_t;
+constexpr float kS8Shift = 0.0f;
+#endif
+
 // sum_u4 and sum_s8 add to the accumulators `s[j][m]` the products of `count` columns of panel j, `j * next` bytes
 // after `p`, with row m of the inputs, `m * stride` codes after `x`. matrix.h has the layout of a panel.
 
 #if defined(HEADRACE_AVX512)
 
+// Sums a tile of several rows and panels, which has chains enough: weights are unpacked once for all rows, and inputs
+// are spread once for all panels.
+template <int kPanels, int kRows>
+inline void sum_u4_tile(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                        Ints (&s)[kPanels][kRows]) {
+    const __m512i low = _mm512_set1_epi8(15);
+    for (int64_t k = 0; k < count; k += 8, p += 64) {
+        __m512i first[kPanels], second[kPanels];
+        for (int j = 0; j < kPanels; ++j) {
+            __builtin_prefetch(p + j * next + kAheadOfTile);
+            const __m512i bytes = _mm512_loadu_si512(p + j * next);
+            first[j] = _mm512_and_si512(bytes, low);
+            second[j] = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
+        }
+        for (int m = 0; m < kRows; ++m) {
+            const int8_t *eight = x + m * stride + k;
+            const __m512i four = _mm512_set1_epi32(load_word(eight));
+            for (int j = 0; j < kPanels; ++j) s[j][m].v = _mm512_dpbusd_epi32(s[j][m].v, first[j], four);
+        }
+        for (int m = 0; m < kRows; ++m) {
+            const __m512i four = _mm512_set1_epi32(load_word(x + m * stride + k + 4));
+            for (int j = 0; j < kPanels; ++j) s[j][m].v = _mm512_dpbusd_epi32(s[j][m].v, second[j], four);
+        }
+    }
+}
+
 template <int kPanels, int kRows>
 inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
                    Ints (&s)[kPanels][kRows]) {
+    if constexpr (kPanels > 1 && kRows > 1) return sum_u4_tile(p, next, x, stride, count, s);
     const __m512i low = _mm512_set1_epi8(15);
     // Separate accumulators for the high nibbles: a single dependency chain would be bound by its latency.
     Ints others[kPanels][kRows];
@@ -53,6 +90,27 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
             }
         }
     add(others, s);
+}
+
+// Two pairs of columns lie one after the other: their words are put side by side, for one product of four columns.
+template <int kPanels, int kRows>
+inline void sum_s8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
+    const __m512i flip = _mm512_set1_epi8(-128);
+    const __m512i side_by_side = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
+                                                  22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    for (int64_t k = 0; k < count; k += 4, p += 64) {
+        __m512i codes[kPanels];
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            const __m512i bytes = _mm512_loadu_si512(p + j * next);
+            codes[j] = _mm512_xor_si512(_mm512_permutexvar_epi16(side_by_side, bytes), flip);
+        }
+        for (int m = 0; m < kRows; ++m) {
+            const __m512i four = _mm512_set1_epi32(load_word(x + m * stride + k));
+            for (int j = 0; j < kPanels; ++j) s[j][m].v = _mm512_dpbusd_epi32(s[j][m].v, codes[j], four);
+        }
+    }
 }
 
 #elif defined(HEADRACE_AVX2)
@@ -116,6 +174,8 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
 
 #endif
 
+#if !defined(HEADRACE_AVX512)
+
 template <int kPanels, int kRows>
 inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count,
                    Ints (&s)[kPanels][kRows]) {
@@ -130,6 +190,8 @@ inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t str
             }
         }
 }
+
+#endif
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

@@ -27,10 +27,17 @@ inline void pause() {
 }  // namespace
 
 Pool::Pool(int thread_count) {
-    for (int thread = 1; thread < thread_count; ++thread) threads_.emplace_back([this, thread] { work(thread); });
+    try {
+        for (int thread = 1; thread < thread_count; ++thread) threads_.emplace_back([this, thread] { work(thread); });
+    } catch (...) {
+        stop();
+        throw;
+    }
 }
 
-Pool::~Pool() {
+Pool::~Pool() { stop(); }
+
+void Pool::stop() {
     stopping_ = true;
     epoch_.fetch_add(1);
     epoch_.notify_all();
@@ -57,6 +64,7 @@ void Pool::run_job(int64_t count, Call call, const void *context) {
         else
             sched_yield();
     }
+    if (failed_.exchange(false, std::memory_order_acq_rel)) std::rethrow_exception(std::move(failure_));
 }
 
 void Pool::take_tasks(int thread) {
@@ -65,8 +73,17 @@ void Pool::take_tasks(int thread) {
         const uint64_t task = ticket & kMask;
         const uint64_t count = ticket >> kCountBits & kMask;
         if (task >= count) return;
-        call_(context_, static_cast<int64_t>(task), thread);
+        run_task(static_cast<int64_t>(task), thread);
         done_.fetch_add(1, std::memory_order_acq_rel);
+    }
+}
+
+// Keeps an exception for the caller: out of a thread of the pool it would end the process.
+void Pool::run_task(int64_t task, int thread) {
+    try {
+        call_(context_, task, thread);
+    } catch (...) {
+        if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
     }
 }
 

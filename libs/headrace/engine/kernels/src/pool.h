@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@ namespace headrace {
 
 class Pool {
   public:
+    // Throws std::system_error where a thread cannot be started.
     explicit Pool(int thread_count);
     ~Pool();
     Pool(const Pool &) = delete;
@@ -24,7 +26,8 @@ class Pool {
     int thread_count() const { return static_cast<int>(threads_.size()) + 1; }
 
     // Calls body(task, thread) for every task below `count` and returns when all calls have. Threads are numbered from
-    // 0, the caller's. One thread at a time may call this.
+    // 0, the caller's. One thread at a time may call this. Throws what a task has thrown, the first of them, when all
+    // others are done.
     template <typename Body> void run(int64_t count, const Body &body) {
         if (count <= 1 || threads_.empty()) {
             for (int64_t task = 0; task < count; ++task) body(task, 0);
@@ -39,9 +42,11 @@ class Pool {
   private:
     using Call = void (*)(const void *, int64_t, int);
 
+    void stop();
     void run_job(int64_t count, Call call, const void *context);
     void work(int thread);
     void take_tasks(int thread);
+    void run_task(int64_t task, int thread);
 
     // Epoch (24 bits), task count (20 bits) and next task (20 bits) in one word, so that every claim belongs to the
     // current job.
@@ -50,6 +55,8 @@ class Pool {
     std::atomic<int> sleeping_{0};
     std::atomic<uint32_t> epoch_{0};
     std::atomic<bool> stopping_{false};
+    std::atomic<bool> failed_{false};
+    std::exception_ptr failure_;  // Set once per job, by the thread that sets failed_.
     Call call_ = nullptr;
     const void *context_ = nullptr;
     std::vector<std::thread> threads_;

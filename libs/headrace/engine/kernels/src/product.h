@@ -78,8 +78,8 @@ class Products {
         Inputs inputs{x, nullptr, nullptr, nullptr, nullptr};
         float *scales = space_.scales.take(rows * groups);
         float *sums = space_.sums.take(rows * groups);
-        int8_t *codes8 = space_.codes8.take(w.storage == kU4 ? rows * w.in : 0);
-        int16_t *codes16 = space_.codes16.take(w.storage == kS8 ? rows * w.in : 0);
+        int8_t *codes8 = w.storage == kU4 ? room_for<int8_t>(rows * w.in) : nullptr;
+        S8Input *for_s8 = w.storage == kS8 ? room_for<S8Input>(rows * w.in) : nullptr;
         over_rows(pool_, rows, [&](int64_t row) {
             first(row);
             float *values = x + row * w.in;
@@ -87,10 +87,18 @@ class Products {
             if (coded && w.storage == kU4)
                 quantize_row(values, w.in, w.group, codes8 + row * w.in, scales + row * groups, sums + row * groups);
             if (coded && w.storage == kS8)
-                quantize_row(values, w.in, w.group, codes16 + row * w.in, scales + row * groups, sums + row * groups);
+                quantize_row(values, w.in, w.group, for_s8 + row * w.in, scales + row * groups, sums + row * groups);
         });
-        if (coded) inputs = Inputs{nullptr, codes8, codes16, scales, sums};
+        if (coded) inputs = Inputs{nullptr, codes8, for_s8, scales, sums};
         return inputs;
+    }
+
+    // Returns room for `count` codes of inputs.
+    template <typename Code> Code *room_for(int64_t count) {
+        if constexpr (sizeof(Code) == 1)
+            return space_.codes8.take(count);
+        else
+            return space_.codes16.take(count);
     }
 
     static void reorder(float *values, const Matrix &w) {

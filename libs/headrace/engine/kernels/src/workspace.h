@@ -20,6 +20,7 @@ template <typename T> class Buffer {
     T *take(int64_t count) {
         if (count > capacity_) {
             std::free(data_);
+            capacity_ = 0;
             const size_t bytes = (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
             data_ = static_cast<T *>(std::aligned_alloc(64, bytes));
             if (!data_) throw std::bad_alloc();

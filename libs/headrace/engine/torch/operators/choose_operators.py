@@ -1,11 +1,10 @@
 """Selection of the operators for a device."""
 
-import os
-
 import torch
 
 from headrace.engine.kernels.self_test import choose_instructions
 from headrace.engine.kernels.shared_context import shared_context
+from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.operators import Operators
 from headrace.engine.torch.operators.single_row_operators import SingleRowOperators
@@ -40,7 +39,7 @@ def choose_operators(device: torch.device, thread_count: int | None = None, kern
         return TorchOperators()
     if choose_instructions() is None:
         return SingleRowOperators()
-    return KernelOperators(shared_context(thread_count or len(os.sched_getaffinity(0))))
+    return KernelOperators(shared_context(thread_count or usable_core_count()))
 
 
 def can_use_triton(device: torch.device, kernels: str) -> tuple[bool, str]:

@@ -1,0 +1,98 @@
+"""Kernels that find no memory say so, on whichever thread, and compute the next call as if nothing had happened."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's: run these tests there"),
+]
+START = """
+import resource, sys
+from dataclasses import replace
+import numpy as np
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import Function
+from headrace.engine.kernels.packed_weight import pack_codes, pack_plain
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.memory.aligned import address
+
+def limit(spare):
+    used = int(open("/proc/self/statm").read().split()[0]) * 4096
+    resource.setrlimit(resource.RLIMIT_AS, (used + spare, resource.RLIM_INFINITY))
+
+def unlimit():
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+"""
+WORKSPACE = """
+context = KernelContext(2)
+codes, zeros = np.full((32, 4096), 3, np.uint8), np.full((32, 32), 8, np.uint8)
+weight = pack_codes(codes, np.ones((32, 32), np.float32), zeros, Storage.U4, np.arange(32))
+inputs, outputs = np.ones((20000, 4096), np.float32), np.zeros((20000, 32), np.float32)
+matrix = weight.matrix(exact=False)
+multiply = lambda rows: context.multiply(matrix, address(inputs), None, address(outputs), rows)
+multiply(100)
+expected = outputs[:100].copy()
+limit(8 << 20)
+for _ in range(3):
+    try:
+        multiply(20000)
+    except MemoryError:
+        pass
+    else:
+        sys.exit("there was memory")
+    outputs[:] = 0
+    multiply(100)
+    assert (outputs[:100] == expected).all()
+unlimit()
+multiply(20000)
+assert (outputs == expected[0]).all()
+"""
+TASKS = """
+context = KernelContext(4)
+def ordered(in_size):
+    weight = pack_plain(np.ones((16, in_size), np.float32), Storage.F32, np.arange(16))
+    return replace(weight, order=np.arange(in_size, dtype=np.int32)[::-1].copy())
+small, large = ordered(1 << 16), ordered(1 << 18)
+inputs, outputs = np.ones((256, 1 << 16), np.float32), np.zeros((256, 16), np.float32)
+context.multiply(small.matrix(exact=False), address(inputs), None, address(outputs), 256)
+wide = np.ones((64, 1 << 18), np.float32)
+limit(1 << 20)
+for _ in range(3):
+    try:
+        context.multiply(large.matrix(exact=False), address(wide), None, address(outputs), 64)
+    except MemoryError:
+        pass
+    else:
+        sys.exit("there was memory")
+    outputs[:] = 0
+    context.multiply(small.matrix(exact=False), address(inputs), None, address(outputs), 256)
+    assert (outputs == 1 << 16).all()
+unlimit()
+context.multiply(large.matrix(exact=False), address(wide), None, address(outputs), 64)
+assert (outputs[:64] == 1 << 18).all()
+"""
+THREADS = """
+limit(24 << 20)
+try:
+    KernelContext(200)
+except RuntimeError as error:
+    assert "cannot run here" in str(error)
+else:
+    sys.exit("there was memory for the stacks of 200 threads")
+unlimit()
+weight = pack_plain(np.ones((16, 64), np.float32), Storage.F32, np.arange(16))
+assert (KernelContext(4).product(weight, np.ones((8, 64), np.float32)) == 64).all()
+"""
+
+
+@pytest.mark.parametrize("body", [WORKSPACE, TASKS, THREADS], ids=["workspace", "tasks", "threads"])
+def test_want_of_memory_is_an_error_of_one_call(body: str) -> None:
+    # One heap for all threads, so that what one of them asks for counts at once.
+    environment = os.environ | {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072"}
+    command = [sys.executable, "-c", START + body]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
