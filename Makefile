@@ -9,7 +9,7 @@ comma := ,
 LOCAL := local$(if $(TORCH),$(comma)torch)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api test-vllm test-gpu-kernels bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -22,6 +22,7 @@ help:
 	@echo "make soak          an hour of mixed traffic: what grows"
 	@echo "make test-vllm     workers that vLLM computes for, in an environment of its own; bench-vllm compares it with vLLM alone"
 	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test has a part of it"
+	@echo "make gpu        on a machine with an NVIDIA card: those kernels' tests on it, and their times beside others, as a page"
 	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
@@ -119,6 +120,11 @@ test-vllm: .vllm/.ready
 test-gpu-kernels: .venv/.dev
 	@THOROUGH=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -q tests/libs/engine/triton
 	@THOROUGH=1 $(BIN)/python -m pytest -q tests/libs/engine/triton/test_compiled.py
+
+# On a machine with a CUDA card: the tests of the kernels on it, then their times beside cuBLAS, torch's int4 product,
+# SDPA and transformers, written to docs/results. Without a card it says what is missing.
+gpu: .venv/.dev
+	@$(BIN)/python -m tests.benchmarks.gpu $(if $(ROUNDS),--rounds $(ROUNDS))
 
 bench-vllm: .vllm/.ready
 	@HEADRACE_VLLM_PYTHON=$(CURDIR)/.vllm/bin/python $(BIN)/python -m tests.benchmarks.vllm_seam

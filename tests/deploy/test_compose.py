@@ -13,10 +13,13 @@ import yaml
 from headrace.bus.nats_conf import FILE_NAME
 from headrace.certificates.role import NATS
 from headrace.lifecycle import ServiceSettings
+from headrace.planning.device_profile import read_profile
 from headrace.settings import Settings, load
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-FILES = ["docker-compose.yml", "deploy/docker/gpu.yml", "deploy/docker/certificates.yml"]
+DEVICES = ["cpu", "l4", "a100-40g", "a100-80g", "h100", "h200"]
+DEVICE_FILES = [f"deploy/docker/devices/{name}.yml" for name in DEVICES]
+FILES = ["docker-compose.yml", "deploy/docker/gpu.yml", "deploy/docker/certificates.yml", *DEVICE_FILES]
 ANY_HOST = "0.0.0.0"
 BUNDLED_MODEL = "/opt/headrace/demo-model"
 OWN_ADDRESSES = {"listen_address", "advertise_address", "http_address", "probe_address"}
@@ -81,6 +84,42 @@ def test_the_gpu_file_changes_the_worker_and_adds_what_its_dashboard_reads(
     settings = load(schemas["worker"], "worker", [], environment)
     assert settings.model_dump()["device"] == "cuda:0"
     assert gpu["worker"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
+
+
+def test_the_gpu_image_has_the_kernels_and_a_place_for_what_they_compile(
+    compose: dict[str, Any], read_compose: ReadCompose
+) -> None:
+    """A folder on a volume: Docker mounts /tmp so that nothing in it can be run."""
+    worker, plain = read_compose("deploy/docker/gpu.yml")["services"]["worker"], compose["services"]["worker"]
+    assert worker["build"] == plain["build"] | {"args": {"SERVICE": "worker", "GPU": "1"}}
+    assert worker["image"] != plain["image"]
+    volumes = [folder for source, folder in mounts(plain) if not source.startswith(".")]
+    assert any(worker["environment"]["TRITON_CACHE_DIR"].startswith(f"{folder}/") for folder in volumes)
+
+
+def test_each_device_profile_has_a_file(root: Path) -> None:
+    profiles = {path.stem for path in (root / "deploy/profiles").glob("*.toml")}
+    assert {path.stem for path in (root / "deploy/docker/devices").glob("*.yml")} == profiles == set(DEVICES)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_device_file_gives_the_worker_its_profile(
+    compose: dict[str, Any], read_compose: ReadCompose, schemas: Schemas, root: Path, name: str
+) -> None:
+    """With the device and the precision of the profile, where the container finds it."""
+    profile = read_profile(root / f"deploy/profiles/{name}.toml")
+    own = read_compose(f"deploy/docker/devices/{name}.yml")["services"]
+    assert list(own) == ["worker"]
+    parts = [compose["services"], own]
+    if profile.kind == "cuda":
+        parts.insert(1, read_compose("deploy/docker/gpu.yml")["services"])
+    merged = {key: value for part in parts for key, value in part["worker"]["environment"].items()}
+    environment = {key: value for key, value in merged.items() if key.startswith("HEADRACE_")}
+    settings = load(schemas["worker"], "worker", [], environment).model_dump()
+    assert mounts(own["worker"]) == [(f"./deploy/profiles/{name}.toml", str(settings["device_profile"]))]
+    assert (root / f"deploy/profiles/{name}.toml").is_file()
+    assert settings["device"].partition(":")[0] == profile.kind
+    assert settings["precision"] in ("auto", profile.default_precision)
 
 
 @pytest.mark.parametrize("service", SERVICES)

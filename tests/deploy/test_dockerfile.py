@@ -135,6 +135,18 @@ def test_only_the_extra_of_the_service_is_installed(stages: dict[str, list[Instr
     assert 'if [ "${SERVICE}" = worker ]; then extras=worker,torch; fi' in install
 
 
+def test_kernels_for_gpus_come_with_the_compiler_that_they_need(
+    root: Path, stages: dict[str, list[Instruction]]
+) -> None:
+    """Triton compiles a launcher of each kernel, in C, in the running container."""
+    install = next(run for run in values(stages["environment"], "RUN") if "install" in run)
+    assert 'if [ -n "${GPU}" ]; then extras="${extras},gpu"; fi' in install
+    assert any('if [ -n "${GPU}" ]' in run and " gcc libc6-dev" in run for run in values(stages["service"], "RUN"))
+    for name in ("environment", "service"):
+        assert 'GPU=""' in values(stages[name], "ARG")
+    assert any(Requirement(text).name == "triton" for text in extras(root)["gpu"])
+
+
 def test_it_runs_as_nobody_special(stages: dict[str, list[Instruction]]) -> None:
     """The user is a number, so that orchestrators can tell that it is not root."""
     keywords = [keyword for keyword, _ in stages["service"]]

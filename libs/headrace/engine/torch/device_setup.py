@@ -1,6 +1,7 @@
 """Chooses device, precision and memory for models on torch, from the settings and the checkpoint."""
 
 import logging
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,6 +24,9 @@ from headrace.engine.torch.operators.kernel_operators import KernelOperators
 from headrace.engine.torch.operators.operators import Operators
 from headrace.engine.torch.operators.single_row_operators import SingleRowOperators
 from headrace.errors.tree import ConfigError
+
+if TYPE_CHECKING:
+    from headrace.engine.torch.decode_graphs import DecodeGraphs
 
 _log = logging.getLogger(__name__)
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -115,6 +119,30 @@ def build_attention(
     if isinstance(operators, SingleRowOperators):
         return TokenAttention(heads, layers, cache)
     return GatheredAttention(heads, layers, cache, device)
+
+
+def build_graphs(
+    config: EngineConfig,
+    model: DecoderConfig,
+    decoder: Decoder,
+    attention: PagedAttention,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> "DecodeGraphs | None":
+    """Builds what replays steps of decodes, if the settings ask for it. Raises ConfigError for a model that cannot be
+    replayed."""
+    if not config.cuda_graphs:
+        return None
+    if model.experts is not None:
+        raise ConfigError("cuda_graphs is on, but the host routes this model's experts; turn it off")
+    paged, reason = choose_paged_storage(config, model, dtype, device)
+    if paged is None:
+        raise ConfigError(f"cuda_graphs is on, but the kernels in Triton do not attend here: {reason}; turn it off")
+    # Both import Triton, which only GPUs need.
+    from headrace.engine.torch.attention.triton_attention import TritonAttention
+    from headrace.engine.torch.decode_graphs import DecodeGraphs
+
+    return DecodeGraphs(decoder, attention, device) if isinstance(attention, TritonAttention) else None
 
 
 def _check_block_size(config: EngineConfig, remainder: int, rule: str) -> None:

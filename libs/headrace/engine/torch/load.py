@@ -15,6 +15,7 @@ from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.device_setup import (
     build_attention,
+    build_graphs,
     check_kv_precision,
     choose_device,
     choose_precision,
@@ -37,7 +38,8 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
         decoder = Decoder(model, weights, operators, dtype, device)
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
         attention = build_attention(config, model, decoder, operators, max_len, dtype, device)
-    runner = TorchRunner(decoder, attention, operators, device, adapters)
+        graphs = build_graphs(config, model, decoder, attention, dtype, device)
+    runner = TorchRunner(decoder, attention, operators, device, adapters, graphs)
     precision = describe_precision(config, model, dtype)
     memory = HeldMemory(weights.byte_count, attention.byte_count)
     return LoadedModel(runner, attention.block_count, decoder.parameter_count, str(device), precision, memory)

@@ -1,6 +1,10 @@
 """Runs plans through a model on torch. Owns the KV cache."""
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 import torch
+from torch import Tensor
 
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.step.block_store import BlockStore
@@ -10,7 +14,12 @@ from headrace.engine.torch.adapters.adapter_set import AdapterSet
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.decoder.decoder import Decoder
 from headrace.engine.torch.decoder.step_tensors import StepTensors
+from headrace.engine.torch.device.device_copy import to_device
 from headrace.engine.torch.operators.operators import Operators
+
+if TYPE_CHECKING:
+    # Imports Triton, which only GPUs need.
+    from headrace.engine.torch.decode_graphs import DecodeGraphs
 
 
 class TorchRunner:
@@ -23,8 +32,10 @@ class TorchRunner:
         operators: Operators,
         device: torch.device,
         adapters: AdapterSet | None = None,
+        graphs: "DecodeGraphs | None" = None,
     ) -> None:
-        """Makes a runner of one model. Without `adapters`, ignores the adapters that requests choose."""
+        """Makes a runner of one model. Without `adapters`, ignores the adapters that requests choose. `graphs` compute
+        the steps that they can."""
         self.sampler = operators.sampler()
         self.block_store: BlockStore | None = getattr(attention, "block_store", None)
         self._model = model
@@ -32,6 +43,7 @@ class TorchRunner:
         self._operators = operators
         self._device = device
         self._adapters = adapters
+        self._graphs = graphs
 
     @torch.inference_mode()
     def run(self, plan: StepPlan) -> StepLogits:
@@ -39,9 +51,7 @@ class TorchRunner:
         chunks = sorted(plan.chunks, key=lambda chunk: (chunk.token_count > 1, chunk.computed_end))
         wanted = LogitRows.of(chunks)
         arrays = StepArrays.of(chunks, wanted.rows)
-        self._attention.begin(arrays)
-        logits = self._model(self._build(arrays), self._attention)
-        return wanted.filled(self._operators.export(logits))
+        return wanted.filled(self._operators.export(self._compute(arrays)))
 
     @torch.inference_mode()
     def clear(self, blocks: list[int]) -> None:
@@ -50,6 +60,8 @@ class TorchRunner:
 
     def sleep(self) -> None:
         """Frees the memory of the KV cache. Nothing can run until `wake`."""
+        if self._graphs is not None:
+            self._graphs.forget()
         self._attention.release()
 
     @torch.inference_mode()
@@ -57,9 +69,16 @@ class TorchRunner:
         """Allocates the KV cache again, empty."""
         self._attention.allocate()
 
+    def _compute(self, arrays: StepArrays) -> Tensor:
+        if self._graphs is not None and self._graphs.takes(arrays):
+            return self._graphs.run(arrays)
+        self._attention.begin(arrays)
+        return self._model(self._build(arrays), self._attention)
+
     def _build(self, arrays: StepArrays) -> StepTensors:
+        integers = to_device(np.concatenate([arrays.token_ids, arrays.logit_rows]), self._device)
         return StepTensors(
-            token_ids=torch.from_numpy(arrays.token_ids).to(self._device),
-            logit_rows=torch.from_numpy(arrays.logit_rows).to(self._device),
+            token_ids=integers[: arrays.token_count],
+            logit_rows=integers[arrays.token_count :],
             adapters=self._adapters.rows_of(arrays) if self._adapters else None,
         )

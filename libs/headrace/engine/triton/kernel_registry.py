@@ -14,6 +14,9 @@ BITS = (4, 8)
 GROUP_UNIT = 32
 LEAST_CAPABILITY = (8, 0)
 LEAST_FP8_CAPABILITY = (8, 9)
+MOST_TILED_ROWS = {(8, 0): 255, (8, 9): 255, (9, 0): 255}
+"""Rows up to which products read packed weights, by compute capability; with more of them, weights are dequantized for
+cuBLAS. Taken from vLLM, which does so with AWQ's from 256 rows on; `make gpu` finds a card's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,13 @@ def can_launch(device: torch.device) -> tuple[bool, str]:
     if capability < LEAST_CAPABILITY:
         return False, f"the GPU is sm_{capability[0]}{capability[1]}; the kernels need sm_80 or newer"
     return True, "ok"
+
+
+def most_tiled_rows(device: torch.device) -> int | None:
+    """Returns the rows up to which products on a device read packed weights. None: any number."""
+    if is_interpreted() or device.type != "cuda":
+        return None
+    return MOST_TILED_ROWS.get(torch.cuda.get_device_capability(device))
 
 
 def is_interpreted() -> bool:

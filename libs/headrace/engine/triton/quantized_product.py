@@ -2,8 +2,10 @@
 
 from enum import Enum
 
+import torch
 from torch import Tensor
 
+from headrace.engine.triton.dequantization import dequantize
 from headrace.engine.triton.packed_codes import PackedCodes
 from headrace.engine.triton.quantized_gemv import multiply_rows
 from headrace.engine.triton.quantized_matmul import NARROW, WIDE, multiply_tiles
@@ -24,11 +26,15 @@ class ProductKernel(Enum):
     GEMV = "gemv"
     NARROW = "narrow"
     WIDE = "wide"
+    DEQUANTIZED = "dequantized"
 
 
-def choose_kernel(row_count: int) -> ProductKernel:
-    """Chooses by rows alone: up to 4 one by one, up to 64 in tiles of 16, and more in tiles of 64. Between 4 and 5, and
-    between 64 and 65 rows, the last bits of a row may change; whoever needs them not to names one kernel for all."""
+def choose_kernel(row_count: int, most_tiled_rows: int | None = None) -> ProductKernel:
+    """Chooses by rows alone: up to 4 one by one, up to 64 in tiles of 16, more in tiles of 64, and above
+    `most_tiled_rows` by dequantizing. From one kernel to the next the last bits of a row may change; whoever needs them
+    not to names one kernel for all."""
+    if most_tiled_rows is not None and row_count > most_tiled_rows:
+        return ProductKernel.DEQUANTIZED
     if row_count <= MOST_GEMV_ROWS:
         return ProductKernel.GEMV
     return ProductKernel.NARROW if row_count <= MOST_NARROW_ROWS else ProductKernel.WIDE
@@ -50,22 +56,28 @@ def multiply(
     kernel: ProductKernel | None = None,
 ) -> Tensor:
     """Multiplies inputs [rows, in] of fp32, fp16 or bf16. Returns [rows, out] of the same type: the product, plus
-    `bias` [out], plus `residual` [rows, out], rounded once."""
+    `bias` [out], plus `residual` [rows, out], rounded once. DEQUANTIZED also rounds the weight to that type, and
+    `bias` plus `residual` where there are both, and leaves the order of reduction to torch."""
     if not len(inputs):
         return inputs.new_empty((0, weight.out_size))
     ordered = inputs if weight.input_order is None else inputs.index_select(1, weight.input_order)
     ordered = ordered.contiguous()
-    splits = count_splits(weight.in_size, weight.out_size)
     chosen = kernel or choose_kernel(len(inputs))
+    if chosen is ProductKernel.DEQUANTIZED:
+        return _multiply_numbers(ordered, dequantize(weight, inputs.dtype), bias, residual)
+    splits = count_splits(weight.in_size, weight.out_size)
     partials = _partials(weight, ordered, splits, chosen)
     return sum_splits(partials, inputs.dtype, bias, None if residual is None else residual.contiguous())
 
 
 def _partials(weight: PackedCodes, inputs: Tensor, splits: int, kernel: ProductKernel) -> Tensor:
-    match kernel:
-        case ProductKernel.GEMV:
-            return multiply_rows(weight, inputs, splits)
-        case ProductKernel.NARROW:
-            return multiply_tiles(weight, inputs, splits, NARROW)
-        case ProductKernel.WIDE:
-            return multiply_tiles(weight, inputs, splits, WIDE)
+    if kernel is ProductKernel.GEMV:
+        return multiply_rows(weight, inputs, splits)
+    return multiply_tiles(weight, inputs, splits, NARROW if kernel is ProductKernel.NARROW else WIDE)
+
+
+def _multiply_numbers(inputs: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None) -> Tensor:
+    added = [each.to(inputs.dtype) for each in (bias, residual) if each is not None]
+    if not added:
+        return inputs @ weight
+    return torch.addmm(added[0] if len(added) == 1 else added[0] + added[1], inputs, weight)

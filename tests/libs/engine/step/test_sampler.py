@@ -1,6 +1,7 @@
 """Each sampling parameter against a plain reference, and draws against their distribution."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,13 +41,18 @@ def make_logits(seed: int = 0, rows: int = 1, vocab_size: int = VOCAB_SIZE) -> t
     return torch.randn(rows, vocab_size, generator=torch.Generator().manual_seed(seed)) * 2
 
 
-@pytest.fixture(scope="module", params=["torch", "kernels"])
-def sampler(request: pytest.FixtureRequest) -> Sampler:
-    if request.param == "torch":
-        return TorchSampler()
-    if load_kernels() is None:
-        pytest.skip(NO_KERNELS)
-    return CpuSampler(KernelContext(2))
+@pytest.fixture(scope="module", params=["torch", "device", "kernels"])
+def sampler(request: pytest.FixtureRequest) -> Iterator[Sampler]:
+    """The samplers; `device` is that of torch as it samples on a GPU."""
+    if request.param == "kernels":
+        if load_kernels() is None:
+            pytest.skip(NO_KERNELS)
+        yield CpuSampler(KernelContext(2))
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "device":
+            patch.setattr(torch_sampler, "_is_on_host", lambda _: False)
+        yield TorchSampler()
 
 
 def as_held(sampler: Sampler, logits: torch.Tensor) -> Logits:

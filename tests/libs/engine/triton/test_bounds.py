@@ -12,7 +12,7 @@ from tests.libs.engine.triton.interpreter import run_backwards
 from tests.libs.engine.triton.random_weights import make_inputs, make_weight
 from torch import Tensor
 
-from headrace.engine.triton import quantized_gemv, quantized_matmul
+from headrace.engine.triton import dequantization, quantized_gemv, quantized_matmul
 from headrace.engine.triton.packed_codes import PackedCodes
 
 Product = Callable[[PackedCodes, Tensor], Tensor]
@@ -84,3 +84,20 @@ def test_a_planted_race_of_two_programs_is_seen(
     planted = plant(module, tmp_path, "place = (split * row_count", "place = (0 * row_count")
     with pytest.raises(AssertionError):
         check_order(planted, monkeypatch)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("", ""), ("columns < out_size", "columns <= out_size")])
+def test_a_dequantized_weight_is_written_where_it_belongs(
+    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a mistake planted, the test fails."""
+    random = make_weight(70, 100, 4, 32)
+    made = random.packed
+    weight = PackedCodes(guard(made.words), guard(made.scales), guard(made.zeros), 4, 32, 100)
+    around = torch.full((70 * 100 + 2 * GUARD,), -7.0)
+    numbers = around[GUARD:-GUARD].view(100, 70)
+    module = plant(dequantization, tmp_path, right, wrong)
+    monkeypatch.setattr(module.torch, "empty", lambda *_, **__: numbers)
+    found = module.dequantize(weight, torch.float32)
+    untouched = bool((around[:GUARD] == -7).all() and (around[-GUARD:] == -7).all())
+    assert (untouched and torch.allclose(found.double(), random.exact.T, rtol=1e-6)) is not bool(wrong)

@@ -13,7 +13,7 @@ import torch
 from tests.libs.engine.triton.compilation import Compiled, compile_for
 from triton.compiler.errors import CompilationError
 
-from headrace.engine.triton import gated_activation, quantized_gemv, residual_norm, split_sum
+from headrace.engine.triton import dequantization, gated_activation, quantized_gemv, residual_norm, split_sum
 from headrace.engine.triton.attention import attention_sum, decode_attention, prefill_attention, rotary_store
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, tile_of
 from headrace.engine.triton.quantized_matmul import NARROW, WIDE, Tile, quantized_matmul_kernel
@@ -218,3 +218,15 @@ def test_a_spill_is_seen() -> None:
     """One warp cannot hold a tile of 256 by 128 sums: 1024 registers for each thread."""
     made = compile_tile(80, "fp16", Tile(256, 128, 1, 1), 4, 32)
     assert made.spilled_bytes > 0
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_dequantized_weight_spills_nothing(capability: int, bits: int) -> None:
+    left_out = ("partials", "row_count", "blocks_per_split")
+    types = {name: kind for name, kind in PRODUCT.items() if name not in left_out} | {"outputs": "*bf16"}
+    constants = {"bits": bits, "block_in": dequantization.BLOCK_IN, "block_out": dequantization.BLOCK_OUT}
+    kernel, warp_count = dequantization.dequantization_kernel, dequantization.WARP_COUNT
+    made = compile_for(capability, kernel, types, constants, warp_count)
+    assert made.spilled_bytes == 0
+    assert made.blocks_per_multiprocessor >= 4

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.libs.engine.engine_running import engine_config, finish, request, run
 from tests.libs.engine.tiny_models import make_family, make_prompts
+from tests.libs.engine.triton.device import DEVICE, HAS_GPU
 from tests.libs.engine.triton.tiny_quantized import METHODS, quantize_tiny
 from torch import Tensor
 
@@ -15,7 +16,7 @@ from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.torch.attention import triton_attention
 from headrace.engine.torch.layers import triton_linear
 from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_product import multiply
+from headrace.engine.triton.quantized_product import ProductKernel, multiply
 
 THOROUGH = [pytest.param(family, marks=pytest.mark.thorough) for family in ("qwen3", "phi3_short")]
 PROMPTS = make_prompts((37, 3, 20))
@@ -23,7 +24,10 @@ PROMPTS = make_prompts((37, 3, 20))
 
 def load(folder: Path, **settings: Any) -> TextEngine:
     """An engine that reads the longest prompt in two chunks, beside the decodes of others."""
-    usual = {"block_count": 64, "max_running_count": 4, "max_step_token_count": 32, "thread_count": 1}
+    usual: dict[str, Any] = {"block_count": 64, "max_running_count": 4, "max_step_token_count": 32, "thread_count": 1}
+    if settings.get("kernels") == "triton":
+        # On a GPU, `auto` would compute in 16 bits.
+        usual |= {"device": str(DEVICE)} | ({"precision": "float32"} if HAS_GPU else {})
     return load_text_engine(folder, engine_config(**(usual | settings)))
 
 
@@ -66,6 +70,24 @@ def test_the_tokens_are_those_of_the_exact_cpu_path(
     assert engine.stats().prefix_hit_token_count == 32
     assert {(128, 64), (64, 64), (192, 64), (64, 96)} <= shapes
     assert set(calls) == {"attend_decodes", "attend_spans"}
+
+
+def test_the_tokens_are_the_same_where_weights_are_dequantized_for_many_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of prompts are over the limit, decodes under it."""
+    quantize_tiny(tmp_path, "gptq")
+    expected = generate(load(tmp_path, exact=True))
+    kernels: set[ProductKernel | None] = set()
+
+    def noting(weight: PackedCodes, inputs: Tensor, *operands: Any) -> Tensor:
+        kernels.add(operands[-1])
+        return multiply(weight, inputs, *operands)
+
+    monkeypatch.setattr(triton_linear, "multiply", noting)
+    monkeypatch.setattr(triton_linear, "most_tiled_rows", lambda _: 4)
+    assert generate(load(tmp_path, kernels="triton")) == expected
+    assert kernels == {ProductKernel.GEMV, ProductKernel.DEQUANTIZED}
 
 
 @pytest.mark.parametrize("family", ["gemma2", *THOROUGH])

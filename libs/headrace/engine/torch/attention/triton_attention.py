@@ -37,6 +37,15 @@ class TritonAttention:
     def begin(self, arrays: StepArrays) -> None:
         self._step = self._lay_out(arrays)
 
+    @property
+    def block_size(self) -> int:
+        """Tokens per KV block."""
+        return self._states.block_size
+
+    def use(self, step: PagedStep) -> None:
+        """Has the tokens of a step attend next whose integers are on the device already."""
+        self._step = step
+
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         pages, step, rule = self._states.layers[layer], self._step, self._rules[layer]
         queries = rotate_and_store(projected.contiguous(), self._rotary[layer], pages, step.positions, step.slots)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headrace.engine.step.step_arrays import Span, StepArrays
+from headrace.engine.torch.device.device_copy import to_device
 from headrace.engine.triton.attention.prefill_attention import blocks_of_rows
 
 Parts = Sequence[NDArray[np.int32]]
@@ -76,5 +77,5 @@ def _copy_together(parts: Parts, device: torch.device) -> list[Tensor]:
     buffer = np.zeros(starts[-1], np.int32)
     for part, start in zip(parts, starts, strict=False):
         buffer[start : start + part.size] = part.ravel()
-    copied = torch.from_numpy(buffer).to(device)
+    copied = to_device(buffer, device)
     return [copied[start : start + part.size].view(part.shape) for part, start in zip(parts, starts, strict=False)]

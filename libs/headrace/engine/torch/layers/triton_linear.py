@@ -3,8 +3,9 @@
 from torch import Tensor
 
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.triton.kernel_registry import most_tiled_rows
 from headrace.engine.triton.packed_codes import PackedCodes
-from headrace.engine.triton.quantized_product import multiply
+from headrace.engine.triton.quantized_product import choose_kernel, multiply
 
 
 class TritonLinear:
@@ -15,9 +16,14 @@ class TritonLinear:
             weight.codes, weight.scales, weight.zeros, weight.bits, weight.group_size, weight.input_order
         )
         self._bias = bias
+        self._most_tiled_rows = most_tiled_rows(weight.codes.device)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return multiply(self._weight, inputs, self._bias)
+        return self._multiply(inputs, None)
 
     def add_to_residual(self, inputs: Tensor, residual: Tensor) -> Tensor:
-        return multiply(self._weight, inputs, self._bias, residual)
+        return self._multiply(inputs, residual)
+
+    def _multiply(self, inputs: Tensor, residual: Tensor | None) -> Tensor:
+        kernel = choose_kernel(len(inputs), self._most_tiled_rows)
+        return multiply(self._weight, inputs, self._bias, residual, kernel)

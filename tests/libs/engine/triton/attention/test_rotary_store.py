@@ -3,6 +3,7 @@
 import pytest
 import torch
 from tests.libs.engine.triton.attention.random_pages import BLOCK_SIZE, LARGEST_CODES
+from tests.libs.engine.triton.device import FP32_ERROR
 from torch import Tensor
 from torch.nn import functional
 
@@ -10,7 +11,13 @@ from headrace.engine.triton.attention.kv_pages import KvPages
 from headrace.engine.triton.attention.rotary_store import RotaryHeads, rotate_and_store
 
 # The interpreter cuts fp32 to bf16 instead of rounding it.
-ERRORS = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.int8: 0.51, torch.float8_e4m3fn: 16.1}
+ERRORS = {
+    torch.float32: FP32_ERROR,
+    torch.float16: 1e-3,
+    torch.bfloat16: 1.6e-2,
+    torch.int8: 0.51,
+    torch.float8_e4m3fn: 16.1,
+}
 """Largest error of an element that is at most 1, and of codes before they are multiplied by their scale."""
 SLOTS = torch.tensor([37, 0, 63, 5, 20], dtype=torch.int32)
 POSITIONS = torch.tensor([0, 1, 8, 3, 3], dtype=torch.int32)

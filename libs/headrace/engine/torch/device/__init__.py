@@ -1,0 +1,1 @@
+"""The way of numbers to a device."""

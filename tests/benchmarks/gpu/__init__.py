@@ -1,0 +1,1 @@
+"""Kernels for GPUs on a real card: their tests, and their times beside those of others."""
