@@ -5,12 +5,13 @@ import json
 import logging
 import os
 import platform
-import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from headrace.engine.contract.engine import EngineSpec
-from headrace.errors import ConfigError, HeadraceError
+from headrace.engine.memory.host_cores import usable_core_count
+from headrace.errors import HeadraceError
+from headrace.planning.device_profile import read_profile
 from headrace.worker.config import WorkerSettings
 
 _log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class DeviceRates:
 def device_rates(settings: WorkerSettings, spec: EngineSpec) -> DeviceRates:
     """Returns the rates that the settings name, else those of the device profile, else on a CPU what was measured, now
     or at an earlier start. Raises ConfigError for a profile that cannot be read."""
-    profile = _read_profile(settings.device_profile, spec.precision) if settings.device_profile else DeviceRates()
+    profile = _rates_of(settings.device_profile, spec.precision) if settings.device_profile else DeviceRates()
     bandwidth = settings.memory_bandwidth or profile.memory_bandwidth
     arithmetic = settings.arithmetic_rate or profile.arithmetic_rate
     if not (bandwidth and arithmetic) and spec.device == "cpu" and settings.engine == "model":
@@ -39,22 +40,17 @@ def device_rates(settings: WorkerSettings, spec: EngineSpec) -> DeviceRates:
     return DeviceRates(bandwidth, arithmetic, settings.hourly_price or profile.hourly_price)
 
 
-def _read_profile(path: Path, precision: str) -> DeviceRates:
+def _rates_of(path: Path, precision: str) -> DeviceRates:
     """Reads a file like those in deploy/profiles. Weights of fewer bits than the arithmetic has count as its default
     precision."""
-    try:
-        raw = tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
-        rates = {str(name): float(rate) for name, rate in raw["arithmetic_rate"].items()}
-        rate = rates.get(precision) or rates[raw["default_precision"]]
-        return DeviceRates(float(raw["memory_bandwidth"]), rate, float(raw["price_per_hour"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(f"{path} is not a device profile: {error!r}", param="device_profile") from None
+    profile = read_profile(path)
+    return DeviceRates(profile.memory_bandwidth, profile.arithmetic_rate(precision), profile.hourly_price)
 
 
 def _measured_rates(settings: WorkerSettings, spec: EngineSpec) -> DeviceRates:
     """Measures once for each machine and number of threads, where there is a folder to keep the result in. Without
     kernels nothing is known."""
-    thread_count = settings.thread_count or os.cpu_count() or 1
+    thread_count = settings.thread_count or usable_core_count()
     name = f"{_processor()}-{thread_count}.json"
     path = settings.packed_folder.expanduser().parent / "rates" / name if settings.packed_folder else None
     rates = _read_kept(path) if path is not None else None
