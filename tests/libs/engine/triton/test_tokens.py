@@ -11,6 +11,8 @@ from tests.libs.engine.triton.device import DEVICE, HAS_GPU
 from tests.libs.engine.triton.tiny_quantized import METHODS, quantize_tiny
 from torch import Tensor
 
+from headrace.engine.batching.block_hash import hash_blocks
+from headrace.engine.contract.block_exchange import exchange_of
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.torch.attention import triton_attention
@@ -112,3 +114,20 @@ def test_keys_and_values_are_kept_as_asked(tmp_path: Path, precision: str, share
         found.append(finish(one)["r"][0].logprobs[0].logprob)
     assert found[0] != found[1]
     assert found[0] == pytest.approx(found[1], abs=0.2)
+
+
+def test_blocks_of_another_engine_give_the_same_tokens(tmp_path: Path) -> None:
+    make_family(tmp_path, "llama")
+    source, target = (load(tmp_path, kernels="triton") for _ in range(2))
+    ours, theirs = exchange_of(source), exchange_of(target)
+    assert ours is not None
+    assert theirs is not None
+    assert ours.layout == theirs.layout
+    each = request("r", PROMPTS[0], max_tokens=4, temperature=0)
+    expected = run(source, each)
+    hashes = hash_blocks(PROMPTS[0], source.spec.block_size, "")
+    lease = ours.lease(hashes)
+    theirs.release(theirs.import_blocks(hashes, ours.export(lease, 0, len(hashes))))
+    ours.release(lease)
+    assert run(target, each) == expected
+    assert target.stats().prefix_hit_token_count == 32

@@ -24,7 +24,7 @@ class TritonAttention:
     ) -> None:
         self.block_count = states.block_count
         self._heads = heads
-        self._states = states
+        self._states = self.block_store = states
         self._device = device
         self._rotary = _rotary_heads(heads, layers, device)
         self._rules = [AttentionRule(heads.scale, layer.window, heads.soft_cap) for layer in layers]

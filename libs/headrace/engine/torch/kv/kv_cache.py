@@ -9,6 +9,7 @@ from torch import Tensor
 from headrace.engine.memory.aligned import allocate
 from headrace.engine.torch.kv.gather_buffer import GatherBuffer
 from headrace.engine.torch.kv.kv_layer import KvLayer
+from headrace.engine.torch.kv.tensor_bytes import bytes_of, overwrite
 
 SPARE_BLOCK_COUNT = 1
 """Number of zero blocks beyond those of the pool, used to pad short block tables."""
@@ -82,16 +83,15 @@ class KvCache:
 
     def read(self, blocks: Sequence[int]) -> list[bytes]:
         """Copies the contents of blocks: layer by layer [2, kv heads, block size, head]."""
-        return [b"".join(_bytes_of(layer.states[:, :, block]) for layer in self.layers) for block in blocks]
+        return [b"".join(bytes_of(layer.states[:, :, block]) for layer in self.layers) for block in blocks]
 
     @torch.inference_mode()
     def write(self, blocks: Sequence[int], contents: Sequence[bytes]) -> None:
         """Overwrites the contents of blocks, each of `block_bytes`."""
         for block, content in zip(blocks, contents, strict=True):
-            numbers = torch.frombuffer(bytearray(content), dtype=self.dtype)
-            for layer, states in zip(self.layers, numbers.view(self._layer_count, -1), strict=True):
-                place = layer.states[:, :, block]
-                place.copy_(states.view(place.shape))
+            parts = torch.frombuffer(bytearray(content), dtype=torch.uint8).view(self._layer_count, -1)
+            for layer, part in zip(self.layers, parts, strict=True):
+                overwrite(layer.states[:, :, block], part)
 
     def _zeros(self) -> Tensor:
         """Allocates zeros. On a CPU, bypasses the heap, which would keep the memory that `release` frees."""
@@ -99,7 +99,3 @@ class KvCache:
             return torch.zeros(self._shape, dtype=self.dtype, device=self._device)
         memory = allocate(math.prod(self._shape) * self.dtype.itemsize)
         return torch.from_numpy(memory).view(self.dtype).view(self._shape)
-
-
-def _bytes_of(states: Tensor) -> bytes:
-    return states.contiguous().view(torch.uint8).cpu().numpy().tobytes()

@@ -1,9 +1,13 @@
 """Keys and values of all layers, as the kernels for GPUs read and write them."""
 
+from collections.abc import Iterator, Sequence
+
 import torch
+from torch import Tensor
 
 from headrace.engine.kernels.kv_arena import KvShape
 from headrace.engine.kernels.storage import Storage
+from headrace.engine.torch.kv.tensor_bytes import bytes_of, overwrite
 from headrace.engine.triton.attention.kv_pages import KvPages
 from headrace.errors.tree import ConfigError
 
@@ -56,6 +60,37 @@ class PagedStates:
             layer.states[:, :, blocks] = 0
             if layer.scales is not None:
                 layer.scales[:, :, blocks] = 0
+
+    @property
+    def layout(self) -> str:
+        """Shape and number format of a block: see `BlockStore`."""
+        shape = self._shape
+        sizes = (shape.layer_count, shape.kv_head_count, shape.block_size, shape.head_size)
+        return f"pages {' '.join(map(str, sizes))} {shape.storage.name}"
+
+    @property
+    def block_bytes(self) -> int:
+        return self._shape.block_bytes
+
+    def read(self, blocks: Sequence[int]) -> list[bytes]:
+        """Copies the contents of blocks: layer by layer states, then scales, see `KvPages`."""
+        return [b"".join(bytes_of(part) for part in self._parts(block)) for block in blocks]
+
+    @torch.inference_mode()
+    def write(self, blocks: Sequence[int], contents: Sequence[bytes]) -> None:
+        """Overwrites the contents of blocks, each of `block_bytes`."""
+        for block, content in zip(blocks, contents, strict=True):
+            numbers, first = torch.frombuffer(bytearray(content), dtype=torch.uint8), 0
+            for part in self._parts(block):
+                end = first + part.numel() * part.element_size()
+                overwrite(part, numbers[first:end])
+                first = end
+
+    def _parts(self, block: int) -> Iterator[Tensor]:
+        for layer in self.layers:
+            yield layer.states[:, :, block]
+            if layer.scales is not None:
+                yield layer.scales[:, :, block]
 
     def _zeros(self) -> KvPages:
         shape = self._shape
