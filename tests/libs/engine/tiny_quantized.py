@@ -14,16 +14,17 @@ from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.offline.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
 
 GROUP = 32
-Method = Literal["awq", "gptq", "compressed-tensors"]
+Method = Literal["awq", "gptq", "int8", "compressed-tensors"]
 
 
-def quantize_tiny(folder: Path, method: Method) -> None:
-    """Quantizes the projections of a tiny checkpoint in place. GPTQ's inputs have an order of their own."""
+def quantize_projections(folder: Path, method: Method) -> None:
+    """Quantizes the projections of a tiny checkpoint in place: as AWQ does, as GPTQ with inputs in an order of their
+    own (desc_act), as GPTQ in 8 bits, or as llm-compressor in 8 bits."""
     path = folder / "model.safetensors"
     tensors = load_file(path)
     for name in [name.removesuffix(".weight") for name in tensors if name.endswith("_proj.weight")]:
         weight = tensors.pop(f"{name}.weight").float()
-        bits = 8 if method == "compressed-tensors" else 4
+        bits = 4 if method in ("awq", "gptq") else 8
         matrix = round_to_nearest.quantize(weight, bits, GROUP, method != "awq")
         tensors |= TENSORS[method](name, matrix)
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
@@ -43,10 +44,16 @@ def _compressed_int8(name: str, matrix: QuantizedMatrix) -> dict[str, Tensor]:
     return {f"{name}.weight": codes.to(torch.int8), f"{name}.weight_scale": matrix.scales}
 
 
-TENSORS = {"awq": awq_tensors, "gptq": _gptq_in_activation_order, "compressed-tensors": _compressed_int8}
+TENSORS = {
+    "awq": awq_tensors,
+    "gptq": _gptq_in_activation_order,
+    "int8": gptq_tensors,
+    "compressed-tensors": _compressed_int8,
+}
 CONFIGS: dict[str, Mapping[str, Any]] = {
     "awq": awq_config(GROUP),
     "gptq": gptq_config(4, GROUP, True),
+    "int8": gptq_config(8, GROUP, True),
     "compressed-tensors": {
         "quant_method": "compressed-tensors",
         "format": "int-quantized",

@@ -13,7 +13,7 @@ import pytest
 from tests.libs.engine.engine_running import engine_config, request, run
 from tests.libs.engine.gguf_files import Kind, convert
 from tests.libs.engine.tiny_models import make_family, make_prompts
-from tests.libs.engine.tiny_quantized import quantize_tiny
+from tests.libs.engine.tiny_quantized import quantize_projections
 
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import ConfigError, Unsupported
@@ -54,7 +54,7 @@ def make_format(folder: Path, name: str) -> Path:
     if name == "gguf":
         return convert(folder, folder / "model.gguf", Kind.Q8_0)
     if name in ("awq", "gptq", "compressed-tensors"):
-        quantize_tiny(folder, name)  # type: ignore[arg-type]
+        quantize_projections(folder, name)  # type: ignore[arg-type]
     return folder
 
 
@@ -79,7 +79,7 @@ def test_both_at_once(tmp_path: Path) -> None:
 
 def test_groups_cut_in_two_become_plain_numbers(tmp_path: Path) -> None:
     make_family(tmp_path, "llama", intermediate_size=96, head_dim=16)
-    quantize_tiny(tmp_path, "awq")
+    quantize_projections(tmp_path, "awq")
     check(tmp_path, SPLITS[0])
 
 

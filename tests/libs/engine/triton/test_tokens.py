@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.libs.engine.engine_running import engine_config, finish, request, run
 from tests.libs.engine.tiny_models import make_family, make_prompts
+from tests.libs.engine.tiny_quantized import Method
 from tests.libs.engine.triton.device import DEVICE, HAS_GPU
 from tests.libs.engine.triton.tiny_quantized import METHODS, quantize_tiny
 from torch import Tensor
@@ -51,7 +52,7 @@ def noted(kernel: Callable[..., Tensor], calls: list[str]) -> Callable[..., Tens
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_tokens_are_those_of_the_exact_cpu_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: Method
 ) -> None:
     quantize_tiny(tmp_path, method)
     expected = generate(load(tmp_path, exact=True))
