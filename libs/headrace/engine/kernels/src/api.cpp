@@ -100,7 +100,7 @@ int headrace_product(void *context, int instructions, const Matrix *w, const flo
 int headrace_attend(void *context, int instructions, const Model *model, const Layer *layer, const Step *step,
                     float *qkv, float *out) {
     return call(context, instructions, check_attention(*model, *layer, *step),
-                [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool); });
+                [&](const Kernels &k, Context &c) { k.attend(*model, *layer, *step, qkv, out, c.pool, c.space); });
 }
 
 int headrace_normalize(void *context, int instructions, const Norm *norm, const float *x, float *y, int64_t rows) {

@@ -4,90 +4,154 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
+#include <cmath>
 
 #include "kv_cache.h"
 #include "queries.h"
 #include "rounding.h"
+#include "segment.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
 
 constexpr float kMostCode = 32767.0f;
-constexpr int64_t kExactTokens = 512;  // 512 * 127 * 32767 fits 32 bits.
+constexpr int64_t kTilesAhead = 4;  // Tiles from the one that is computed to the one that is prefetched
 
-// Returns the tile to prefetch while tile `t` is computed: blocks are too far apart for the hardware prefetcher.
-inline const Tile &ahead(const std::vector<Tile> &tiles, size_t t) { return tiles[std::min(t + 2, tiles.size() - 1)]; }
+// Vectors of sums beside each other for each query: enough independent sums to hide the latency of an addition, and
+// few enough for the registers.
+#if defined(HEADRACE_AVX512)
+constexpr int kWidth = 2;
+#else
+constexpr int kWidth = 1;
+#endif
 
-// Integer counterpart of `score` in attention.h.
+// Quantizes queries to `codes` [kCount, head] and returns the unit of each in `units`.
 template <int kCount>
-inline void score_codes(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin,
-                        float *scores, int64_t stride, std::vector<int16_t> &room) {
-    room.resize(std::max<size_t>(room.size(), kCount * model.head_size));
-    int16_t *codes = room.data();
-    float units[kCount];
+inline void round_queries(const Model &model, const Queries &queries, int16_t *codes, float (&units)[kCount]) {
     // A lower limit for large heads: the sum over a head must fit 32 bits.
     const float limit = std::min(kMostCode, std::floor(2147483647.0f / 128.0f / static_cast<float>(model.head_size)));
     for (int i = 0; i < kCount; ++i)
         units[i] = round_to_codes(queries.q[i], model.head_size, limit, codes + i * model.head_size).unit;
-    for (size_t t = 0; t < tiles.size(); ++t) {
-        const int64_t token = begin + static_cast<int64_t>(t) * kLanes;
-        Ints sums[kCount];
-        for (Ints &sum : sums) sum = spread(int32_t{0});
-        const uint8_t *keys = tiles[t].keys;
-        const uint8_t *later = ahead(tiles, t).keys;
-        for (int64_t d = 0; d < model.head_size; d += 2) {
-            __builtin_prefetch(later + d * model.block_size);
-            const Pairs pairs = load_pairs(keys + d * model.block_size);
-            for (int i = 0; i < kCount; ++i)
-                sums[i] = add_pairs(sums[i], pairs, load_word(codes + i * model.head_size + d));
-        }
-        const Floats scale = spread(model.scale) * load(tiles[t].key_scales);
+}
+
+// Prefetches the keys of a tile: blocks are too far apart for the hardware prefetcher.
+inline void fetch_keys(const Model &model, const Tile &tile) {
+    const int64_t step = std::max<int64_t>(64, 2 * model.block_size);
+    for (int64_t byte = 0; byte < model.head_size * model.block_size; byte += step)
+        __builtin_prefetch(tile.keys + byte);
+}
+
+// Prefetches a part of the values of a tile, the `index`th of `count`.
+inline void fetch_values(const Model &model, const Tile &tile, int index, int count) {
+    const int64_t bytes = model.head_size * kLanes;
+    for (int64_t byte = bytes * index / count; byte < bytes * (index + 1) / count; byte += 64)
+        __builtin_prefetch(tile.values + byte);
+}
+
+// Computes the dot products of queries with the keys of kTiles tiles.
+template <int kTiles, int kCount>
+inline void multiply_keys(const Model &model, const int16_t *codes, const Tile *tiles, Ints (&sums)[kTiles][kCount]) {
+    for (auto &tile : sums)
+        for (Ints &sum : tile) sum = spread(int32_t{0});
+    for (int64_t d = 0; d < model.head_size; d += 2) {
+        Pairs keys[kTiles];
+        for (int t = 0; t < kTiles; ++t) keys[t] = load_pairs(tiles[t].keys + d * model.block_size);
         for (int i = 0; i < kCount; ++i) {
-            const Floats scaled = to_floats(sums[i]) * (spread(units[i]) * scale);
-            store(scores + i * stride + t * kLanes, queries.score(model, i, scaled, token));
+            const int32_t two = load_word(codes + i * model.head_size + d);
+            for (int t = 0; t < kTiles; ++t) sums[t][i] = add_pairs(sums[t][i], keys[t], two);
         }
     }
 }
 
-// Integer counterpart of `weigh` in attention.h. Scales `weights` in place.
+// Integer counterpart of `score` in attention.h. Also writes the largest score of each query to `parts`.
 template <int kCount>
-inline void weigh_codes(const Model &model, const Queries &queries, const std::vector<Tile> &tiles, int64_t begin,
-                        float *weights, int64_t stride, const float *totals, std::vector<int16_t> &room) {
-    room.resize(std::max<size_t>(room.size(), kCount * stride));
-    int16_t *codes = room.data();
+inline void score_codes(const Model &model, const Queries &queries, const Segment &segment, Scratch &scratch,
+                        Part *parts) {
+    scratch.query_codes.resize(std::max<size_t>(scratch.query_codes.size(), kCount * model.head_size));
+    int16_t *codes = scratch.query_codes.data();
     float units[kCount];
-    for (int i = 0; i < kCount; ++i) {
-        for (size_t t = 0; t < tiles.size(); ++t) {
-            float *part = weights + i * stride + t * kLanes;
-            const int64_t token = begin + static_cast<int64_t>(t) * kLanes;
-            // Masked, because the scales of tokens outside the mask are uninitialized.
-            store(part, queries.masked(i, load(part) * load(tiles[t].value_scales), token, 0.0f));
-        }
-        units[i] = round_to_codes(weights + i * stride, stride, kMostCode, codes + i * stride).unit;
-    }
-    for (size_t first = 0, last; first < tiles.size(); first = last) {
-        const int64_t token = begin + static_cast<int64_t>(first) * kLanes;
-        last = std::min(tiles.size(), first + (kExactTokens - token % kExactTokens) / kLanes);
-        for (int64_t d = 0; d < model.head_size; d += kLanes) {
-            Ints sums[kCount];
-            for (Ints &sum : sums) sum = spread(int32_t{0});
-            for (size_t t = first; t < last; ++t)
-                for (int64_t j = 0; j < kLanes; j += 2) {
-                    __builtin_prefetch(ahead(tiles, t).values + j * model.head_size + 2 * d);
-                    const Pairs pairs = load_pairs(tiles[t].values + j * model.head_size + 2 * d);
-                    for (int i = 0; i < kCount; ++i)
-                        sums[i] = add_pairs(sums[i], pairs, load_word(codes + i * stride + t * kLanes + j));
-                }
+    round_queries(model, queries, codes, units);
+    Floats most[kCount];
+    for (Floats &each : most) each = spread(-INFINITY);
+    const auto score = [&]<int kTiles>(int64_t t) {
+        Ints sums[kTiles][kCount];
+        for (int64_t later = t + kTilesAhead; segment.is_new && later < t + kTilesAhead + kTiles; ++later)
+            if (later < segment.tile_count) fetch_keys(model, segment.tiles[later]);
+        multiply_keys(model, codes, segment.tiles + t, sums);
+        for (int j = 0; j < kTiles; ++j) {
+            const int64_t token = segment.first + (t + j) * kLanes;
+            const bool is_plain = queries.are_plain(model, kCount, token);
+            const Floats scale = spread(model.scale) * load(segment.tiles[t + j].key_scales);
             for (int i = 0; i < kCount; ++i) {
-                const Floats sum = to_floats(sums[i]);
-                store(queries.out[i] + d, first ? load(queries.out[i] + d) + sum : sum);
+                Floats scaled = to_floats(sums[j][i]) * (spread(units[i]) * scale);
+                if (!is_plain) scaled = queries.score(model, i, scaled, token);
+                most[i] = larger(scaled, most[i]);
+                store(scratch.scores + i * kSegment + (t + j) * kLanes, scaled);
+            }
+        }
+    };
+    int64_t t = 0;
+    for (; t + kWidth <= segment.tile_count; t += kWidth) score.template operator()<kWidth>(t);
+    for (; t < segment.tile_count; ++t) score.template operator()<1>(t);
+    for (int i = 0; i < kCount; ++i) parts[i].most = largest_lane(most[i]);
+}
+
+// Replaces the scores of query i by codes of softmax weights, scaled as the values are. Returns the unit of the codes,
+// and writes the sum of the weights to `part`.
+template <int kCount>
+inline float soften_codes(const Model &model, const Queries &queries, int i, const Segment &segment, Scratch &scratch,
+                          Part &part) {
+    float *weights = scratch.scores + i * kSegment;
+    Floats total = spread(0.0f);
+    Extent extent;
+    for (int64_t t = 0; t < segment.tile_count; ++t) {
+        if (segment.is_new) fetch_values(model, segment.tiles[t], i, kCount);
+        const Floats weight = exponential(load(weights + t * kLanes) - spread(part.most));
+        total = total + weight;
+        // Masked, because the scales of tokens outside the mask are uninitialized.
+        const Floats scaled =
+            queries.masked(i, weight * load(segment.tiles[t].value_scales), segment.first + t * kLanes, 0.0f);
+        extent.add(scaled);
+        store(weights + t * kLanes, scaled);
+    }
+    part.total = add_lanes(total);
+    int16_t *codes = scratch.codes + i * kSegment;
+    return round_within(extent, weights, segment.tile_count * kLanes, kMostCode, codes).unit;
+}
+
+// Sums kVectors * 16 elements of the values from `d` on, weighted by `codes` [kCount, kSegment].
+template <int kVectors, int kCount>
+inline void multiply_values(const Model &model, const Segment &segment, const int16_t *codes, int64_t d,
+                            const float (&units)[kCount], Part *parts) {
+    Ints sums[kVectors][kCount];
+    for (auto &vector : sums)
+        for (Ints &sum : vector) sum = spread(int32_t{0});
+    for (int64_t t = 0; t < segment.tile_count; ++t) {
+        const uint8_t *values = segment.tiles[t].values + 2 * d;
+        for (int64_t j = 0; j < kLanes; j += 2) {
+            Pairs pairs[kVectors];
+            for (int v = 0; v < kVectors; ++v) pairs[v] = load_pairs(values + j * model.head_size + 2 * v * kLanes);
+            for (int i = 0; i < kCount; ++i) {
+                const int32_t two = load_word(codes + i * kSegment + t * kLanes + j);
+                for (int v = 0; v < kVectors; ++v) sums[v][i] = add_pairs(sums[v][i], pairs[v], two);
             }
         }
     }
     for (int i = 0; i < kCount; ++i)
-        for (int64_t d = 0; d < model.head_size; d += kLanes)
-            store(queries.out[i] + d, load(queries.out[i] + d) * spread(units[i] / totals[i]));
+        for (int v = 0; v < kVectors; ++v)
+            store(parts[i].sums + d + v * kLanes, to_floats(sums[v][i]) * spread(units[i]));
+}
+
+// Attends from each query to a segment of codes.
+template <int kCount>
+void attend_codes(const Model &model, const Queries &queries, const Segment &segment, Scratch &scratch, Part *parts) {
+    score_codes<kCount>(model, queries, segment, scratch, parts);
+    float units[kCount];
+    for (int i = 0; i < kCount; ++i) units[i] = soften_codes<kCount>(model, queries, i, segment, scratch, parts[i]);
+    int64_t d = 0;
+    for (; d + kWidth * kLanes <= model.head_size; d += kWidth * kLanes)
+        multiply_values<kWidth>(model, segment, scratch.codes, d, units, parts);
+    for (; d < model.head_size; d += kLanes) multiply_values<1>(model, segment, scratch.codes, d, units, parts);
 }
 
 }  // namespace HEADRACE_ISA

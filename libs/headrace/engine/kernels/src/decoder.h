@@ -20,8 +20,8 @@ inline Floats load_any(const uint8_t *p, int32_t storage, int64_t at) {
 class DecoderStep {
   public:
     DecoderStep(const Model &model, const Step &step, Pool &pool, Workspace &space)
-        : model_(model), step_(step), pool_(pool), space_(space), products_(pool, space), attention_(model, step, pool),
-          rows_(step.row_count) {
+        : model_(model), step_(step), pool_(pool), space_(space), products_(pool, space),
+          attention_(model, step, pool, space), rows_(step.row_count) {
         hidden_ = space.hidden.take(rows_ * model.hidden);
         qkv_ = space.qkv.take(rows_ * heads() * model.head_size);
         attended_ = space.attended.take(rows_ * model.head_count * model.head_size);

@@ -30,8 +30,9 @@ void run_product(const Matrix &w, const float *x, const float *residual, float *
     });
 }
 
-void run_attention(const Model &model, const Layer &layer, const Step &step, float *qkv, float *out, Pool &pool) {
-    PagedAttention(model, step, pool).run(layer, qkv, out);
+void run_attention(const Model &model, const Layer &layer, const Step &step, float *qkv, float *out, Pool &pool,
+                   Workspace &space) {
+    PagedAttention(model, step, pool, space).run(layer, qkv, out);
 }
 
 void find_likeliest_rows(const float *logits, int64_t rows, int64_t vocabulary, int64_t *token_ids, float *values,

@@ -15,7 +15,8 @@ struct Kernels {
     void (*product)(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool,
                     Workspace &space);
     // Runs the attention of one layer: see PagedAttention.
-    void (*attend)(const Model &model, const Layer &layer, const Step &step, float *qkv, float *out, Pool &pool);
+    void (*attend)(const Model &model, const Layer &layer, const Step &step, float *qkv, float *out, Pool &pool,
+                   Workspace &space);
     // y = norm(x), for x [rows, norm.size].
     void (*normalize)(const Norm &norm, const float *x, float *y, int64_t rows, Pool &pool);
     // y = function(x), for x [rows, size].

@@ -3,15 +3,19 @@
 
 #pragma once
 
+#include <vector>
+
 #include "abi.h"
 #include "attention.h"
 #include "pool.h"
 #include "rows.h"
+#include "workspace.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
 
 constexpr int64_t kQueryRows = 16;  // Query rows per task, all of one sequence and KV head.
+constexpr int64_t kTasksEach = 2;   // Least tasks per thread that balance the load.
 
 // Applies rotary position embeddings (Su et al., 2021) to the pairs (i, i + rotary / 2).
 inline void rotate(float *head, const float *cosine, const float *sine, int64_t rotary) {
@@ -26,7 +30,8 @@ inline void rotate(float *head, const float *cosine, const float *sine, int64_t 
 
 class PagedAttention {
   public:
-    PagedAttention(const Model &model, const Step &step, Pool &pool) : model_(model), step_(step), pool_(pool) {}
+    PagedAttention(const Model &model, const Step &step, Pool &pool, Workspace &space)
+        : model_(model), step_(step), pool_(pool), space_(space) {}
 
     // `qkv` [rows, heads, head size] has the queries, keys and values of each token. Queries and keys are rotated in
     // place, and normalized before that if the layer has norms. `out` is [rows, query heads, head size].
@@ -36,7 +41,18 @@ class PagedAttention {
     }
 
   private:
+    // Rows of a span whose queries of one KV head are computed together.
+    struct Work {
+        const Span *span;
+        int64_t kv_head;
+        int64_t first_row, last_row;  // Within the span
+        int64_t begin, end;           // Tokens that any of them attends to
+    };
+
     int64_t width() const { return (model_.head_count + 2 * model_.kv_head_count) * model_.head_size; }
+    int64_t share() const { return model_.head_count / model_.kv_head_count; }
+    // Numbers from one sum of values to the next: whole vectors.
+    int64_t stride() const { return (model_.head_size + kLanes - 1) / kLanes * kLanes; }
 
     const Span &span_of(int64_t row) const {
         int64_t low = 0;
@@ -69,50 +85,149 @@ class PagedAttention {
         }
     }
 
-    // Each task is one KV head of up to kQueryRows rows of a span.
+    static int64_t parts(const Span &span) { return (span.row_count + kQueryRows - 1) / kQueryRows; }
+
+    int64_t first_token(const Layer &layer, int64_t position) const {
+        return layer.window && position >= layer.window ? position + 1 - layer.window : 0;
+    }
+    int64_t last_token(const Span &span, int64_t position) const {
+        return model_.sees_all ? span.first_position + span.row_count - 1 : position;
+    }
+
+    Work work_of(const Layer &layer, int64_t task) const {
+        const int64_t kv_head = task % model_.kv_head_count;
+        int64_t part = task / model_.kv_head_count;
+        const Span *span = step_.spans;
+        while (part >= parts(*span)) part -= parts(*span++);
+        const int64_t first = part * kQueryRows;
+        const int64_t last = std::min(first + kQueryRows, span->row_count);
+        const int64_t begin = first_token(layer, span->first_position + first) / kLanes * kLanes;
+        return {span, kv_head, first, last, begin, last_token(*span, span->first_position + last - 1) + 1};
+    }
+
     void attend_all(const Layer &layer, const float *qkv, float *out) const {
         int64_t tasks = 0;
-        for (int64_t i = 0; i < step_.span_count; ++i) tasks += parts(step_.spans[i]) * model_.kv_head_count;
+        int64_t most_segments = 0;
+        for (int64_t i = 0; i < step_.span_count; ++i) {
+            const Span &span = step_.spans[i];
+            tasks += parts(span) * model_.kv_head_count;
+            const int64_t segments = (span.first_position + span.row_count - 1) / kSegment + 1;
+            most_segments = std::max(most_segments, segments);
+        }
+        // A long sequence keeps all threads busy only if they share it.
+        if (most_segments > 1 && tasks < kTasksEach * pool_.thread_count())
+            return attend_apart(layer, qkv, out, tasks, most_segments);
         pool_.run(tasks, [&](int64_t task, int) {
-            const int64_t kv_head = task % model_.kv_head_count;
-            int64_t part = task / model_.kv_head_count;
-            const Span *span = step_.spans;
-            while (part >= parts(*span)) part -= parts(*span++);
-            attend_part(layer, *span, kv_head, part * kQueryRows, qkv, out);
+            const Work work = work_of(layer, task);
+            Scratch &scratch = list_tiles(layer, work, work.begin, work.end);
+            over_queries(layer, work, qkv, out, [&](const Queries &queries, int count, bool is_first) {
+                attend_in_turn(work, queries, count, is_first, scratch);
+            });
         });
     }
 
-    static int64_t parts(const Span &span) { return (span.row_count + kQueryRows - 1) / kQueryRows; }
+    // Attends to all segments of `work`, one after the other.
+    void attend_in_turn(const Work &work, const Queries &queries, int count, bool is_first, Scratch &scratch) const {
+        Part found[kQueries], merged[kQueries];
+        for (int i = 0; i < count; ++i) {
+            found[i].sums = scratch.part_sums.data() + i * stride();
+            merged[i].sums = scratch.merged_sums.data() + i * stride();
+            clear(merged[i], stride());
+        }
+        for (int64_t token = work.begin, end; token < work.end; token = end) {
+            end = std::min(work.end, (token / kSegment + 1) * kSegment);
+            attend(model_, queries, count, segment_of(work.begin, token, end, is_first, scratch), scratch, found);
+            for (int i = 0; i < count; ++i) merge(merged[i], found[i], stride());
+        }
+        for (int i = 0; i < count; ++i) finish(merged[i], queries.out[i], model_.head_size);
+    }
 
-    void attend_part(const Layer &layer, const Span &span, int64_t kv_head, int64_t first, const float *qkv,
-                     float *out) const {
+    // Attends to each segment in a task of its own, then merges.
+    void attend_apart(const Layer &layer, const float *qkv, float *out, int64_t tasks, int64_t segments) const {
+        const int64_t heads = step_.row_count * model_.head_count;
+        float *sums = space_.segment_sums.take(heads * segments * stride());
+        Part *parts = space_.parts.take(heads * segments);
+        for (int64_t i = 0; i < heads * segments; ++i) parts[i].sums = sums + i * stride();
+        pool_.run(tasks * segments, [&](int64_t task, int) {
+            const Work work = work_of(layer, task / segments);
+            const int64_t segment = task % segments;
+            const int64_t begin = std::max(work.begin, segment * kSegment);
+            const int64_t end = std::min(work.end, (segment + 1) * kSegment);
+            Scratch &scratch = list_tiles(layer, work, begin, end);
+            over_queries(layer, work, qkv, out, [&](const Queries &queries, int count, bool is_first) {
+                Part *places[kQueries], found[kQueries];
+                for (int i = 0; i < count; ++i) {
+                    places[i] = parts + (queries.out[i] - out) / model_.head_size * segments + segment;
+                    found[i] = *places[i];
+                    clear(found[i], stride());
+                }
+                if (begin < end)
+                    attend(model_, queries, count, segment_of(begin, begin, end, is_first, scratch), scratch, found);
+                for (int i = 0; i < count; ++i) *places[i] = found[i];
+            });
+        });
+        pool_.run(heads, [&](int64_t head, int) {
+            Scratch &scratch = own_scratch();
+            Part merged{scratch.merged_sums.data(), 0.0f, 0.0f};
+            clear(merged, stride());
+            for (int64_t i = head * segments; i < (head + 1) * segments; ++i) merge(merged, parts[i], stride());
+            finish(merged, out + head * model_.head_size, model_.head_size);
+        });
+    }
+
+    Scratch &own_scratch() const {
         thread_local Scratch scratch;
-        const int64_t share = model_.head_count / model_.kv_head_count;
+        const size_t size = kQueries * stride();
+        if (scratch.merged_sums.size() < size) {
+            scratch.part_sums.resize(size);
+            scratch.merged_sums.resize(size);
+        }
+        return scratch;
+    }
+
+    // Lists the tiles of the tokens from `begin` on, a multiple of kLanes, to `end`.
+    Scratch &list_tiles(const Layer &layer, const Work &work, int64_t begin, int64_t end) const {
+        Scratch &scratch = own_scratch();
+        const Cache cache{model_, layer, work.kv_head, step_.tables + work.span->table};
+        scratch.tiles.clear();
+        for (int64_t token = begin; token < end; token += kLanes) scratch.tiles.push_back(cache.tile(token));
+        return scratch;
+    }
+
+    // The tokens from `first` to `end`, of tiles listed from the token `listed` on.
+    static Segment segment_of(int64_t listed, int64_t first, int64_t end, bool is_new, const Scratch &scratch) {
+        const Tile *tiles = scratch.tiles.data() + (first - listed) / kLanes;
+        return {first, (end - first + kLanes - 1) / kLanes, tiles, is_new};
+    }
+
+    // Calls body(queries, count, is first) for the queries of `work`, kQueries at a time.
+    template <typename Body>
+    void over_queries(const Layer &layer, const Work &work, const float *qkv, float *out, const Body &body) const {
         const int64_t size = model_.head_size;
-        const int64_t last = first + kQueryRows < span.row_count ? first + kQueryRows : span.row_count;
-        const Cache cache{model_, layer, kv_head, step_.tables + span.table};
+        const int64_t begin = work.first_row * share();
+        const int64_t end = work.last_row * share();
         Queries queries;
         int count = 0;
-        for (int64_t unit = first * share; unit < last * share; ++unit) {
-            const int64_t row = span.first_row + unit / share;
-            const int64_t head = kv_head * share + unit % share;
-            const int64_t position = span.first_position + unit / share;
+        for (int64_t unit = begin; unit < end; ++unit) {
+            const int64_t row = work.span->first_row + unit / share();
+            const int64_t head = work.kv_head * share() + unit % share();
+            const int64_t position = work.span->first_position + unit / share();
             queries.q[count] = qkv + row * width() + head * size;
             queries.out[count] = out + (row * model_.head_count + head) * size;
             queries.bias[count] = layer.bias ? layer.bias + head * layer.bias_stride - position : nullptr;
-            queries.first[count] = layer.window && position >= layer.window ? position + 1 - layer.window : 0;
-            queries.last[count] = model_.sees_all ? span.first_position + span.row_count - 1 : position;
-            if (++count == kQueries) {
-                attend(cache, queries, count, scratch);
+            queries.first[count] = first_token(layer, position);
+            queries.last[count] = last_token(*work.span, position);
+            if (++count == kQueries || unit + 1 == end) {
+                body(queries, count, unit - begin < kQueries);
                 count = 0;
             }
         }
-        if (count) attend(cache, queries, count, scratch);
     }
 
     const Model &model_;
     const Step &step_;
     Pool &pool_;
+    Workspace &space_;
 };
 
 }  // namespace HEADRACE_ISA

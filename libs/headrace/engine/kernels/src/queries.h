@@ -11,7 +11,12 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
+// As many as the registers hold sums for.
+#if defined(HEADRACE_AVX512)
+constexpr int kQueries = 8;
+#else
 constexpr int kQueries = 4;
+#endif
 
 // Up to kQueries queries of one sequence and KV head.
 struct Queries {
@@ -26,6 +31,13 @@ struct Queries {
         if (model.soft_cap) products = soft_cap(products, model.soft_cap);
         if (bias[i]) products = products + load(bias[i] + token);
         return masked(i, products, token, -INFINITY);
+    }
+
+    // Whether scores of the tile at `token` are the scaled dot products, for all of the first `count` queries.
+    bool are_plain(const Model &model, int count, int64_t token) const {
+        bool plain = !model.soft_cap;
+        for (int i = 0; i < count; ++i) plain &= !bias[i] & (token >= first[i]) & (token + kLanes - 1 <= last[i]);
+        return plain;
     }
 
     // Returns `values` of the tile at `token` with those outside the mask of query i replaced by `unseen`.

@@ -14,17 +14,28 @@ struct Rounded {
     float sum;   // Sum of the codes.
 };
 
-// Quantizes `size` numbers, a multiple of 16, such that the largest magnitude gets the code `limit`.
-template <typename Code> inline Rounded round_to_codes(const float *x, int64_t size, float limit, Code *codes) {
-    Floats most = spread(0.0f);
-    Floats flaw = spread(0.0f);
-    for (int64_t k = 0; k < size; k += kLanes) {
-        const Floats values = load(x + k);
-        most = larger(magnitude(values), most);
-        flaw = fma(values, spread(0.0f), flaw);
+// The largest magnitude of numbers, and whether all of them are finite.
+class Extent {
+  public:
+    void add(Floats values) {
+        most_ = larger(magnitude(values), most_);
+        flaw_ = fma(values, spread(0.0f), flaw_);
     }
-    const float largest = largest_lane(most);
-    const float inverse = largest > 1e-30f ? limit / largest : 0.0f;
+    float most() const { return largest_lane(most_); }
+    // NaN if a number is infinite or NaN, else 0.
+    float flaw() const { return add_lanes(flaw_); }
+
+  private:
+    Floats most_ = spread(0.0f);
+    Floats flaw_ = spread(0.0f);
+};
+
+// Quantizes `size` numbers of a known extent, such that its largest magnitude gets the code `limit`. `size` is a
+// multiple of 16.
+template <typename Code>
+inline Rounded round_within(const Extent &extent, const float *x, int64_t size, float limit, Code *codes) {
+    const float most = extent.most();
+    const float inverse = most > 1e-30f ? limit / most : 0.0f;
     Ints total = spread(int32_t{0});
     for (int64_t k = 0; k < size; k += kLanes) {
         const Ints code = round_to_ints(load(x + k) * spread(inverse));
@@ -34,7 +45,13 @@ template <typename Code> inline Rounded round_to_codes(const float *x, int64_t s
         else
             store_s16(codes + k, code);
     }
-    return {largest / limit + add_lanes(flaw), add_lanes(to_floats(total))};
+    return {most / limit + extent.flaw(), add_lanes(to_floats(total))};
+}
+
+template <typename Code> inline Rounded round_to_codes(const float *x, int64_t size, float limit, Code *codes) {
+    Extent extent;
+    for (int64_t k = 0; k < size; k += kLanes) extent.add(load(x + k));
+    return round_within(extent, x, size, limit, codes);
 }
 
 }  // namespace HEADRACE_ISA

@@ -34,8 +34,16 @@ template <typename T> class Buffer {
     int64_t capacity_ = 0;
 };
 
+// Attention of one query to one segment of its sequence, or to several that were merged: see segment.h.
+struct Part {
+    float *sums;  // [head]: values, weighted by exp(score - most)
+    float most;   // Largest score; minus infinity if the mask hides all tokens
+    float total;  // Sum of the weights
+};
+
 struct Workspace {
-    Buffer<float> hidden, normed, qkv, attended, active, scales, sums, ordered;
+    Buffer<float> hidden, normed, qkv, attended, active, scales, sums, ordered, segment_sums;
+    Buffer<Part> parts;
     Buffer<int8_t> codes8;
     Buffer<int16_t> codes16;
 };
