@@ -22,7 +22,7 @@ AIMS: Mapping[str, float] = {
 }
 """Ratio to the best peer that is aimed at: at least this, or at most where less is better."""
 METHOD = (
-    "Random weights in 4 bits (groups of 128 where they fit; GGUF Q4_0 for llama.cpp and OpenVINO), interleaved rounds, "
+    "Random weights in 4 bits (groups of 128 where they fit; Q4_0 for llama.cpp and OpenVINO), interleaved rounds, "
     "medians with the smallest and largest in brackets; tokens per second unless said otherwise."
 )
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]
