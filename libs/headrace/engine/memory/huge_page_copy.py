@@ -2,8 +2,8 @@
 
 Mapped weights are there at once, but in pages of 4 KiB; decoding one sequence is some 6 % faster from huge ones. To
 copy them takes a virtual machine up to a second and a half for half a gigabyte, because its host has to find the
-memory. So it is done beside the first requests, at the lowest priority: on two busy cores, the first prefill would otherwise
-take a third longer.
+memory. So it is done beside the first requests, at the lowest priority: on two busy cores, the first prefill would
+otherwise take a third longer.
 """
 
 import contextlib
