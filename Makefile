@@ -9,7 +9,7 @@ comma := ,
 LOCAL := local$(if $(TORCH),$(comma)torch)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -23,6 +23,7 @@ help:
 	@echo "make test-vllm     workers that vLLM computes for, in an environment of its own; bench-vllm compares it with vLLM alone"
 	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test has a part of it"
 	@echo "make gpu        on a machine with an NVIDIA card: those kernels' tests on it, and their times beside others, as a page"
+	@echo "make fuzz          files of models damaged in ten thousand ways each: an error that says why, or a model that runs"
 	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
@@ -99,6 +100,10 @@ sanitize: .venv/.dev
 
 gen: .venv/.dev
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py
+
+# Files of checkpoints, adapters and packed weights, each kind damaged ten thousand times: a quarter of an hour.
+fuzz: .venv/.dev
+	@HEADRACE_FUZZ_CASES=$(or $(CASES),10000) $(BIN)/python -m pytest -q --numprocesses $(TEST_PROCESSES) --dist worksteal $(shell find tests/libs -name 'test_*_fuzz.py')
 
 # Random requests made from the description of the API, for five minutes: no 5xx, no answer that is not described.
 fuzz-api: .venv/.dev

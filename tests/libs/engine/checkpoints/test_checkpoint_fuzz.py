@@ -1,7 +1,5 @@
-"""Loading a checkpoint works or raises one of our errors, within bounded memory, whatever bytes it holds.
-
-HEADRACE_FUZZ_CASES=10000 python -m pytest tests/libs/engine/checkpoints/test_checkpoint_fuzz.py
-"""
+"""Loading a checkpoint works or raises one of our errors, within bounded memory, whatever bytes its files hold; and one
+that loads can be run. `make fuzz` damages each kind of file ten thousand times."""
 
 import json
 import os
@@ -14,54 +12,75 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.libs.engine.engine_running import engine_config
-from tests.libs.engine.tiny_models import make_oracle
+from tests.libs.engine.damaged_bytes import damage, resettle
+from tests.libs.engine.engine_running import engine_config, finish, request
+from tests.libs.engine.gguf_files import Kind, convert
+from tests.libs.engine.tiny_models import make_family
+from tests.libs.engine.tiny_quantized import Method, quantize_projections
 
-from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import HeadraceError
-from headrace.offline.quantization.writer import gptq_config, gptq_tensors
 
-CASES = int(os.environ.get("HEADRACE_FUZZ_CASES", "600"))
+CASES = int(os.environ.get("HEADRACE_FUZZ_CASES", "150"))
+"""Times that each kind of file is damaged."""
 MAX_GROWTH_MIB = 400
 HEADER_BYTES = 4096
-INTERESTING = (b"-1", b"0", b"1e999", b"null", b'"x"', b"[]", b"{}", b"99999999999", b"NaN", b"../", b"\x00", b"\xff")
+MODEL, CONFIG, GENERATION, INDEX = (
+    "model.safetensors",
+    "config.json",
+    "generation_config.json",
+    "model.safetensors.index.json",
+)
+GGUF = "model.gguf"
 
 
-@pytest.fixture(scope="module")
-def quantized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny checkpoint with some modules in GPTQ form, so that every reader is reached."""
-    folder = tmp_path_factory.mktemp("pristine")
-    make_oracle(folder, "grouped")
-    tensors = load_file(folder / "model.safetensors")
-    for name in [name.removesuffix(".weight") for name in tensors if name.endswith("q_proj.weight")]:
-        matrix = round_to_nearest.quantize(tensors.pop(f"{name}.weight"), 4, 32, symmetric=True)
-        tensors |= gptq_tensors(name, matrix)
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = dict(gptq_config(4, 32, symmetric=True))
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
+def make_quantized(folder: Path, method: Method) -> None:
+    make_family(folder, "llama", hidden_size=64, intermediate_size=96)
+    quantize_projections(folder, method)
+    (folder / GENERATION).write_text('{"eos_token_id": [1, 2]}')
 
 
-def mutated(content: bytes, limit: int, generator: random.Random) -> bytes:
-    """A few bytes changed, removed or replaced by something that parsers trip over."""
-    changed = bytearray(content)
-    for _ in range(generator.randint(1, 4)):
-        position = generator.randrange(min(limit, len(changed)) or 1)
-        action = generator.randrange(4)
-        if action == 0:
-            changed[position : position + 1] = bytes([generator.randrange(256)])
-        elif action == 1:
-            del changed[position : position + generator.randint(1, 20)]
-        elif action == 2:
-            changed[position : position + generator.randint(0, 8)] = generator.choice(INTERESTING)
-        else:
-            del changed[position + generator.randint(0, len(changed)) :]
-        if not changed:
-            changed = bytearray(b"x")
-    return bytes(changed)
+def make_sharded(folder: Path) -> None:
+    """Two shards and their index."""
+    make_family(folder, "llama")
+    tensors = load_file(folder / MODEL)
+    (folder / MODEL).unlink()
+    names = sorted(tensors)
+    shards = {"model-1.safetensors": names[::2], "model-2.safetensors": names[1::2]}
+    for shard, held in shards.items():
+        save_file({name: tensors[name] for name in held}, folder / shard)
+    weight_map = {name: shard for shard, held in shards.items() for name in held}
+    (folder / INDEX).write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map}))
+
+
+def make_gguf(folder: Path) -> None:
+    make_family(folder / "source", "llama", hidden_size=64, intermediate_size=96)
+    convert(folder / "source", folder / GGUF, Kind.Q8_0)
+    shutil.rmtree(folder / "source")
+
+
+MAKERS: dict[str, Callable[[Path], object]] = {
+    "gptq": lambda folder: make_quantized(folder, "gptq"),
+    "awq": lambda folder: make_quantized(folder, "awq"),
+    "compressed-tensors": lambda folder: make_quantized(folder, "compressed-tensors"),
+    "sharded": make_sharded,
+    "gguf": make_gguf,
+}
+TARGETS = [
+    *((kind, file) for kind in ("gptq", "awq", "compressed-tensors") for file in (MODEL, CONFIG)),
+    ("gptq", GENERATION),
+    ("sharded", INDEX),
+    ("gguf", GGUF),
+]
+
+
+def load_and_run(source: Path) -> None:
+    engine = load_text_engine(source, engine_config(block_count=4, max_running_count=2, thread_count=1))
+    try:
+        engine.add(request("r", (1, 2, 3), max_tokens=2, temperature=0))
+        finish(engine)
+    finally:
+        engine.close()
 
 
 def peak_mib() -> float:
@@ -69,21 +88,28 @@ def peak_mib() -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "generation_config.json"])
-def test_mutated_files_give_typed_errors_only(quantized: Path, tmp_path: Path, file: str) -> None:
-    folder = Path(shutil.copytree(quantized, tmp_path / "model"))
-    original = (quantized / file).read_bytes() if (quantized / file).exists() else b'{"eos_token_id": [1, 2]}'
-    load: Callable[[], TextEngine] = lambda: load_text_engine(folder, engine_config(block_count=4, max_running_count=2))  # noqa: E731
-    load().close()
-    before = peak_mib()
-    for case in range(CASES // 3):
+@pytest.mark.timeout(max(300, CASES))
+@pytest.mark.parametrize(("kind", "file"), TARGETS)
+def test_damaged_files_give_typed_errors_only(tmp_path: Path, kind: str, file: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    MAKERS[kind](folder)
+    source = folder / GGUF if file == GGUF else folder
+    original = (folder / file).read_bytes()
+    load_and_run(source)
+    before, refused = peak_mib(), 0
+    for case in range(CASES):
         generator = random.Random(case)
-        (folder / file).write_bytes(mutated(original, HEADER_BYTES, generator))
+        is_json = file.endswith(".json") and case % 2
+        limit = len(original) if case % 5 == 0 else HEADER_BYTES
+        content = resettle(original, generator) if is_json else damage(original, limit, generator)
+        (folder / file).write_bytes(content)
         try:
-            load().close()
+            load_and_run(source)
         except HeadraceError:
-            continue
+            refused += 1
         except Exception as error:
             raise AssertionError(f"case {case} of {file}: {error!r}") from error
+    assert refused > CASES // 10
     assert peak_mib() - before < MAX_GROWTH_MIB
     assert torch.get_num_threads() >= 1

@@ -23,6 +23,9 @@ UNFINISHED = ".new"
 """Suffix of files still being written."""
 WRITABLE_BY_OTHERS = 0o022
 
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+"""Errors that a header of any JSON may cause, beside those of the checks."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -45,7 +48,7 @@ class PackedWeightsCache:
                 return weights
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except UNREADABLE as error:
             _log.warning("packed weights are made again", extra={"path": str(path), "reason": str(error)})
             return None
 
