@@ -182,4 +182,17 @@ void headrace_pack_codes(const uint8_t *codes, const float *scales, const uint8_
     }
 }
 
+// Rounds plain weights to the codes of `w`, and packs the panels from `first` to `last`, which must be zeros. `rows`
+// [w.out] are addresses of [w.in] numbers in `storage`, or null for zeros. Returns a Failure.
+int headrace_pack_rounded(int instructions, const uint8_t *const *rows, int32_t storage, const Matrix *w, int64_t first,
+                          int64_t last, uint8_t *panels) {
+    const UsualRounding rounding;
+    try {
+        find(instructions).pack(rows, storage, *w, first, last, panels);
+        return kFine;
+    } catch (const std::bad_alloc &) {
+        return kNoMemory;
+    }
+}
+
 }  // extern "C"

@@ -1,6 +1,7 @@
 // Entry points of the kernels for one instruction set. hatch_build.py compiles this file once for each set, with
 // HEADRACE_ISA as the namespace.
 
+#include "code_rounding.h"
 #include "decoder.h"
 #include "kernels.h"
 #include "rows.h"
@@ -52,8 +53,8 @@ void rank_rows(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool)
 
 }  // namespace
 
-const Kernels kernels = {run_step,  run_product, run_attention,       normalize_rows, activate_rows,
-                         gate_rows, route_rows,  find_likeliest_rows, draw_rows,      rank_rows};
+const Kernels kernels = {run_step,   run_product,         run_attention, normalize_rows, activate_rows, gate_rows,
+                         route_rows, find_likeliest_rows, draw_rows,     rank_rows,      pack_rounded};
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

@@ -33,6 +33,9 @@ struct Kernels {
     void (*draw)(Draw *draws, int64_t count, int64_t vocabulary, Pool &pool);
     // Finds the tokens with the largest logits for each of `rankings`.
     void (*rank)(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool);
+    // Rounds plain weights and packs them: see code_rounding.h.
+    void (*pack)(const uint8_t *const *rows, int32_t storage, const Matrix &w, int64_t first, int64_t last,
+                 uint8_t *panels);
 };
 
 namespace portable {

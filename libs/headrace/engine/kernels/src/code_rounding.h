@@ -1,0 +1,104 @@
+// Rounds plain weights to codes while they are packed, so that neither their fp32 numbers nor their codes ever lie in
+// memory as a whole. The same grid, bit for bit, as array_rounding.py chooses.
+
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "abi.h"
+#include "kv_cache.h"
+#include "lanes.h"
+#include "matrix.h"
+
+namespace headrace {
+namespace HEADRACE_ISA {
+
+constexpr float kLeastStep = 1e-8f;
+constexpr float kLeastScale = 6.103515625e-05f;  // The smallest normal number of fp16, in which formats store scales
+
+// Grid of a group of weights: weight = (code - zero) * scale.
+struct Grid {
+    float scale;
+    float zero;
+};
+
+inline Floats load_plain(const uint8_t *row, int32_t storage, int64_t k) {
+    if (storage == kF32) return load(reinterpret_cast<const float *>(row) + k);
+    if (storage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(row) + k);
+    return load_f16(reinterpret_cast<const uint16_t *>(row) + k);
+}
+
+inline float through_f16(float value) {
+    uint16_t halves[kLanes] = {to_f16(value)};
+    float v[kLanes];
+    store(v, load_f16(halves));
+    return v[0];
+}
+
+// Chooses a grid that covers the numbers from `k` on, and zero. Its scale is NaN if one of them is not finite.
+inline Grid choose_grid(const uint8_t *row, int32_t storage, int64_t k, int64_t group, float top) {
+    Floats low = spread(0.0f);
+    Floats high = spread(0.0f);
+    Floats flaw = spread(0.0f);
+    for (int64_t i = k; i < k + group; i += kLanes) {
+        const Floats values = load_plain(row, storage, i);
+        low = smaller(values, low);
+        high = larger(values, high);
+        flaw = fma(values, spread(0.0f), flaw);
+    }
+    const float least = -largest_lane(spread(0.0f) - low);
+    const float step = std::max((largest_lane(high) - least) / top, kLeastStep);
+    const float zero = std::min(std::max(std::nearbyint(-least / step), 0.0f), top);
+    return {std::max(through_f16(step), kLeastScale) + add_lanes(flaw), zero};
+}
+
+inline void round_group(const uint8_t *row, int32_t storage, int64_t k, int64_t group, const Grid &grid, float top,
+                        uint8_t *codes) {
+    for (int64_t i = 0; i < group; i += kLanes) {
+        const Floats steps = to_floats(round_to_ints(load_plain(row, storage, k + i) / spread(grid.scale)));
+        float v[kLanes];
+        store(v, smaller(larger(steps + spread(grid.zero), spread(0.0f)), spread(top)));
+        for (int lane = 0; lane < kLanes; ++lane) codes[i + lane] = static_cast<uint8_t>(v[lane]);
+    }
+}
+
+// Puts the codes of one row into its lane of a panel: see matrix.h.
+inline void put_codes(const uint8_t *codes, const Matrix &w, int64_t lane, uint8_t *panel) {
+    if (w.storage == kU4)
+        for (int64_t k = 0; k < w.in; k += 8)
+            for (int64_t j = 0; j < 4; ++j)
+                panel[k * 8 + lane * 4 + j] = static_cast<uint8_t>(codes[k + j] | codes[k + 4 + j] << 4);
+    else
+        for (int64_t k = 0; k < w.in; k += 2)
+            for (int64_t j = 0; j < 2; ++j)
+                panel[k * kPanel + lane * 2 + j] = static_cast<uint8_t>(codes[k + j] ^ 0x80);
+}
+
+// Packs the panels from `first` to `last` of `w`, which must be zeros. `rows` are the addresses of the numbers [in] of
+// each row, in `storage`, or null for zeros.
+inline void pack_rounded(const uint8_t *const *rows, int32_t storage, const Matrix &w, int64_t first, int64_t last,
+                         uint8_t *panels) {
+    const float top = w.storage == kU4 ? 15.0f : 255.0f;
+    const int sign = w.storage == kU4 ? 0 : 0x80;
+    const int64_t groups = w.in / w.group;
+    std::vector<uint8_t> codes(static_cast<size_t>(w.in));
+    for (int64_t row = first * kPanel; row < std::min(last * kPanel, w.out); ++row) {
+        if (!rows[row]) continue;
+        const int64_t lane = row % kPanel;
+        uint8_t *panel = panels + row / kPanel * panel_bytes(w);
+        float *scales = reinterpret_cast<float *>(panel + code_bytes(w));
+        uint8_t *zeros = panel + code_bytes(w) + groups * kPanel * 4;
+        for (int64_t g = 0; g < groups; ++g) {
+            const Grid grid = choose_grid(rows[row], storage, g * w.group, w.group, top);
+            round_group(rows[row], storage, g * w.group, w.group, grid, top, codes.data() + g * w.group);
+            scales[g * kPanel + lane] = grid.scale;
+            zeros[g * kPanel + lane] = static_cast<uint8_t>(static_cast<int>(grid.zero) ^ sign);
+        }
+        put_codes(codes.data(), w, lane, panel);
+    }
+}
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace
