@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.peers [--shape tinyllama-1.1b] [--rounds 5] [--peers llama.cpp openvino vllm]
 
-`--shape` takes a name or the path of a config.json. Peers are set up in `--folder` when they are first wanted. Prints
+`--shape` takes a name or the path of a config.json. `--gguf q4_k_m`, or the path of a file, has llama.cpp and Headrace
+run the same GGUF file. Peers are set up in `--folder` when they are first wanted. Prints
 medians and ratios to the best peer, with the read bandwidth of the same minutes; ends with one JSON line. vLLM has int4
 kernels for AVX-512 only: elsewhere it runs in bf16 and in fp32, under names that say so, and takes minutes to start.
 """
@@ -23,7 +24,7 @@ import torch
 from rich.table import Table
 from tests.benchmarks.peers import llama_cpp
 from tests.benchmarks.peers.environment import llama_cpp_tools, openvino_python, vllm_python
-from tests.benchmarks.peers.gguf_checkpoint import write_gguf
+from tests.benchmarks.peers.gguf_checkpoint import write_gguf, write_q4_k_m
 from tests.benchmarks.peers.probe import read_bandwidth
 from tests.benchmarks.peers.shapes import read_shape, write_awq_checkpoint, write_checkpoint
 from tests.benchmarks.peers.workload import MEMORY, START
@@ -49,7 +50,9 @@ def make_peers(arguments: argparse.Namespace) -> Mapping[str, Measure]:
     name = arguments.shape.replace("/", "_")
     checkpoint, gguf_file = folder / name, folder / f"{name}.gguf"
     threads, tokens = str(arguments.threads), arguments.prompt_tokens
-    if not (checkpoint / "config.json").exists():
+    if arguments.gguf:
+        checkpoint = gguf_file = find_gguf(arguments)
+    elif not (checkpoint / "config.json").exists():
         write_checkpoint(checkpoint, config)
     if not gguf_file.exists():
         write_gguf(gguf_file, config)
@@ -64,6 +67,16 @@ def make_peers(arguments: argparse.Namespace) -> Mapping[str, Measure]:
     if "vllm" in arguments.peers:
         peers |= make_vllm(checkpoint, arguments)
     return peers
+
+
+def find_gguf(arguments: argparse.Namespace) -> Path:
+    """The file that both run. Writes one of the shape unless a path is given."""
+    if arguments.gguf != "q4_k_m":
+        return Path(arguments.gguf)
+    path: Path = arguments.folder / f"{arguments.shape.replace('/', '_')}-q4_k_m.gguf"
+    if not path.exists():
+        write_q4_k_m(path, read_shape(arguments.shape))
+    return path
 
 
 def make_vllm(checkpoint: Path, arguments: argparse.Namespace) -> dict[str, Measure]:
@@ -99,6 +112,7 @@ def measure(peers: Mapping[str, Measure], arguments: argparse.Namespace) -> dict
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": f"{machine.machine()}, {os.cpu_count()} cores",
         "shape": arguments.shape,
+        "weights": arguments.gguf or "int4",
         "threads": arguments.threads,
         "rounds": arguments.rounds,
         "read_bandwidth_gb_per_second": [round(value, 1) for value in sorted(bandwidths)],
@@ -111,9 +125,7 @@ def show(result: dict[str, Any]) -> None:
     medians = result["medians"]
     others = [name for name in medians if name != US]
     bandwidths = result["read_bandwidth_gb_per_second"]
-    title = (
-        f"{result['shape']}, int4, {result['threads']} threads, read bandwidth {bandwidths[0]}–{bandwidths[-1]} GB/s"
-    )
+    title = f"{result['shape']}, {result['weights']}, {result['threads']} threads, read bandwidth {bandwidths[0]}–{bandwidths[-1]} GB/s"
     table = Table(box=None, header_style="dim", title=title)
     for column in ("", *medians, "to the best peer"):
         table.add_column(column, justify="right")
@@ -128,6 +140,7 @@ def main() -> None:
     """Sets up, measures, prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="tinyllama-1.1b")
+    parser.add_argument("--gguf", help="q4_k_m, or a file, that llama.cpp and Headrace both run")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--prompt-tokens", default="0-12000", help="decodes whose prompts have so many tokens in all")

@@ -13,6 +13,15 @@ class Storage(enum.IntEnum):
     """Codes -128..127."""
     FP8 = 5
     """e4m3fn (Micikevicius et al., 2022). For keys and values only."""
+    Q4_0 = 6
+    """GGUF's blocks, here and below, under ggml's names: see `BLOCKS` in `block_format.py`."""
+    Q4_1 = 7
+    Q5_0 = 8
+    Q5_1 = 9
+    Q8_0 = 10
+    Q4_K = 11
+    Q5_K = 12
+    Q6_K = 13
 
     @property
     def byte_count(self) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.engine.checkpoints.weights.block_arrays import BlockArrays
 from headrace.engine.kernels.packed_weight import GROUPS
 
 Floats = NDArray[np.float32]
@@ -44,13 +45,13 @@ class QuantizedArrays:
         return restored
 
 
-ArrayWeight = Floats | QuantizedArrays
+ArrayWeight = Floats | QuantizedArrays | BlockArrays
 """The weight [out, in] of a product, plain or quantized."""
 
 
 def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
     """Stacks the rows of weights that share their inputs into one weight. Keeps quantized ones quantized if they are
-    alike."""
+    alike, and blocks of any kinds."""
     if len(weights) == 1:
         return weights[0]
     matrices = [weight for weight in weights if isinstance(weight, QuantizedArrays)]
@@ -63,12 +64,15 @@ def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
             matrices[0].group_size,
             matrices[0].input_order,
         )
+    blocks = [weight for weight in weights if isinstance(weight, BlockArrays)]
+    if len(blocks) == len(weights):
+        return BlockArrays.stack(blocks)
     return np.concatenate([plain_array(weight) for weight in weights])
 
 
 def plain_array(weight: ArrayWeight) -> Floats:
     """Returns the weight as floating-point numbers."""
-    return weight.dequantize() if isinstance(weight, QuantizedArrays) else weight
+    return weight if isinstance(weight, np.ndarray) else weight.dequantize()
 
 
 def kernel_group_of(group_size: int) -> int | None:

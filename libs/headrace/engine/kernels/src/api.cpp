@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "block_packing.h"
 #include "checked_ids.h"
 #include "floating_point.h"
 #include "kernels.h"
@@ -180,6 +181,12 @@ void headrace_pack_codes(const uint8_t *codes, const float *scales, const uint8_
             panel[bytes + groups * kPanelRows * 4 + g * kPanelRows + lane] = zeros[source * groups + g];
         }
     }
+}
+
+// Packs rows of GGUF's blocks, as a file has them. `rows` is as in headrace_pack_plain.
+void headrace_pack_blocks(const uint8_t *blocks, const int64_t *rows, int64_t out, int64_t in, int32_t storage,
+                          uint8_t *panels) {
+    pack_blocks(blocks, rows, out, in, storage, panels);
 }
 
 }  // extern "C"

@@ -38,6 +38,7 @@ struct Workspace {
     Buffer<float> hidden, normed, qkv, attended, active, scales, sums, ordered;
     Buffer<int8_t> codes8;
     Buffer<int16_t> codes16;
+    Buffer<int32_t> words;
 };
 
 }  // namespace headrace
