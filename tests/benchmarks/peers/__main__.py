@@ -125,7 +125,8 @@ def show(result: dict[str, Any]) -> None:
     medians = result["medians"]
     others = [name for name in medians if name != US]
     bandwidths = result["read_bandwidth_gb_per_second"]
-    title = f"{result['shape']}, {result['weights']}, {result['threads']} threads, read bandwidth {bandwidths[0]}–{bandwidths[-1]} GB/s"
+    facts = f"{result['shape']}, {result['weights']}, {result['threads']} threads"
+    title = f"{facts}, read bandwidth {bandwidths[0]}–{bandwidths[-1]} GB/s"
     table = Table(box=None, header_style="dim", title=title)
     for column in ("", *medians, "to the best peer"):
         table.add_column(column, justify="right")

@@ -34,7 +34,7 @@ def random_blocks(kind: Kind, rows: int, columns: int, generator: np.random.Gene
     if kind in (Kind.Q4_K, Kind.Q5_K):
         scales = generator.integers(*K_SCALES, (len(blocks), 8), np.uint8)
         blocks[:, 4:16] = pack_k_scales(scales, scales)
-        unit /= np.mean(K_SCALES)
+        unit /= sum(K_SCALES) / 2
     if kind == Kind.Q6_K:
         unit /= 74
     drawn = (unit * generator.uniform(0.8, 1.2, (len(blocks), 1))).astype(np.float16)

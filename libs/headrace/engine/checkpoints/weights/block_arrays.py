@@ -22,12 +22,6 @@ class BlockRun:
     """Blocks of each row [rows, bytes]."""
     storage: Storage
 
-    @property
-    def in_size(self) -> int:
-        """Number of columns."""
-        block_format = BLOCKS[self.storage]
-        return self.blocks.shape[1] // block_format.file_bytes * block_format.columns
-
     def has_finite_scales(self) -> bool:
         """Whether all numbers that the blocks stand for are finite."""
         begin, end = _SCALE_PLACES.get(self.storage, (0, 4))

@@ -49,7 +49,7 @@ class PackedWeights:
         """Memory that the weights take, in bytes."""
         packed = sum(matrix.byte_count for matrix in self.matrices.values())
         tables = () if self.has_shared_table else (self.embedding.numbers,)
-        return packed + sum(array.nbytes for array in (*tables, *self.vectors.values()))
+        return packed + sum(int(array.nbytes) for array in (*tables, *self.vectors.values()))
 
     @property
     def block_kinds(self) -> list[str]:

@@ -51,8 +51,8 @@ struct Layer {
     const float *attention_norm, *mlp_norm;  // [hidden]
     const float *query_norm, *key_norm;      // [head] or null
     Matrix qkv, output, gate_up, down;
-    Matrix qkv_rest[2];  // Further rows of qkv, which another storage holds; no rows: none
-    Matrix up;           // Rows of up, if gate_up holds gates alone; no rows: it holds both
+    Matrix qkv_rest[2];          // Further rows of qkv, which another storage holds; no rows: none
+    Matrix up;                   // Rows of up, if gate_up holds gates alone; no rows: it holds both
     const float *cosine, *sine;  // [positions, rotary / 2]
     int64_t window;              // Tokens that a query attends to, itself included; 0: all
     // Addresses within the first block. Block n is n * `Model::block_bytes` further on. kv_cache.h has the layout.

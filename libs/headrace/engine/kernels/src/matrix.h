@@ -42,7 +42,8 @@ struct Inputs {
     const S8Input *for_s8;  // [rows, in], for s8
     const float *scales;    // [rows, groups]
     const float *sums;      // [rows, groups]: sums of the codes of each group
-    const int32_t *words = nullptr;  // Integers for blocks: see block_inputs.h
+    // Integers for blocks: see block_inputs.h.
+    const int32_t *words = nullptr;
 };
 
 // --- Plain weights -------------------------------------------------------------------------------------------------

@@ -90,9 +90,7 @@ def test_rounded_inputs_change_little(tmp_path: Path, mix: str) -> None:
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("mix", MIXES)
-def test_every_set_has_the_same_logits(
-    tmp_path: Path, mix: str, exact: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_set_has_the_same_logits(tmp_path: Path, mix: str, exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     path, found = write(tmp_path, mix), {}
     for instructions in available():
         choice = KernelChoice(((1, instructions),))
