@@ -11,9 +11,9 @@ from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.weights.array_rounding import quantize_array
-from headrace.engine.checkpoints.weights.block_arrays import BlockArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
+    BlockArrays,
     Floats,
     QuantizedArrays,
     kernel_group_of,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.block_format import BLOCKS
 from headrace.engine.kernels.library import load_kernels, pointer
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.kernels.structures import Matrix
 from headrace.engine.memory.aligned import Bytes, allocate
 

@@ -9,11 +9,10 @@ from tests.libs.engine.gguf_blocks import KINDS, random_blocks
 from tests.libs.engine.gguf_files import random_blocks as wild_blocks
 from tests.libs.engine.needed_kernels import needs_kernels
 
-from headrace.engine.kernels.block_format import BLOCKS
 from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks, pack_plain
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.storage import BLOCKS, Storage
 
 pytestmark = needs_kernels
 

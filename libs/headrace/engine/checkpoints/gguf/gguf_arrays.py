@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.gguf.gguf_architecture import EXPERT_NAMES, find_architecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
-from headrace.engine.checkpoints.weights.block_arrays import BlockArrays, BlockRun
-from headrace.engine.checkpoints.weights.quantized_arrays import Floats
-from headrace.engine.kernels.block_format import BLOCKS
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.checkpoints.weights.quantized_arrays import BlockArrays, BlockRun, Floats
+from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.memory.mapped_file import MappedFile
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.checkpoints.weights.block_arrays import BlockArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
+    BlockArrays,
     Floats,
     QuantizedArrays,
     kernel_group_of,

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, norm_names
-from headrace.engine.kernels.block_format import BLOCKS
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight, panel_bytes
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.storage import BLOCKS, Storage
 
 PLAIN: dict[Storage, np.dtype[Any]] = {
     Storage.F32: np.dtype(np.float32),

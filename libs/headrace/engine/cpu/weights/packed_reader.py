@@ -9,13 +9,12 @@ from headrace.engine.checkpoints.array_weights import open_array_weights
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.weights.array_rounding import quantize_array
-from headrace.engine.checkpoints.weights.block_arrays import BlockArrays
-from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, Floats
+from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, BlockArrays, Floats
 from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS
 from headrace.engine.cpu.weights.array_packing import pack_array, pack_runs, stored_array
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, norm_names
-from headrace.engine.kernels.block_format import BLOCKS
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight
+from headrace.engine.kernels.storage import BLOCKS
 
 _log = logging.getLogger(__name__)
 

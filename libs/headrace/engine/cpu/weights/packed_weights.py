@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.kernels.block_format import BLOCKS
 from headrace.engine.kernels.packed_weight import PackedWeight
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.memory.mapped_file import MappedFile
 
 
