@@ -17,13 +17,12 @@ namespace HEADRACE_ISA {
 
 // Spans of 32: one sum of codes each.
 template <int kStorage, int kRows, int kPanels>
-inline void multiply_small_blocks(const Matrix &w, const Inputs &x, int64_t panel, int64_t row,
+inline void multiply_small_blocks(const Matrix &w, const Inputs &x, int64_t panel, int64_t next, int64_t row,
                                   Floats (&y)[kPanels][kRows]) {
     constexpr BlockFormat format = block_format(kStorage);
-    const int64_t next = panel_bytes(w);
     const int64_t groups = w.in / format.span;
     const bool has_minima = block_format(w.storage).has_minima;
-    const uint8_t *p = w.panels + panel * next;
+    const uint8_t *p = w.panels + panel * panel_bytes(w);
     const uint8_t *scales = p + groups * format.code_bytes();
     const uint8_t *minima = scales + groups * kPanel * 2;
     for (int64_t g = 0; g < groups; ++g) {
@@ -85,13 +84,12 @@ inline void subtract_minima(const uint8_t *span, const int32_t *words, int64_t w
 
 // Spans of 256: one integer in each, and one fp32 addition.
 template <int kStorage, int kRows, int kPanels>
-inline void multiply_large_blocks(const Matrix &w, const Inputs &x, int64_t panel, int64_t row,
+inline void multiply_large_blocks(const Matrix &w, const Inputs &x, int64_t panel, int64_t next, int64_t row,
                                   Floats (&y)[kPanels][kRows]) {
     constexpr BlockFormat format = block_format(kStorage);
-    const int64_t next = panel_bytes(w);
     const int64_t spans = w.in / format.span;
     const int64_t width = word_count(format, w.in);
-    const uint8_t *p = w.panels + panel * next;
+    const uint8_t *p = w.panels + panel * panel_bytes(w);
     for (int64_t i = 0; i < spans; ++i, p += format.panel_bytes) {
         Ints totals[kPanels][kRows];
         const int32_t *words = x.words + row * width + i * width / spans;
@@ -211,34 +209,41 @@ template <int kStorage, bool kExact, int kPanels> struct BlockKernel {
     const Matrix &w;
     const Inputs &x;
     int64_t panel;
+    int64_t count = kPanels;  // Panels to compute: all, or one, which then is computed by way of all
 
     template <int kRows, typename Finish> void run(int64_t row, const Finish &finish) const {
+        const int64_t next = count == kPanels ? panel_bytes(w) : 0;
         Floats y[kPanels][kRows];
         for (auto &rows : y)
             for (Floats &sum : rows) sum = spread(0.0f);
         if constexpr (kExact)
             multiply_blocks_exactly<kStorage, kRows>(w, x, panel, row, y);
         else if constexpr (block_format(kStorage).span == 32)
-            multiply_small_blocks<kStorage, kRows, kPanels>(w, x, panel, row, y);
+            multiply_small_blocks<kStorage, kRows, kPanels>(w, x, panel, next, row, y);
         else
-            multiply_large_blocks<kStorage, kRows, kPanels>(w, x, panel, row, y);
-        for (int j = 0; j < kPanels; ++j)
+            multiply_large_blocks<kStorage, kRows, kPanels>(w, x, panel, next, row, y);
+        for (int64_t j = 0; j < count; ++j)
             for (int m = 0; m < kRows; ++m) finish(panel + j, row + m, y[j][m]);
     }
 };
 
-// One row takes four panels side by side, because it is memory-bound (decision 0011); with AVX-512, more rows take two.
+#if defined(HEADRACE_AVX512)
+constexpr int kBlockPanels = 2;  // 32 registers hold the sums of two panels beside four rows.
+#else
+constexpr int kBlockPanels = 1;
+#endif
+
+// One row takes four panels side by side, because it is memory-bound (decision 0011). A last panel that has no partner
+// is computed twice: a kernel of its own would take longer to compile than this ever costs.
 template <int kStorage, typename Finish>
 void multiply_block_panels(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t first_row,
                            int64_t last_row, const Finish &finish) {
     for (; last_row - first_row == 1 && panel + 4 <= last_panel; panel += 4)
         BlockKernel<kStorage, false, 4>{w, x, panel}.template run<1>(first_row, finish);
-#if defined(HEADRACE_AVX512)
-    for (; last_row - first_row > 1 && panel + 2 <= last_panel; panel += 2)
-        over_tiles(first_row, last_row, BlockKernel<kStorage, false, 2>{w, x, panel}, finish);
-#endif
-    for (; panel < last_panel; ++panel)
-        over_tiles(first_row, last_row, BlockKernel<kStorage, false, 1>{w, x, panel}, finish);
+    for (; panel < last_panel; panel += kBlockPanels) {
+        const int64_t count = panel + kBlockPanels <= last_panel ? kBlockPanels : 1;
+        over_tiles(first_row, last_row, BlockKernel<kStorage, false, kBlockPanels>{w, x, panel, count}, finish);
+    }
 }
 
 template <typename Finish>
