@@ -3,7 +3,8 @@
     python -m tests.benchmarks.peers [--shapes tinyllama-1.1b …] [--rounds 5] [--peers llama.cpp openvino vllm]
                                      [--page docs/results/2026-12-01-peers.md]
 
-A shape is a name or the path of a config.json. Peers are set up in `--folder` when they are first wanted; one that
+A shape is a name, or the path of a config.json. With ".q4_k_m" after a name, or the path of a GGUF file, llama.cpp and
+Headrace run the same file instead. Peers are set up in `--folder` when they are first wanted; one that
 cannot be set up is left out and named. Prints medians and ratios to the best peer, with the read bandwidth of the same
 minutes; ends with one JSON line for each shape. `--page` also writes a page, anew after each shape. vLLM has int4
 kernels for AVX-512 only: elsewhere it runs in bf16 and in fp32, under names that say so, and takes minutes to start.
@@ -24,7 +25,7 @@ import torch
 from rich.table import Table
 from tests.benchmarks.peers import llama_cpp
 from tests.benchmarks.peers.environment import llama_cpp_tools, openvino_python, vllm_python
-from tests.benchmarks.peers.gguf_checkpoint import write_gguf
+from tests.benchmarks.peers.gguf_checkpoint import write_gguf, write_q4_k_m
 from tests.benchmarks.peers.machine import this_machine
 from tests.benchmarks.peers.probe import read_bandwidth
 from tests.benchmarks.peers.report import US, Comparison, Report
@@ -32,6 +33,8 @@ from tests.benchmarks.peers.shapes import read_shape, write_awq_checkpoint, writ
 
 from headrace.cli.output import console, print_json
 
+BLOCKS = ".q4_k_m"
+"""Ending of shapes whose GGUF files have the blocks of Q4_K_M."""
 Measure = Callable[[], dict[str, float]]
 
 
@@ -57,25 +60,37 @@ def find_programs(arguments: argparse.Namespace) -> tuple[dict[str, Path], dict[
 
 def make_engines(shape: str, programs: Mapping[str, Path], arguments: argparse.Namespace) -> Mapping[str, Measure]:
     """Returns the function that measures each engine. Writes the checkpoints first."""
-    config, folder = read_shape(shape), arguments.folder
-    name = shape.replace("/", "_")
-    checkpoint, gguf_file = folder / name, folder / f"{name}.gguf"
     threads, tokens = str(arguments.threads), arguments.prompt_tokens
-    if not (checkpoint / "config.json").exists():
-        write_checkpoint(checkpoint, config)
-    if not gguf_file.exists():
-        write_gguf(gguf_file, config)
+    name = shape.replace("/", "_")
+    is_gguf = shape.endswith((".gguf", BLOCKS))
+    gguf_file = Path(shape) if shape.endswith(".gguf") else arguments.folder / f"{name}.gguf"
+    checkpoint = gguf_file if is_gguf else arguments.folder / name
+    write_missing(shape, checkpoint, gguf_file)
     ours = [sys.executable, "-m", "tests.benchmarks.peers.headrace_engine", str(checkpoint), threads]
-    engines: dict[str, Measure] = {US: lambda: run_json([*ours, str(folder / "packed"), tokens])}
+    engines: dict[str, Measure] = {US: lambda: run_json([*ours, str(arguments.folder / "packed"), tokens])}
     if "llama.cpp" in programs:
         tool = programs["llama.cpp"] / "llama-batched-bench"
         engines["llama.cpp"] = lambda: llama_cpp.measure(tool, gguf_file, arguments.threads, tokens)
+    if is_gguf:
+        return engines
     if "openvino" in programs:
         command = [str(programs["openvino"]), "openvino_engine.py", str(gguf_file), threads, tokens]
         engines["openvino"] = lambda: run_json(command, Path(__file__).parent)
     if "vllm" in programs:
-        engines |= make_vllm(checkpoint, config, programs["vllm"], arguments)
+        engines |= make_vllm(checkpoint, read_shape(shape), programs["vllm"], arguments)
     return engines
+
+
+def write_missing(shape: str, checkpoint: Path, gguf_file: Path) -> None:
+    """Writes the files of a shape that are not there yet."""
+    if shape.endswith(BLOCKS) and not gguf_file.exists():
+        write_q4_k_m(gguf_file, read_shape(shape.removesuffix(BLOCKS)))
+    if checkpoint == gguf_file:
+        return
+    if not (checkpoint / "config.json").exists():
+        write_checkpoint(checkpoint, read_shape(shape))
+    if not gguf_file.exists():
+        write_gguf(gguf_file, read_shape(shape))
 
 
 def make_vllm(

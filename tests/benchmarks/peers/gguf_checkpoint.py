@@ -1,4 +1,4 @@
-"""Shapes of the comparison as GGUF files for llama.cpp and OpenVINO: Q4_0 matrices, a head of 8 bits."""
+"""Shapes of the comparison as GGUF files: Q4_0 matrices and a head of 8 bits, or the kinds of Q4_K_M."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import gguf
 import numpy as np
 from gguf.quants import quantize
 from tests.benchmarks.peers.shapes import projection_sizes
+from tests.libs.engine.gguf_blocks import model_tensors, q4_k_m
 
 _NAMES = {
     "self_attn.q_proj": "attn_q",
@@ -47,6 +48,19 @@ def write_gguf(path: Path, config: dict[str, Any]) -> None:
         if architecture == "qwen3":
             for norm in ("attn_q_norm", "attn_k_norm"):
                 writer.add_tensor(f"blk.{index}.{norm}.weight", np.ones(head, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_q4_k_m(path: Path, config: dict[str, Any]) -> None:
+    """Random blocks of the kinds that llama-quantize gives to Q4_K_M, and a vocabulary of made-up words."""
+    writer = gguf.GGUFWriter(path, config["model_type"])
+    _write_facts(writer, config)
+    _write_vocabulary(writer, config["vocab_size"])
+    for name, data, kind in model_tensors(config, q4_k_m):
+        writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -1,8 +1,9 @@
 """Measures our engine, in a process of its own:
 
-    python -m tests.benchmarks.peers.headrace_engine FOLDER THREADS CACHE TOKENS
+    python -m tests.benchmarks.peers.headrace_engine MODEL THREADS CACHE TOKENS
 
-Prints one JSON line: the rate of each task of the workload, seconds to start, and memory.
+Rounds a folder to int4, and takes a GGUF file as it is. Prints one JSON line: the rate of each task of the workload,
+seconds to start, and memory.
 """
 
 import json
@@ -43,7 +44,7 @@ def main() -> None:
     folder, threads, cache = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     config = EngineConfig(
         speculation="off",
-        precision="int4",
+        precision="auto" if folder.is_file() else "int4",
         thread_count=threads,
         block_count=1024,
         max_running_count=16,

@@ -26,6 +26,7 @@ FP16_OFFSETS = {
     Kind.Q4_0: (0,),
     Kind.Q4_1: (0, 2),
     Kind.Q5_0: (0,),
+    Kind.Q5_1: (0, 2),
     Kind.Q8_0: (0,),
     Kind.Q4_K: (0, 2),
     Kind.Q5_K: (0, 2),

@@ -13,6 +13,7 @@ from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.weights.array_rounding import quantize_array
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
+    BlockArrays,
     Floats,
     QuantizedArrays,
     kernel_group_of,
@@ -28,7 +29,7 @@ class ArraySource(Protocol):
         """Reads one tensor as fp32."""
         ...
 
-    def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | None:
+    def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | BlockArrays | None:
         """Reads the weight [out, in] of module `name`; None if it is stored as plain numbers."""
         ...
 
@@ -45,6 +46,8 @@ class ArrayWeights:
 
     def matrix(self, name: str, shape: tuple[int, int]) -> ArrayWeight:
         quantized = self._source.quantized(name, shape)
+        if isinstance(quantized, BlockArrays):
+            return quantized
         if quantized is not None:
             fits = shape[1] % quantized.group_size == 0 and kernel_group_of(quantized.group_size) is not None
             return quantized if fits else quantized.dequantize()
@@ -53,6 +56,10 @@ class ArrayWeights:
         if self._bits is None or group_size is None:
             return weight
         return quantize_array(weight, HEAD_BITS if name == "lm_head" else self._bits, group_size)
+
+    def has_blocks(self, name: str) -> bool:
+        """Whether `matrix` reads the weight of module `name` in blocks."""
+        return isinstance(self._source, GgufArrays) and self._source.has_blocks(name)
 
     def stack(self, weights: Sequence[ArrayWeight]) -> ArrayWeight:
         return stack_arrays(weights)
@@ -64,6 +71,11 @@ class ArrayWeights:
         return vector + np.float32(offset)
 
 
-def open_array_weights(source: Path, scheme: QuantizationScheme | None, bits: int | None) -> ArrayWeights:
-    """Opens a model folder or a GGUF file. Raises InvalidCheckpoint or Unsupported."""
-    return ArrayWeights(GgufArrays(source) if is_gguf(source) else SafetensorsArrays(source, scheme), bits)
+def open_array_weights(
+    source: Path, scheme: QuantizationScheme | None, bits: int | None, *, keeps_blocks: bool = False
+) -> ArrayWeights:
+    """Opens a model folder or a GGUF file. `keeps_blocks` leaves blocks of GGUF that the kernels can multiply as they
+    are; otherwise they become the numbers that they stand for. Raises InvalidCheckpoint or Unsupported."""
+    if is_gguf(source):
+        return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), bits)
+    return ArrayWeights(SafetensorsArrays(source, scheme), bits)

@@ -10,7 +10,7 @@ from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.kernels.library import Instructions, pointer
 from headrace.engine.kernels.self_test import candidates, choose_instructions
-from headrace.engine.kernels.structures import Layer, Model, Step
+from headrace.engine.kernels.structures import Layer, Matrix, Model, Step
 from headrace.engine.memory.aligned import address
 from headrace.engine.memory.huge_page_copy import HugePageCopy, Move
 
@@ -90,6 +90,8 @@ class CpuDecoder:
         places = {"head": self._model.head}
         for index, layer in enumerate(self._layers):
             places |= {f"{index}.{name}": getattr(layer, name) for name in BLOCKS}
+            rest = {"qkv.1": layer.qkv_rest[0], "qkv.2": layer.qkv_rest[1], "up": layer.up}
+            places |= {f"{index}.{name}": place for name, place in rest.items() if f"{index}.{name}" in matrices}
         moves = [Move(matrices[name].panels, partial(setattr, place, "panels")) for name, place in places.items()]
         self._copy = HugePageCopy(file, moves)
         return self._copy
@@ -103,8 +105,15 @@ class CpuDecoder:
             address(vectors[f"{prefix}.post_attention_layernorm"]),
             pointer(vectors.get(f"{prefix}.self_attn.q_norm")),
             pointer(vectors.get(f"{prefix}.self_attn.k_norm")),
-            *(self._weights.matrices[f"{index}.{name}"].matrix(exact=self._exact) for name in BLOCKS),
+            *(self._matrix(f"{index}.{name}") for name in BLOCKS),
+            (Matrix * 2)(self._matrix(f"{index}.qkv.1"), self._matrix(f"{index}.qkv.2")),
+            self._matrix(f"{index}.up"),
             address(cosine),
             address(sine),
             window or 0,
         )
+
+    def _matrix(self, name: str) -> Matrix:
+        """Describes a matrix to the kernels; without rows if the model has none of that name."""
+        weight = self._weights.matrices.get(name)
+        return Matrix() if weight is None else weight.matrix(exact=self._exact)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.model_limits import (
     ROUNDED_BITS,
     choose_block_count,
@@ -53,7 +54,8 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     kernels = choose_kernels(context, weights.matrices["0.gate_up"], exact=config.exact)
     decoder.move_to_huge_pages()
     runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels)
-    precision = describe_precision(config, model, "float32")
+    kinds = ", ".join(weights.block_kinds)
+    precision = f"GGUF blocks ({kinds})" if kinds else describe_precision(config, model, "float32")
     memory = HeldMemory(weights.byte_count, block_count * shape.block_bytes)
     return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
 
@@ -69,22 +71,25 @@ def _choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
 def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> PackedWeights:
     """Loads the weights from the file an earlier start left, or from the checkpoint if there is none."""
     bits = ROUNDED_BITS.get(config.precision)
+    keeps_blocks = config.precision == "auto" and is_gguf(source)
     if config.packed_folder is None:
-        return _read_weights(source, model, bits, exact=config.exact)
+        return _read_weights(source, model, bits, exact=config.exact, keeps_blocks=keeps_blocks)
     folder = config.packed_folder.expanduser()
     cache = PackedWeightsCache(folder, config.packed_max_bytes)
-    path = packed_path(folder, source, model, bits=bits, exact=config.exact)
+    path = packed_path(folder, source, model, bits=bits, exact=config.exact, keeps_blocks=keeps_blocks)
     weights = cache.load(path, model)
     if weights is None:
-        weights = _read_weights(source, model, bits, exact=config.exact)
+        weights = _read_weights(source, model, bits, exact=config.exact, keeps_blocks=keeps_blocks)
         cache.save(path, weights)
     return weights
 
 
-def _read_weights(source: Path, model: DecoderConfig, bits: int | None, *, exact: bool) -> PackedWeights:
+def _read_weights(
+    source: Path, model: DecoderConfig, bits: int | None, *, exact: bool, keeps_blocks: bool
+) -> PackedWeights:
     # Importing torch takes more than a second and 200 MB, and a start with packed weights does not need it.
     from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 
-    weights = read_packed_weights(source, model, bits, exact=exact)
+    weights = read_packed_weights(source, model, bits, exact=exact, keeps_blocks=keeps_blocks)
     give_back_freed()
     return weights

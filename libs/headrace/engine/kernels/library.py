@@ -16,7 +16,7 @@ from headrace.engine.memory.aligned import address
 LIBRARY_VARIABLE = "HEADRACE_KERNELS_LIBRARY"
 """Environment variable with the path of another build of the kernels. For developers: `make sanitize` sets it."""
 PATH = Path(os.environ.get(LIBRARY_VARIABLE) or Path(__file__).with_name("_kernels.so"))
-VERSION = 5
+VERSION = 6
 """Version of the interface and the packed layout. The library reports the version it was built for."""
 
 _log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_rank.argtypes = [_POINTER, _INT, ctypes.POINTER(Ranking), _SIZE, _SIZE]
     library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
     library.headrace_pack_codes.argtypes = [*[_POINTER] * 4, _SIZE, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
+    library.headrace_pack_blocks.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
     return library
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.kernels.library import load_kernels, pointer
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.kernels.structures import Matrix
 from headrace.engine.memory.aligned import Bytes, allocate
 
@@ -40,7 +40,7 @@ class PackedWeight:
     @property
     def is_coded(self) -> bool:
         """Whether the weight is stored as codes of 8 bits or fewer."""
-        return self.storage in (Storage.U4, Storage.S8)
+        return self.storage in (Storage.U4, Storage.S8) or self.storage in BLOCKS
 
     @property
     def byte_count(self) -> int:
@@ -72,8 +72,23 @@ def pack_codes(
     return PackedWeight(panels, storage, len(rows), in_size, group)
 
 
+def pack_blocks(blocks: Bytes, storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
+    """Packs rows of GGUF's blocks [., bytes], as a file has them. `rows` is as in `pack_plain`. Raises ValueError for
+    rows that are not made of whole blocks of `storage`."""
+    _check_rows(rows, len(blocks))
+    block_format = BLOCKS[storage]
+    if blocks.shape[1] % block_format.file_bytes or blocks.dtype != np.uint8 or not blocks.flags.c_contiguous:
+        raise ValueError(f"rows of {blocks.shape[1]} bytes are not blocks of {storage.name}")
+    in_size = blocks.shape[1] // block_format.file_bytes * block_format.columns
+    panels = allocate(panel_bytes(len(rows), in_size, storage, block_format.columns))
+    _library().headrace_pack_blocks(pointer(blocks), pointer(rows), len(rows), in_size, storage, pointer(panels))
+    return PackedWeight(panels, storage, len(rows), in_size, block_format.columns)
+
+
 def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> int:
     """Returns the bytes of a weight's [out, in] panels. Codes add an fp32 scale and a 1-byte zero per row and group."""
+    if storage in BLOCKS:
+        return -(-out_size // PANEL) * BLOCKS[storage].padded_panel_bytes(in_size)
     row_bytes = int(in_size * storage.byte_count)
     if storage in (Storage.U4, Storage.S8):
         row_bytes += in_size // group * 5

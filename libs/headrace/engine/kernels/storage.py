@@ -1,6 +1,12 @@
 """Number formats in memory. The values are those of `Storage` in `src/abi.h`."""
 
 import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+LINE_BYTES = 64
+"""Panels of blocks are padded to multiples of it."""
 
 
 class Storage(enum.IntEnum):
@@ -13,8 +19,52 @@ class Storage(enum.IntEnum):
     """Codes -128..127."""
     FP8 = 5
     """e4m3fn (Micikevicius et al., 2022). For keys and values only."""
+    Q4_0 = 6
+    """GGUF's blocks, here and below, under ggml's names: see `BLOCKS`."""
+    Q4_1 = 7
+    Q5_0 = 8
+    Q5_1 = 9
+    Q8_0 = 10
+    Q4_K = 11
+    Q5_K = 12
+    Q6_K = 13
 
     @property
     def byte_count(self) -> float:
         """Size of one number in bytes."""
         return {Storage.F32: 4, Storage.BF16: 2, Storage.F16: 2, Storage.U4: 0.5}.get(self, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFormat:
+    """Sizes of one kind of GGUF's quantized blocks, in files and in panels: see `src/block_format.h`."""
+
+    columns: int
+    """Columns of a block, which share its fp16 scales. In products, their inputs share a scale too."""
+    file_bytes: int
+    """Bytes of a block of one row in a file."""
+    panel_bytes: int
+    """Bytes of the blocks of 16 rows in a panel."""
+
+    def row_bytes(self, in_size: int) -> int:
+        """Returns the bytes of a row of `in_size` columns in a file."""
+        return in_size // self.columns * self.file_bytes
+
+    def padded_panel_bytes(self, in_size: int) -> int:
+        """Returns the bytes of a panel of `in_size` columns."""
+        return -(-in_size // self.columns * self.panel_bytes // LINE_BYTES) * LINE_BYTES
+
+
+BLOCKS: Mapping[Storage, BlockFormat] = MappingProxyType(
+    {
+        Storage.Q4_0: BlockFormat(32, 18, 288),
+        Storage.Q4_1: BlockFormat(32, 20, 320),
+        Storage.Q5_0: BlockFormat(32, 22, 352),
+        Storage.Q5_1: BlockFormat(32, 24, 384),
+        Storage.Q8_0: BlockFormat(32, 34, 544),
+        Storage.Q4_K: BlockFormat(256, 144, 2368),
+        Storage.Q5_K: BlockFormat(256, 176, 2880),
+        Storage.Q6_K: BlockFormat(256, 210, 3392),
+    }
+)
+"""Formats that the kernels multiply as they are."""

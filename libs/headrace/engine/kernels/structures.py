@@ -28,6 +28,8 @@ class Layer(ctypes.Structure):
         ("output", Matrix),
         ("gate_up", Matrix),
         ("down", Matrix),
+        ("qkv_rest", Matrix * 2),
+        ("up", Matrix),
         ("cosine", _POINTER),
         ("sine", _POINTER),
         ("window", _SIZE),

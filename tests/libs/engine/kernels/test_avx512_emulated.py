@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from gguf import GGMLQuantizationType as Kind
+from tests.libs.engine.gguf_blocks import KINDS, random_blocks
 from tests.libs.engine.kernels.kernel_build import load_build
 from tests.libs.engine.row_operations import numbers, operations
 from tests.libs.engine.tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
@@ -28,7 +30,7 @@ from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.kernel_choice import choose_kernels
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.library import Instructions, available, load_kernels
-from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks
 from headrace.engine.kernels.self_test import candidates
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Step
@@ -183,6 +185,20 @@ def test_products(kind: str, group: int, exact: bool) -> None:
             expected = product(context, packed, inputs[:rows], residual[:rows], exact=exact)
             assert same_bits(whole[:rows], expected), (other, rows)
             found = product(emulated, packed, inputs[:rows], residual[:rows], exact=exact)
+            assert same_bits(found, expected), (other, rows)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_products_with_blocks(kind: Kind, exact: bool) -> None:
+    blocks = random_blocks(kind, OUT, IN, np.random.default_rng(5))
+    packed = pack_blocks(blocks, Storage[kind.name], np.arange(OUT))
+    inputs, residual = torch.randn(max(ROW_COUNTS), IN), torch.randn(max(ROW_COUNTS), OUT)
+    inputs[1] *= 1e-36
+    for rows in ROW_COUNTS:
+        found = product(KernelContext(2, Instructions.AVX512), packed, inputs[:rows], residual[:rows], exact=exact)
+        for other in OTHERS:
+            expected = product(KernelContext(1, other), packed, inputs[:rows], residual[:rows], exact=exact)
             assert same_bits(found, expected), (other, rows)
 
 

@@ -6,15 +6,20 @@ The `gguf` package dequantizes the tensors; its arithmetic is the format's refer
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gguf
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.gguf.gguf_architecture import EXPERT_NAMES, find_architecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
-from headrace.engine.checkpoints.weights.quantized_arrays import Floats, QuantizedArrays
+from headrace.engine.checkpoints.weights.quantized_arrays import BlockArrays, BlockRun, Floats
+from headrace.engine.kernels.storage import BLOCKS, Storage
+from headrace.engine.memory.mapped_file import MappedFile
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 EXPERT = re.compile(r"model\.layers\.(\d+)\.\w+\.experts\.(\d+)\.(\w+)")
@@ -27,12 +32,15 @@ UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowErro
 class GgufArrays:
     """The tensors and the metadata of one GGUF file, memory mapped."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises InvalidCheckpoint or Unsupported."""
+    def __init__(self, path: Path, *, keeps_blocks: bool = False) -> None:
+        """`keeps_blocks` has `quantized` return blocks. Raises InvalidCheckpoint or Unsupported."""
         self._path = path
+        self._keeps_blocks = keeps_blocks
         try:
             reader = gguf.GGUFReader(path)
             self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+            with path.open("rb") as file:
+                self._file = MappedFile(file)
         except UNREADABLE as error:
             raise InvalidCheckpoint(f"{path} is not a whole GGUF file: {error!r}") from error
         self._metadata = GgufMetadata(path, reader)
@@ -72,6 +80,36 @@ class GgufArrays:
     def values(self, name: str, shape: tuple[int, ...]) -> Floats:
         """Reads the tensor that Hugging Face calls `name`, as fp32. Raises InvalidCheckpoint if it is missing or
         misshapen."""
+        gguf_name, expert = self._find(name, shape)
+        values = self._in_order(gguf_name, self._dequantize(gguf_name, expert).reshape(shape))
+        if gguf_name.endswith("norm.weight"):
+            values = values - np.float32(self._architecture.norm_offset)
+        return values
+
+    def quantized(self, name: str, shape: tuple[int, int]) -> BlockArrays | None:
+        """Copies the blocks of the weight [out, in] of module `name`; None if it is to be read as the numbers that it
+        stands for. Raises InvalidCheckpoint if it is missing, misshapen or not finite."""
+        if not self.has_blocks(name):
+            return None
+        gguf_name, _ = self._find(f"{name}.weight", shape)
+        tensor = self._tensors[gguf_name]
+        rows = self._in_order(gguf_name, np.arange(shape[0]))
+        data = self._file.bytes[tensor.data_offset : tensor.data_offset + tensor.n_bytes]
+        run = BlockRun(data.reshape(shape[0], -1)[rows], Storage[tensor.tensor_type.name])
+        self._file.forget(data)
+        if not run.has_finite_scales():
+            raise InvalidCheckpoint(f"{self._path}: tensor {gguf_name} holds values that are not finite numbers")
+        return BlockArrays((run,))
+
+    def has_blocks(self, name: str) -> bool:
+        """Whether `quantized` returns the blocks of module `name`."""
+        gguf_name, expert = self._place(f"{name}.weight")
+        if not self._keeps_blocks or expert is not None or gguf_name not in self._tensors:
+            return False
+        return Storage.__members__.get(self._tensors[gguf_name].tensor_type.name) in BLOCKS
+
+    def _find(self, name: str, shape: tuple[int, ...]) -> tuple[str, int | None]:
+        """Returns the place of a tensor, see `_place`. Raises InvalidCheckpoint if it is missing or misshapen."""
         gguf_name, expert = self._place(name)
         if gguf_name not in self._tensors:
             raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name} ({name})")
@@ -81,14 +119,7 @@ class GgufArrays:
             raise InvalidCheckpoint(
                 f"{self._path}: tensor {gguf_name} has shape {found}, but its metadata imply {wanted}"
             )
-        values = self._in_order(gguf_name, self._dequantize(gguf_name, expert).reshape(shape))
-        if gguf_name.endswith("norm.weight"):
-            values = values - np.float32(self._architecture.norm_offset)
-        return values
-
-    def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | None:
-        """Returns None: quantized tensors are read as the numbers that they stand for."""
-        return None
+        return gguf_name, expert
 
     def _dequantize(self, gguf_name: str, expert: int | None = None) -> Floats:
         """Dequantizes a tensor, or one expert's part, to fp32. Raises Unsupported or InvalidCheckpoint naming the
@@ -124,7 +155,7 @@ class GgufArrays:
         index, _, part = module.removeprefix("model.layers.").partition(".")
         return f"blk.{index}.{self._architecture.layer_names.get(part, part)}.{kind}", None
 
-    def _in_order(self, gguf_name: str, values: Floats) -> Floats:
+    def _in_order(self, gguf_name: str, values: NDArray[Scalar]) -> NDArray[Scalar]:
         """Reorders the rows of queries and keys, so that the first half of each head comes before the second."""
         part = gguf_name.split(".")[-2]
         if not self._architecture.interleaves_heads or part not in ("attn_q", "attn_k"):

@@ -34,6 +34,10 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
     def embedding(self) -> ArrayT:
         return self._read("model.embed_tokens.weight", self._config.vocabulary_size, self._config.hidden_size)
 
+    def embedding_matrix(self) -> WeightT:
+        """Reads the embedding as products take it, for checkpoints that have it in blocks."""
+        return self._matrix("model.embed_tokens", self._config.vocabulary_size, self._config.hidden_size)
+
     def head(self) -> Projection[ArrayT, WeightT]:
         """Reads the output head. Tied models have no separate tensor for it."""
         return Projection(self._matrix("lm_head", self._config.vocabulary_size, self._config.hidden_size))

@@ -1,15 +1,20 @@
-"""The canonical form of a quantized weight in numpy's arrays, whatever the file format. It is read without torch."""
+"""The canonical form of a quantized weight in numpy's arrays, whatever the file format, and blocks of GGUF as they are.
+Both are read without torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.kernels.packed_weight import GROUPS
+from headrace.engine.kernels.storage import BLOCKS, Storage
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.uint8]
+_SCALE_PLACES = {Storage.Q6_K: (208, 210), **dict.fromkeys((Storage.Q4_0, Storage.Q5_0, Storage.Q8_0), (0, 2))}
+"""Begin and end of the fp16 scales within a block of each kind, in bytes. Others have two scales at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,55 @@ class QuantizedArrays:
         return restored
 
 
-ArrayWeight = Floats | QuantizedArrays
+@dataclass(frozen=True, slots=True)
+class BlockRun:
+    """Consecutive rows of a weight in blocks of one kind."""
+
+    blocks: NDArray[np.uint8]
+    """Blocks of each row [rows, bytes]."""
+    storage: Storage
+
+    def has_finite_scales(self) -> bool:
+        """Whether all numbers that the blocks stand for are finite."""
+        begin, end = _SCALE_PLACES.get(self.storage, (0, 4))
+        each = self.blocks.reshape(-1, BLOCKS[self.storage].file_bytes)
+        exponents = each[:, begin + 1 : end : 2] & 0x7C
+        return bool((exponents != 0x7C).all())
+
+
+@dataclass(frozen=True, slots=True)
+class BlockArrays:
+    """A weight [out, in] whose rows are blocks, of one kind in each run of rows."""
+
+    runs: tuple[BlockRun, ...]
+
+    @classmethod
+    def stack(cls, weights: Sequence[Self]) -> Self:
+        """Stacks the rows of weights that share their inputs. Joins runs of one kind that follow each other."""
+        runs: list[BlockRun] = []
+        for run in (run for weight in weights for run in weight.runs):
+            if runs and runs[-1].storage is run.storage:
+                runs[-1] = BlockRun(np.concatenate([runs[-1].blocks, run.blocks]), run.storage)
+            else:
+                runs.append(run)
+        return cls(tuple(runs))
+
+    def dequantize(self) -> NDArray[np.float32]:
+        """Returns the weight [out, in] in fp32, by the arithmetic of ggml."""
+        # Other formats are read without it.
+        import gguf
+
+        kinds = gguf.GGMLQuantizationType
+        return np.concatenate([gguf.dequantize(run.blocks, kinds[run.storage.name]) for run in self.runs])
+
+
+ArrayWeight = Floats | QuantizedArrays | BlockArrays
 """The weight [out, in] of a product, plain or quantized."""
 
 
 def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
     """Stacks the rows of weights that share their inputs into one weight. Keeps quantized ones quantized if they are
-    alike."""
+    alike, and blocks of any kinds."""
     if len(weights) == 1:
         return weights[0]
     matrices = [weight for weight in weights if isinstance(weight, QuantizedArrays)]
@@ -63,12 +110,15 @@ def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
             matrices[0].group_size,
             matrices[0].input_order,
         )
+    blocks = [weight for weight in weights if isinstance(weight, BlockArrays)]
+    if len(blocks) == len(weights):
+        return BlockArrays.stack(blocks)
     return np.concatenate([plain_array(weight) for weight in weights])
 
 
 def plain_array(weight: ArrayWeight) -> Floats:
     """Returns the weight as floating-point numbers."""
-    return weight.dequantize() if isinstance(weight, QuantizedArrays) else weight
+    return weight if isinstance(weight, np.ndarray) else weight.dequantize()
 
 
 def kernel_group_of(group_size: int) -> int | None:

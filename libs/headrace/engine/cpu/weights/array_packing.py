@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
+    BlockArrays,
     Floats,
     QuantizedArrays,
     kernel_group_of,
 )
-from headrace.engine.kernels.packed_weight import PackedWeight, pack_codes, pack_plain
+from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks, pack_codes, pack_plain
 from headrace.engine.kernels.storage import Storage
 
 Rows = Sequence[int] | NDArray[np.int64]
@@ -20,10 +21,27 @@ Rows = Sequence[int] | NDArray[np.int64]
 
 def pack_array(weight: ArrayWeight, bias: Floats | None = None, rows: Rows | None = None) -> PackedWeight:
     """Packs a weight. `rows` gives, for each row of the product, the row of `weight` and `bias` to use, or -1 for
-    zeros; unset: all rows in order. Plain weights take 16 bits each if that loses nothing."""
+    zeros; unset: all rows in order. Plain weights take 16 bits each if that loses nothing. Raises ValueError for blocks
+    of several kinds: see `pack_runs`."""
+    if isinstance(weight, BlockArrays):
+        (run,) = weight.runs
+        packed = pack_blocks(run.blocks, run.storage, chosen_rows(rows, len(run.blocks)))
+        return with_bias(packed, bias, rows)
     if isinstance(weight, QuantizedArrays):
         return with_bias(_pack_codes(weight, chosen_rows(rows, len(weight.codes))), bias, rows)
     return with_bias(pack_plain(*stored_array(weight), chosen_rows(rows, len(weight))), bias, rows)
+
+
+def pack_runs(weight: ArrayWeight, bias: Floats | None = None) -> list[PackedWeight]:
+    """Packs all rows of a weight: each run of blocks of one kind by itself, and any other weight as one."""
+    if not isinstance(weight, BlockArrays):
+        return [pack_array(weight, bias)]
+    packed, first = [], 0
+    for run in weight.runs:
+        last = first + len(run.blocks)
+        packed.append(pack_array(BlockArrays((run,)), None if bias is None else bias[first:last]))
+        first = last
+    return packed
 
 
 def chosen_rows(rows: Rows | None, count: int) -> NDArray[np.int64]:

@@ -53,6 +53,7 @@ def write_packed(file: BinaryIO, weights: PackedWeights, key: str) -> None:
         "matrices": {name: _facts(matrix) for name, matrix in weights.matrices.items()},
         "parameter_count": weights.parameter_count,
         "embedding_storage": int(weights.embedding.storage),
+        "has_shared_table": weights.has_shared_table,
     }
     line = json.dumps(header).encode() + b"\n"
     file.write(MAGIC + _digest(line) + line)
@@ -141,7 +142,7 @@ def _arrays(weights: PackedWeights) -> dict[str, NDArray[Any]]:
     for name, matrix in weights.matrices.items():
         parts = {"panels": matrix.panels, "bias": matrix.bias, "order": matrix.order}
         arrays |= {f"matrices.{name}.{part}": array for part, array in parts.items() if array is not None}
-    return arrays | {EMBEDDING: weights.embedding.numbers}
+    return arrays if weights.has_shared_table else arrays | {EMBEDDING: weights.embedding.numbers}
 
 
 def _facts(matrix: PackedWeight) -> dict[str, int]:
@@ -153,8 +154,10 @@ def _restore(header: Json, file: MappedFile, start: int) -> PackedWeights:
     arrays = {
         name: _view(memory, place["offset"], place["shape"], place["dtype"]) for name, place in header["arrays"].items()
     }
-    table = Table(arrays.pop(EMBEDDING), Storage(header["embedding_storage"]))
-    file.expect(memory[: header["arrays"][EMBEDDING]["offset"]])
+    is_shared = header["has_shared_table"]
+    numbers = arrays["matrices.head.panels"] if is_shared else arrays.pop(EMBEDDING)
+    table = Table(numbers, Storage(header["embedding_storage"]))
+    file.expect(memory[: header["byte_count"] if is_shared else header["arrays"][EMBEDDING]["offset"]])
     weights = PackedWeights(table, parameter_count=header["parameter_count"], file=file)
     for name, array in arrays.items():
         if name.startswith("vectors."):

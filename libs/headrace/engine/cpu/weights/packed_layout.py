@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, norm_names
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, norm_names
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight, panel_bytes
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.storage import BLOCKS, Storage
 
 PLAIN: dict[Storage, np.dtype[Any]] = {
     Storage.F32: np.dtype(np.float32),
@@ -24,11 +24,8 @@ def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
     _same_names("norms", weights.vectors, norm_names(config))
     for name, size in norm_names(config).items():
         _check_array(name, weights.vectors[name], (size,), np.dtype(np.float32))
-    table = weights.embedding
-    if table.storage not in PLAIN:
-        raise ValueError(f"the embedding is held as {table.storage.name}")
-    _check_array("embedding", table.numbers, (config.vocabulary_size, config.hidden_size), PLAIN[table.storage])
-    sizes = matrix_sizes(config)
+    _check_table(weights.embedding, config.vocabulary_size, config.hidden_size)
+    sizes = _split_sizes(matrix_sizes(config), weights.matrices, config.intermediate_size)
     _same_names("matrices", weights.matrices, sizes)
     for name, (out_size, in_size) in sizes.items():
         _check_matrix(name, weights.matrices[name], out_size, in_size)
@@ -49,10 +46,40 @@ def matrix_sizes(config: DecoderConfig) -> dict[str, tuple[int, int]]:
     return sizes
 
 
+def _split_sizes(
+    sizes: Mapping[str, tuple[int, int]], matrices: Mapping[str, PackedWeight], inner: int
+) -> dict[str, tuple[int, int]]:
+    """Returns the sizes of the parts of those matrices that blocks of several kinds make up. See PackedWeights."""
+    split = dict(sizes)
+    for name, (out_size, in_size) in sizes.items():
+        parts = {part: matrices[part].out_size for part in (name, f"{name}.1", f"{name}.2") if part in matrices}
+        if name.endswith(".qkv") and sum(parts.values()) == out_size and all(size > 0 for size in parts.values()):
+            split |= {part: (size, in_size) for part, size in parts.items()}
+        up = f"{name.removesuffix('gate_up')}up"
+        if name.endswith(".gate_up") and up in matrices:
+            split[name] = split[up] = (inner, in_size)
+    return split
+
+
+def _check_table(table: Table, vocabulary_size: int, hidden_size: int) -> None:
+    if table.storage in BLOCKS:
+        columns = BLOCKS[table.storage].columns
+        if hidden_size % columns:
+            raise ValueError(f"the embedding is held as {table.storage.name}, which has blocks of {columns}")
+        size = panel_bytes(vocabulary_size, hidden_size, table.storage, columns)
+        _check_array("embedding", table.numbers, (size,), np.dtype(np.uint8))
+        return
+    if table.storage not in PLAIN:
+        raise ValueError(f"the embedding is held as {table.storage.name}")
+    _check_array("embedding", table.numbers, (vocabulary_size, hidden_size), PLAIN[table.storage])
+
+
 def _check_matrix(name: str, matrix: PackedWeight, out_size: int, in_size: int) -> None:
     if (matrix.out_size, matrix.in_size) != (out_size, in_size):
         raise ValueError(f"{name} is [{matrix.out_size}, {matrix.in_size}], not [{out_size}, {in_size}]")
-    if matrix.storage in CODED:
+    if matrix.storage in BLOCKS:
+        fits = matrix.group == BLOCKS[matrix.storage].columns and in_size % matrix.group == 0 and matrix.order is None
+    elif matrix.storage in CODED:
         fits = matrix.group in GROUPS and in_size % matrix.group == 0
     else:
         fits = matrix.storage in PLAIN and matrix.group == in_size

@@ -9,54 +9,86 @@ from headrace.engine.checkpoints.array_weights import open_array_weights
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
 from headrace.engine.checkpoints.weights.array_rounding import quantize_array
-from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, Floats, QuantizedArrays
+from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, BlockArrays, Floats
 from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS
-from headrace.engine.cpu.weights.array_packing import pack_array, stored_array
+from headrace.engine.cpu.weights.array_packing import pack_array, pack_runs, stored_array
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, norm_names
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight
+from headrace.engine.kernels.storage import BLOCKS
 
 _log = logging.getLogger(__name__)
 
+_Reader = DecoderWeights[Floats, ArrayWeight]
 
-def read_packed_weights(source: Path, config: DecoderConfig, bits: int | None, *, exact: bool) -> PackedWeights:
-    """Packs the weights of a checkpoint. Rounds unquantized ones to `bits`, if set. Unless `exact`, keeps the head in 8
-    bits if the layers have no more. Raises InvalidCheckpoint or Unsupported."""
-    reader = DecoderWeights(config, open_array_weights(source, config.quantization, bits))
-    embedding = reader.embedding()
-    weights = PackedWeights(Table(*stored_array(embedding)))
+
+def read_packed_weights(
+    source: Path, config: DecoderConfig, bits: int | None, *, exact: bool, keeps_blocks: bool = False
+) -> PackedWeights:
+    """Packs the weights of a checkpoint, one projection at a time. Rounds unquantized ones to `bits`, if set. Unless
+    `exact`, keeps the head in 8 bits if the layers have no more. `keeps_blocks` keeps blocks of GGUF as they are.
+    Raises InvalidCheckpoint or Unsupported."""
+    tensors = open_array_weights(source, config.quantization, bits, keeps_blocks=keeps_blocks)
+    reader: _Reader = DecoderWeights(config, tensors)
+    has_blocks = tensors.has_blocks("model.embed_tokens")
+    embedding = reader.embedding_matrix() if has_blocks else reader.embedding()
+    weights = PackedWeights(_table(embedding))
     for name, size in norm_names(config).items():
         weights.vectors[name] = np.array(reader.norm(name, size))
     for index in range(config.layer_count):
         _log.info("packing weights", extra={"done": index, "total": config.layer_count + 1})
-        weights.matrices |= {
-            f"{index}.qkv": _pack(reader.qkv(index)),
-            f"{index}.output": _pack(reader.attention_output(index)),
-            f"{index}.gate_up": _pack_gate_up(reader.gate_up(index), config.intermediate_size),
-            f"{index}.down": _pack(reader.down(index)),
-        }
+        weights.matrices |= _pack_layer(reader, index, config.intermediate_size)
     head = embedding if config.tied_embeddings else reader.head().weight
-    weights.matrices["head"] = pack_array(
-        _rounded(head, config.hidden_size) if weights.is_coded and not exact else head
-    )
+    weights.matrices["head"] = _pack_head(head, weights, config, exact=exact)
     weights.parameter_count = reader.parameter_count
     return weights
+
+
+def _table(embedding: ArrayWeight) -> Table:
+    if isinstance(embedding, np.ndarray):
+        return Table(*stored_array(embedding))
+    packed = pack_array(embedding)
+    return Table(packed.panels, packed.storage)
+
+
+def _pack_head(head: ArrayWeight, weights: PackedWeights, config: DecoderConfig, *, exact: bool) -> PackedWeight:
+    """Packs the head. Blocks that it shares with the embedding stay shared."""
+    if isinstance(head, BlockArrays) and config.tied_embeddings:
+        table, columns = weights.embedding, BLOCKS[weights.embedding.storage].columns
+        panels = np.asarray(table.numbers, np.uint8)
+        return PackedWeight(panels, table.storage, config.vocabulary_size, config.hidden_size, columns)
+    return pack_array(_rounded(head, config.hidden_size) if weights.is_coded and not exact else head)
+
+
+def _pack_layer(reader: _Reader, index: int, inner: int) -> dict[str, PackedWeight]:
+    qkv = reader.qkv(index)
+    parts = pack_runs(qkv.weight, qkv.bias)
+    return {
+        **{f"{index}.{name}": part for name, part in zip(("qkv", "qkv.1", "qkv.2"), parts, strict=False)},
+        f"{index}.output": _pack(reader.attention_output(index)),
+        **{f"{index}.{name}": part for name, part in _pack_gate_up(reader.gate_up(index), inner).items()},
+        f"{index}.down": _pack(reader.down(index)),
+    }
 
 
 def _pack(projection: Projection[Floats, ArrayWeight]) -> PackedWeight:
     return pack_array(projection.weight, projection.bias)
 
 
-def _pack_gate_up(projection: Projection[Floats, ArrayWeight], inner: int) -> PackedWeight:
-    """Packs gate and up with alternating panels, so that both halves of an output are ready at the same time."""
+def _pack_gate_up(projection: Projection[Floats, ArrayWeight], inner: int) -> dict[str, PackedWeight]:
+    """Packs gate and up with alternating panels, so that both halves of an output are ready at the same time; and
+    each by itself if their blocks differ."""
+    weight = projection.weight
+    if isinstance(weight, BlockArrays) and len(weight.runs) > 1:
+        return dict(zip(("gate_up", "up"), pack_runs(weight, projection.bias), strict=True))
     rows = np.arange(-(-inner // PANEL) * PANEL)
     rows[inner:] = -1
     panels = rows.reshape(-1, 1, PANEL)
     both = np.concatenate([panels, np.where(panels < 0, -1, panels + inner)], axis=1)
-    return pack_array(projection.weight, projection.bias, both.flatten())
+    return {"gate_up": pack_array(weight, projection.bias, both.flatten())}
 
 
 def _rounded(weight: ArrayWeight, in_size: int) -> ArrayWeight:
     group = next((size for size in GROUPS if in_size % size == 0), None)
-    if group is None or isinstance(weight, QuantizedArrays):
+    if group is None or not isinstance(weight, np.ndarray):
         return weight
     return quantize_array(weight, HEAD_BITS, group)

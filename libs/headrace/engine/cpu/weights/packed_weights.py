@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.kernels.packed_weight import PackedWeight
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.memory.mapped_file import MappedFile
 
 
@@ -16,7 +16,7 @@ class Table:
     """A lookup table of rows."""
 
     numbers: NDArray[np.generic]
-    """Rows of the table [vocabulary, hidden]."""
+    """Rows of the table [vocabulary, hidden]; panels [bytes] of blocks."""
     storage: Storage
 
 
@@ -26,7 +26,9 @@ class PackedWeights:
     vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     """Weights of norms, by the name of the norm."""
     matrices: dict[str, PackedWeight] = field(default_factory=dict)
-    """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`."""
+    """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`. Where blocks of
+    several kinds make up a matrix: `qkv.1` and `qkv.2`, further rows of `qkv`; `up`, beside which `gate_up` is only the
+    gate. The panels of `head` may be those of the embedding."""
     parameter_count: int = 0
     file: MappedFile | None = None
     """File that backs the arrays, if they are mapped rather than in memory of their own."""
@@ -37,10 +39,21 @@ class PackedWeights:
         return any(matrix.is_coded for name, matrix in self.matrices.items() if name != "head")
 
     @property
+    def has_shared_table(self) -> bool:
+        """Whether the embedding and the head are the same panels."""
+        return "head" in self.matrices and self.matrices["head"].panels is self.embedding.numbers
+
+    @property
     def byte_count(self) -> int:
         """Memory that the weights take, in bytes."""
         packed = sum(matrix.byte_count for matrix in self.matrices.values())
-        return packed + sum(array.nbytes for array in (self.embedding.numbers, *self.vectors.values()))
+        tables = () if self.has_shared_table else (self.embedding.numbers,)
+        return packed + sum(int(array.nbytes) for array in (*tables, *self.vectors.values()))
+
+    @property
+    def block_kinds(self) -> list[str]:
+        """Names of the kinds of GGUF's blocks among the matrices."""
+        return sorted({matrix.storage.name for matrix in self.matrices.values() if matrix.storage in BLOCKS})
 
 
 def norm_names(config: DecoderConfig) -> dict[str, int]:

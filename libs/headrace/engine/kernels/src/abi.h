@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;
 
 enum Storage : int32_t {
     kF32 = 0,
@@ -16,6 +16,15 @@ enum Storage : int32_t {
     kU4 = 3,   // Unsigned codes, 0..15.
     kS8 = 4,   // Signed codes, -128..127.
     kFp8 = 5,  // e4m3fn, for keys and values only.
+    // GGUF's blocks: see block_format.h.
+    kQ4_0 = 6,
+    kQ4_1 = 7,
+    kQ5_0 = 8,
+    kQ5_1 = 9,
+    kQ8_0 = 10,
+    kQ4K = 11,
+    kQ5K = 12,
+    kQ6K = 13,
 };
 
 // Elementwise functions.
@@ -33,7 +42,7 @@ struct Matrix {
     const float *bias;     // [out] or null
     const int32_t *order;  // [in] or null: the input that each column belongs to
     int64_t out, in;
-    int64_t group;  // Inputs that share a scale; codes only
+    int64_t group;  // Inputs that share a scale; codes and blocks only
     int32_t storage;
     int32_t exact;  // Nonzero: dequantize the codes instead of quantizing the inputs
 };
@@ -42,6 +51,8 @@ struct Layer {
     const float *attention_norm, *mlp_norm;  // [hidden]
     const float *query_norm, *key_norm;      // [head] or null
     Matrix qkv, output, gate_up, down;
+    Matrix qkv_rest[2];          // Further rows of qkv, which another storage holds; no rows: none
+    Matrix up;                   // Rows of up, if gate_up holds gates alone; no rows: it holds both
     const float *cosine, *sine;  // [positions, rotary / 2]
     int64_t window;              // Tokens that a query attends to, itself included; 0: all
     // Addresses within the first block. Block n is n * `Model::block_bytes` further on. kv_cache.h has the layout.
@@ -55,7 +66,7 @@ struct Layer {
 
 struct Model {
     const Layer *layers;
-    const uint8_t *embedding;  // [vocabulary, hidden]
+    const uint8_t *embedding;  // [vocabulary, hidden], blocks in panels
     const float *final_norm;
     Matrix head;
     int64_t layer_count, hidden, intermediate, vocabulary;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "block_packing.h"
 #include "checked_ids.h"
 #include "floating_point.h"
 #include "kernels.h"
@@ -193,6 +194,12 @@ int headrace_pack_rounded(int instructions, const uint8_t *const *rows, int32_t 
     } catch (const std::bad_alloc &) {
         return kNoMemory;
     }
+}
+
+// Packs rows of GGUF's blocks, as a file has them. `rows` is as in headrace_pack_plain.
+void headrace_pack_blocks(const uint8_t *blocks, const int64_t *rows, int64_t out, int64_t in, int32_t storage,
+                          uint8_t *panels) {
+    pack_blocks(blocks, rows, out, in, storage, panels);
 }
 
 }  // extern "C"

@@ -39,19 +39,22 @@ class DecoderStep {
 
     void embed(int64_t row) {
         const int64_t from = step_.token_ids[row] * model_.hidden;
+        float *to = hidden_ + row * model_.hidden;
+        const bool has_blocks = is_block(model_.embedding_storage);
+        if (has_blocks)
+            dequantize_row(model_.embedding, model_.embedding_storage, model_.hidden, step_.token_ids[row], to);
         for (int64_t i = 0; i < model_.hidden; i += kLanes) {
-            const Floats value = load_any(model_.embedding, model_.embedding_storage, from + i);
-            store(hidden_ + row * model_.hidden + i, value * spread(model_.embedding_scale));
+            const Floats value =
+                has_blocks ? load(to + i) : load_any(model_.embedding, model_.embedding_storage, from + i);
+            store(to + i, value * spread(model_.embedding_scale));
         }
     }
 
     void compute(const Layer &layer) {
         const int64_t hidden = model_.hidden;
-        const int64_t width = heads() * model_.head_size;
-        const Inputs normed = products_.prepare_normed(layer.qkv, hidden_, layer.attention_norm, model_.epsilon, rows_);
-        products_.multiply_all(layer.qkv, normed, rows_, [&](int64_t panel, int64_t row, Floats y) {
-            put(qkv_ + row * width, panel, width, biased(layer.qkv, panel, y));
-        });
+        project(layer, layer.qkv, 0);
+        for (int64_t i = 0, first = layer.qkv.out; i < 2 && layer.qkv_rest[i].out; first += layer.qkv_rest[i++].out)
+            project(layer, layer.qkv_rest[i], first);
         attention_.run(layer, qkv_, attended_);
         const Inputs attended = products_.prepare(layer.output, attended_, rows_);
         products_.multiply_all(layer.output, attended, rows_, [&](int64_t panel, int64_t row, Floats y) {
@@ -60,8 +63,28 @@ class DecoderStep {
         feed_forward(layer);
     }
 
+    // Computes `w.out` queries, keys and values, from number `first` on.
+    void project(const Layer &layer, const Matrix &w, int64_t first) {
+        const int64_t width = heads() * model_.head_size;
+        const Inputs normed = products_.prepare_normed(w, hidden_, layer.attention_norm, model_.epsilon, rows_);
+        products_.multiply_all(w, normed, rows_, [&](int64_t panel, int64_t row, Floats y) {
+            put(qkv_ + row * width + first, panel, w.out, biased(w, panel, y));
+        });
+    }
+
     void feed_forward(const Layer &layer) {
         const int64_t hidden = model_.hidden;
+        if (layer.up.out)
+            gate_apart(layer);
+        else
+            gate(layer);
+        const Inputs active = products_.prepare(layer.down, active_, rows_);
+        products_.multiply_all(layer.down, active, rows_, [&](int64_t panel, int64_t row, Floats y) {
+            add(hidden_ + row * hidden, panel, hidden, biased(layer.down, panel, y));
+        });
+    }
+
+    void gate(const Layer &layer) {
         const int64_t inner = model_.intermediate;
         const Inputs normed = products_.prepare_normed(layer.gate_up, hidden_, layer.mlp_norm, model_.epsilon, rows_);
         // Gate and up panels alternate, so each gate waits in this buffer for the up panel that follows it.
@@ -73,9 +96,20 @@ class DecoderStep {
             else
                 put(active_ + row * inner, panel / 2, inner, load(gate) * biased(layer.gate_up, panel, y));
         });
-        const Inputs active = products_.prepare(layer.down, active_, rows_);
-        products_.multiply_all(layer.down, active, rows_, [&](int64_t panel, int64_t row, Floats y) {
-            add(hidden_ + row * hidden, panel, hidden, biased(layer.down, panel, y));
+    }
+
+    // As `gate`, where gates and ups are in different storage.
+    void gate_apart(const Layer &layer) {
+        const int64_t inner = model_.intermediate;
+        const auto prepare = [&](const Matrix &w) {
+            return products_.prepare_normed(w, hidden_, layer.mlp_norm, model_.epsilon, rows_);
+        };
+        products_.multiply_all(layer.gate_up, prepare(layer.gate_up), rows_, [&](int64_t panel, int64_t row, Floats y) {
+            put(active_ + row * inner, panel, inner, silu(biased(layer.gate_up, panel, y)));
+        });
+        products_.multiply_all(layer.up, prepare(layer.up), rows_, [&](int64_t panel, int64_t row, Floats y) {
+            float *to = active_ + row * inner;
+            put(to, panel, inner, get(to, panel, inner) * biased(layer.up, panel, y));
         });
     }
 

@@ -56,6 +56,7 @@ inline Ints as_ints(Floats a) { return {_mm512_castps_si512(a.v)}; }
 inline Ints round_to_ints(Floats a) { return {_mm512_cvtps_epi32(a.v)}; }
 inline Ints spread(int32_t a) { return {_mm512_set1_epi32(a)}; }
 inline Ints operator+(Ints a, Ints b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline Ints operator*(Ints a, Ints b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 inline Ints operator&(Ints a, Ints b) { return {_mm512_and_si512(a.v, b.v)}; }
 inline Ints operator|(Ints a, Ints b) { return {_mm512_or_si512(a.v, b.v)}; }
 template <int kBits> inline Ints shift_left(Ints a) { return {_mm512_slli_epi32(a.v, kBits)}; }
@@ -120,6 +121,7 @@ inline Ints as_ints(Floats x) { return HEADRACE_BOTH(Ints, _mm256_castps_si256);
 inline Ints round_to_ints(Floats x) { return HEADRACE_BOTH(Ints, _mm256_cvtps_epi32); }
 inline Ints spread(int32_t v) { return {_mm256_set1_epi32(v), _mm256_set1_epi32(v)}; }
 inline Ints operator+(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_add_epi32); }
+inline Ints operator*(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_mullo_epi32); }
 inline Ints operator&(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_and_si256); }
 inline Ints operator|(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_or_si256); }
 template <int kBits> inline Ints shift_left(Ints x) { return HEADRACE_BOTH(Ints, _mm256_slli_epi32, kBits); }
@@ -217,6 +219,9 @@ inline Ints round_to_ints(Floats x) { HEADRACE_EACH(Ints, round_to_int(x.v[i]));
 inline Ints spread(int32_t a) { HEADRACE_EACH(Ints, a); }
 inline Ints operator+(Ints x, Ints y) {
     HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) + static_cast<uint32_t>(y.v[i])));
+}
+inline Ints operator*(Ints x, Ints y) {
+    HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) * static_cast<uint32_t>(y.v[i])));
 }
 inline Ints operator&(Ints x, Ints y) { HEADRACE_EACH(Ints, x.v[i] & y.v[i]); }
 inline Ints operator|(Ints x, Ints y) { HEADRACE_EACH(Ints, x.v[i] | y.v[i]); }

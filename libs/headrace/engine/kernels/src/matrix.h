@@ -4,6 +4,7 @@
 //   plain  [in][16]
 //   u4     [in / 8][16 rows][4 bytes], low nibbles columns 0..3 of the eight, high ones 4..7; then scales and zeros
 //   s8     [in / 2][16 rows][2 bytes]; then scales and zeros
+//   blocks see block_format.h
 // Scales are [groups][16] fp32 and zeros [groups][16] bytes (unsigned for u4, signed for s8). Missing rows are zeros.
 //
 // The products are batch-invariant: an element of y depends on its row of x and its row of W alone, and has the same
@@ -14,6 +15,7 @@
 #pragma once
 
 #include "abi.h"
+#include "block_format.h"
 #include "group_sums.h"
 #include "lanes.h"
 #include "rounding.h"
@@ -24,6 +26,7 @@ namespace HEADRACE_ISA {
 inline int64_t code_bytes(const Matrix &w) { return w.storage == kU4 ? w.in * kPanel / 2 : w.in * kPanel; }
 
 inline int64_t panel_bytes(const Matrix &w) {
+    if (is_block(w.storage)) return block_panel_bytes(w.storage, w.in);
     switch (w.storage) {
         case kF32: return w.in * kPanel * 4;
         case kBf16:
@@ -39,6 +42,8 @@ struct Inputs {
     const S8Input *for_s8;  // [rows, in], for s8
     const float *scales;    // [rows, groups]
     const float *sums;      // [rows, groups]: sums of the codes of each group
+    // Integers for blocks: see block_inputs.h.
+    const int32_t *words = nullptr;
 };
 
 // --- Plain weights -------------------------------------------------------------------------------------------------
@@ -258,6 +263,11 @@ void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int6
         over_tiles(first_row, last_row, PanelKernel<kStorage, kExact, 1>{w, x, panel}, finish);
 }
 
+// In block_matrix.h.
+template <typename Finish>
+void multiply_blocks(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
+                     int64_t last_row, const Finish &finish);
+
 template <typename Finish>
 void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
               int64_t last_row, const Finish &finish) {
@@ -271,6 +281,7 @@ void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t las
         case kS8:
             if (w.exact) return multiply_panels<kS8, true>(w, x, first_panel, last_panel, first_row, last_row, finish);
             return multiply_panels<kS8, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
+        default: return multiply_blocks(w, x, first_panel, last_panel, first_row, last_row, finish);
     }
 }
 

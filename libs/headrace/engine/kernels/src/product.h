@@ -3,6 +3,8 @@
 #pragma once
 
 #include "abi.h"
+#include "block_inputs.h"
+#include "block_matrix.h"
 #include "lanes.h"
 #include "matrix.h"
 #include "rows.h"
@@ -73,6 +75,7 @@ class Products {
   private:
     // Calls first(row) for each row of x, then reorders and quantizes the row as `w` needs.
     template <typename First> Inputs prepare_rows(const Matrix &w, float *x, int64_t rows, const First &first) {
+        if (is_block(w.storage)) return prepare_for_blocks(w, x, rows, first, pool_, space_);
         const bool coded = w.storage >= kU4 && !w.exact;
         const int64_t groups = coded ? w.in / w.group : 0;
         Inputs inputs{x, nullptr, nullptr, nullptr, nullptr};

@@ -46,6 +46,7 @@ struct Workspace {
     Buffer<Part> parts;
     Buffer<int8_t> codes8;
     Buffer<int16_t> codes16;
+    Buffer<int32_t> words;
 };
 
 }  // namespace headrace

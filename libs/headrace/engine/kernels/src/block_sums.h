@@ -1,0 +1,144 @@
+// Codes of GGUF's blocks taken from a panel, and their dot products with input codes within one group of columns. The
+// sums are integers, so every order of summation gives the same result.
+
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "block_format.h"
+#include "group_sums.h"
+#include "lanes.h"
+
+namespace headrace {
+namespace HEADRACE_ISA {
+
+#define HEADRACE_INLINE __attribute__((always_inline))
+
+// Calls body(constant) for each quad of columns: shifts need their distance when they are compiled.
+template <int64_t kQuads, typename Body> HEADRACE_INLINE inline void each_quad(const Body &body) {
+    [&]<int... kQuad>(std::integer_sequence<int, kQuad...>) HEADRACE_INLINE {
+        (body(std::integral_constant<int, kQuad>{}), ...);
+    }(std::make_integer_sequence<int, kQuads>{});
+}
+
+// Returns the codes of four columns, one in each byte of a lane. `p` points to the codes of a group.
+template <int kStorage, int kQuad> HEADRACE_INLINE inline Ints quad_codes(const uint8_t *p) {
+    constexpr BlockFormat format = block_format(kStorage);
+    if constexpr (format.high_bits < 0) return load_i32(p + kQuad * kLineBytes);
+    const Ints nibbles = load_i32(p + kQuad / 2 * kLineBytes);
+    const Ints low = (kQuad % 2 ? shift_right<4>(nibbles) : nibbles) & spread(int32_t{0x0F0F0F0F});
+    if constexpr (format.high_bits <= 0) return low;
+    // The bits move to the places of 16 and 32.
+    constexpr int kShift = 4 - kQuad * format.high_bits;
+    Ints high = load_i32(p + format.low_bytes());
+    if constexpr (kShift > 0) high = shift_left<kShift>(high);
+    if constexpr (kShift < 0) high = shift_right<-kShift>(high);
+    return low | (high & spread(int32_t{format.high_bits == 1 ? 0x10101010 : 0x30303030}));
+}
+
+template <int kPanels, int kRows> HEADRACE_INLINE inline void fetch_codes(const uint8_t *p) {
+    if constexpr (kPanels == 1) __builtin_prefetch(p + kAhead);
+    if constexpr (kPanels > 1 && kRows > 1) __builtin_prefetch(p + kAheadOfTile);
+}
+
+// Prefetches what follows the codes of a group, where the hardware does not.
+template <int kStorage, int kPanels, int kRows>
+HEADRACE_INLINE inline void fetch_group(const uint8_t *p, int64_t next) {
+    if constexpr (kPanels > 1 && kRows == 1) return;
+    for (int64_t line = 0; line < block_format(kStorage).code_bytes(); line += kLineBytes)
+        for (int j = 0; j < kPanels; ++j) fetch_codes<kPanels, kRows>(p + j * next + line);
+}
+
+// Code that sum_group takes for 0 by itself: the rest is up to the number that its sums begin with.
+#if defined(HEADRACE_AVX2)
+constexpr int32_t kTakenZero = 128;
+#else
+constexpr int32_t kTakenZero = 0;
+#endif
+template <int kStorage> constexpr int32_t taken_zero() { return kStorage == kQ8_0 ? kTakenZero : 0; }
+
+// sum_group adds to `s[j][m]` the products of the group of panel j, `j * next` bytes after `p`, with row m of the
+// inputs, `m * stride` codes after `x`.
+
+#if defined(HEADRACE_AVX512)
+
+template <int kStorage, int kPanels, int kRows>
+HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride,
+                                      Ints (&s)[kPanels][kRows]) {
+    fetch_group<kStorage, kPanels, kRows>(p, next);
+    each_quad<block_format(kStorage).group / 4>([&](auto quad) HEADRACE_INLINE {
+        Ints codes[kPanels];
+        for (int j = 0; j < kPanels; ++j) codes[j] = quad_codes<kStorage, quad>(p + j * next);
+        for (int m = 0; m < kRows; ++m) {
+            const __m512i four = _mm512_set1_epi32(load_word(x + m * stride + 4 * quad));
+            for (int j = 0; j < kPanels; ++j) s[j][m].v = _mm512_dpbusd_epi32(s[j][m].v, codes[j].v, four);
+        }
+    });
+}
+
+#elif defined(HEADRACE_AVX2)
+
+// Quads whose products fit 16 bits together: at most 15, 31 or 63 times 127, two in a lane, for each quad.
+template <int kStorage> constexpr int narrow_quads() {
+    constexpr int kHigh = block_format(kStorage).high_bits;
+    return kHigh == 0 ? 8 : kHigh == 1 ? 4 : kHigh == 2 ? 2 : 1;
+}
+
+inline __m256i multiply_bytes(__m256i codes, __m256i four, std::false_type) {
+    return _mm256_maddubs_epi16(codes, four);
+}
+// Signed codes: their signs move to the inputs. The largest sum is 2 * 128 * 127, which fits 16 bits.
+inline __m256i multiply_bytes(__m256i codes, __m256i four, std::true_type) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(four, codes));
+}
+
+template <int kStorage, int kPanels, int kRows>
+HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride,
+                                      Ints (&s)[kPanels][kRows]) {
+    const std::bool_constant<kStorage == kQ8_0> is_signed;
+    const __m256i ones = _mm256_set1_epi16(1);
+    const __m256i flip = _mm256_set1_epi8(-128);
+    fetch_group<kStorage, kPanels, kRows>(p, next);
+    for (int j = 0; j < kPanels; ++j) {
+        Ints narrow[kRows];
+        each_quad<block_format(kStorage).group / 4>([&](auto quad) HEADRACE_INLINE {
+            Ints codes = quad_codes<kStorage, quad>(p + j * next);
+            if constexpr (is_signed) codes = {_mm256_xor_si256(codes.a, flip), _mm256_xor_si256(codes.b, flip)};
+            for (int m = 0; m < kRows; ++m) {
+                const __m256i four = _mm256_set1_epi32(load_word(x + m * stride + 4 * quad));
+                const Ints products{multiply_bytes(codes.a, four, is_signed), multiply_bytes(codes.b, four, is_signed)};
+                if constexpr (quad % narrow_quads<kStorage>() == 0)
+                    narrow[m] = products;
+                else
+                    narrow[m] = {_mm256_add_epi16(narrow[m].a, products.a), _mm256_add_epi16(narrow[m].b, products.b)};
+                pin(narrow[m]);
+                if constexpr (quad % narrow_quads<kStorage>() == narrow_quads<kStorage>() - 1)
+                    s[j][m] =
+                        s[j][m] + Ints{_mm256_madd_epi16(narrow[m].a, ones), _mm256_madd_epi16(narrow[m].b, ones)};
+            }
+        });
+    }
+}
+
+#else
+
+// Not inlined, so that tiles share it: it takes long to compile and is for processors that are slow anyway.
+template <int kStorage, int kQuad> __attribute__((noinline)) Ints add_quad(Ints s, const uint8_t *p, const int8_t *x) {
+    const Ints codes = quad_codes<kStorage, kQuad>(p);
+    for (int n = 0; n < kPanel * 4; ++n) s.v[n / 4] += (codes.v[n / 4] >> n % 4 * 8 & 255) * x[4 * kQuad + n % 4];
+    return s;
+}
+
+template <int kStorage, int kPanels, int kRows>
+inline void sum_group(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, Ints (&s)[kPanels][kRows]) {
+    each_quad<block_format(kStorage).group / 4>([&](auto quad) {
+        for (int j = 0; j < kPanels; ++j)
+            for (int m = 0; m < kRows; ++m) s[j][m] = add_quad<kStorage, quad>(s[j][m], p + j * next, x + m * stride);
+    });
+}
+
+#endif
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace
