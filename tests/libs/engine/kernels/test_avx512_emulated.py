@@ -108,7 +108,7 @@ def compile_emulated(root: Path, path: Path) -> bool:
     """Compiles as an installation does, with other options for AVX-512. Returns whether it worked."""
     build = load_build(root)
     build.FLAGS += FLAGS
-    build.VECTORS["avx512"] = EMULATED
+    build.VECTORS = {"avx2": build.VECTORS["avx2"], "avx512": EMULATED}
     return bool(build.compile_kernels(root / build.FOLDER / "src", path))
 
 

@@ -1,0 +1,1 @@
+"""Small inputs and models on which the kernels are tried before use."""
