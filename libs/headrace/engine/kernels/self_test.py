@@ -17,7 +17,7 @@ from headrace.engine.kernels.library import (
     why_not,
 )
 from headrace.engine.kernels.trials.run_trials import run_trials
-from headrace.engine.kernels.trials.trial_weights import trial_weights
+from headrace.engine.kernels.trials.trial_weights import TrialWeight, trial_weights
 
 OUT, IN, ROWS = 40, 128, 5
 THREADS = 2
@@ -65,14 +65,14 @@ def _reason(instructions: Instructions, forced: Instructions | None, is_here: bo
 
 
 def _try(instructions: Instructions) -> str:
+    """Returns the reason why an instruction set may not be used; empty if it may."""
     context = KernelContext(THREADS, instructions)
     return _compare_with_numpy(context) or _compare_with_portable(context)
 
 
 def _compare_with_numpy(context: KernelContext) -> str:
-    generator = np.random.default_rng(1)
-    inputs = generator.standard_normal((ROWS, IN), np.float32)
-    for weight in trial_weights(generator, OUT, IN):
+    inputs = np.random.default_rng(1).standard_normal((ROWS, IN), np.float32)
+    for weight in _weights():
         packed, columns = weight.packed, inputs if weight.packed.order is None else inputs[:, weight.packed.order]
         expected = columns.astype(np.float64) @ weight.values.astype(np.float64).T
         expected += 0.0 if packed.bias is None else packed.bias
@@ -82,6 +82,11 @@ def _compare_with_numpy(context: KernelContext) -> str:
             if not error < limit:
                 return f"the {kind} product with {weight.name} is off by {error:.1e}"
     return ""
+
+
+@functools.cache
+def _weights() -> list[TrialWeight]:
+    return trial_weights(np.random.default_rng(2), OUT, IN)
 
 
 def _compare_with_portable(context: KernelContext) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.kernels.context import KernelContext
-from headrace.engine.kernels.library import Function
+from headrace.engine.kernels.library import Function, Instructions
 from headrace.engine.kernels.packed_weight import GROUPS
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Draw, Norm, Routing
@@ -39,17 +39,31 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
 
 
 def _products(context: KernelContext) -> Iterator[tuple[str, Result]]:
-    inputs, residual = _numbers(MANY_ROWS, IN), _numbers(MANY_ROWS, OUT)
     for weight in _weights():
-        is_first, is_coded = weight.packed.group == max(GROUPS), weight.packed.is_coded
-        many = (MANY_ROWS,) if is_first and weight.packed.storage is Storage.U4 else ()
-        for count in (*ROW_COUNTS, *many):
-            found = context.product(weight.packed, inputs[:count], residual=residual[:count])
+        is_first, is_u4 = weight.packed.group == max(GROUPS), weight.packed.storage is Storage.U4
+        for count, found in _counted(context, weight, MANY_ROWS if is_first and is_u4 else 0, exact=False):
             yield f"product of {count} rows with {weight.name}", found
         # Groups of other sizes take the same way.
-        for count in ROW_COUNTS if is_first and is_coded else ():
-            found = context.product(weight.packed, inputs[:count], residual=residual[:count], exact=True)
-            yield f"exact product of {count} rows with {weight.name}", found
+        if is_first and weight.packed.is_coded:
+            for count, found in _counted(context, weight, 0, exact=True):
+                yield f"exact product of {count} rows with {weight.name}", found
+
+
+def _counted(
+    context: KernelContext, weight: TrialWeight, many: int, *, exact: bool
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yields row counts, `many` too unless it is 0, and the product of so many rows."""
+    inputs, residual = _numbers(MANY_ROWS, IN), _numbers(MANY_ROWS, OUT)
+    counts = (*ROW_COUNTS, many) if many else ROW_COUNTS
+    # Portable code computes a row by itself, so that one product has the rows of all.
+    all_at_once = context.instructions is Instructions.PORTABLE
+    most = max(counts)
+    widest = context.product(weight.packed, inputs[:most], residual=residual[:most], exact=exact)
+    for count in counts:
+        if all_at_once or count == most:
+            yield count, widest[:count]
+        else:
+            yield count, context.product(weight.packed, inputs[:count], residual=residual[:count], exact=exact)
 
 
 def _rows(context: KernelContext) -> Iterator[tuple[str, Result]]:
