@@ -10,14 +10,13 @@ from tests.libs.engine.kernels.test_avx512_emulated import EMULATED, FLAGS
 
 MODEL = Path(__file__).with_name("emulated_amx")
 AMX = ("-DHEADRACE_AMX", "-DHEADRACE_EMULATED_TILES", f"-I{MODEL}", *EMULATED)
-LEVEL = "-O1"
-"""Level of optimization: the compiler takes longer than the products."""
 
 
-def emulated_build(root: Path) -> ModuleType:
-    """The build of an installation, but for the portable kernels and the emulated ones for AMX alone."""
+def emulated_build(root: Path, level: str = "-O1") -> ModuleType:
+    """The build of an installation, but for the portable kernels and the emulated ones for AMX alone. `level` of
+    optimization: the compiler takes longer than small products."""
     build = load_build(root)
-    build.FLAGS = (*(LEVEL if flag == "-O3" else flag for flag in build.FLAGS), *FLAGS)
+    build.FLAGS = (*(level if flag == "-O3" else flag for flag in build.FLAGS), *FLAGS)
     build.VECTORS = {"amx": AMX}
     return build
 

@@ -51,12 +51,10 @@ SIZES = ((1, 3), (16, 1), (33, 2), (83, 5))
 """Rows of a weight, and its groups."""
 MISTAKES = {
     "a wrong shape": ("shapes.set(tile, kStep / 4, kTileBytes)", "shapes.set(tile, kStep / 8, kTileBytes)"),
-    "tiles that are not configured": ("configure_tiles(shapes); }", "(void)shapes; }"),
     "groups in another order": (
         "for (int64_t g = 0; g < w_.in / kGroup; ++g) {",
         "for (int64_t g = w_.in / kGroup - 1; g >= 0; --g) {",
     ),
-    "zero points that are left": ("_mm512_sub_epi8(high, zero)", "high"),
     "a row too few": ("row < rows; ++row", "row < rows - 1; ++row"),
 }
 SAYS = "from headrace.engine.kernels.self_test import candidates; print(candidates()[0].reason)"
@@ -171,7 +169,7 @@ def test_whole_steps(tmp_path: Path, bits: int | None, exact: bool) -> None:
 def test_a_mistake_is_noticed(root: Path, objects: Path, tmp_path: Path, mistake: str) -> None:
     """In a process of its own, which the model ends where a processor would."""
     assert COMPILER is not None
-    build, sources = emulated_build(root), tmp_path / "src"
+    build, sources = emulated_build(root, "-O0"), tmp_path / "src"
     shutil.copytree(root / build.FOLDER / "src", sources)
     plant(sources, *MISTAKES[mistake])
     path = compile_amx(build, COMPILER, sources, objects, tmp_path)
