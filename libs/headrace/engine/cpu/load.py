@@ -16,9 +16,9 @@ from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
 from headrace.engine.cpu.weights.packed_key import packed_path
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
-from headrace.engine.kernels.kernel_choice import choose_kernels
+from headrace.engine.kernels.choice.kernel_choice import choose_kernels
+from headrace.engine.kernels.choice.shared_context import shared_context
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
-from headrace.engine.kernels.shared_context import shared_context
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.memory.host_cores import usable_core_count

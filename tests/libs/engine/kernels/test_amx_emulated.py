@@ -27,10 +27,10 @@ from tests.unpacked_packages import SIMDE, why_not
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import library
+from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
-from headrace.engine.kernels.self_test import candidates
 from headrace.engine.kernels.storage import Storage
 
 pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
@@ -57,7 +57,7 @@ MISTAKES = {
     ),
     "a row too few": ("row < rows; ++row", "row < rows - 1; ++row"),
 }
-SAYS = "from headrace.engine.kernels.self_test import candidates; print(candidates()[0].reason)"
+SAYS = "from headrace.engine.kernels.choice.self_test import candidates; print(candidates()[0].reason)"
 
 
 @pytest.fixture(scope="module")

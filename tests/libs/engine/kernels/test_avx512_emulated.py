@@ -24,12 +24,12 @@ from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import library
+from headrace.engine.kernels.choice.kernel_choice import choose_kernels
+from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import Floats, KernelContext
-from headrace.engine.kernels.kernel_choice import choose_kernels
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.library import Instructions, available, load_kernels
 from headrace.engine.kernels.packed_weight import PackedWeight
-from headrace.engine.kernels.self_test import candidates
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Step
 from headrace.engine.memory.aligned import address

@@ -3,9 +3,9 @@
 import pytest
 from tests.libs.engine.needed_kernels import needs_kernels
 
+from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, available, forced_instructions, why_not
-from headrace.engine.kernels.self_test import candidates, choose_instructions
 from headrace.errors import ConfigError
 
 pytestmark = needs_kernels

@@ -55,7 +55,7 @@ def test_tiles_that_are_lost_are_noticed(compiled: Compile) -> None:
 
 
 def test_tiles_that_crash_end_no_process_but_their_own(compiled: Compile) -> None:
-    """Where processor or system has none, whatever it says."""
+    """A processor or system without tiles, whatever it says."""
     library = compiled()
     if HAS_TILES and not library.why_no_tiles():
         assert library.why_tiles_fail() == b""

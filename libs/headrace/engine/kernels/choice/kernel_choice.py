@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions
 from headrace.engine.kernels.packed_weight import PackedWeight
-from headrace.engine.kernels.self_test import candidates
 
 ROW_COUNTS = (1, 4, 16, 64)
 """Row counts to measure. A step uses the set that is best at the nearest of these that is not smaller, or at the

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from tests.libs.engine.needed_kernels import needs_kernels
 
-from headrace.engine.kernels import library, self_test
+from headrace.engine.kernels import library
+from headrace.engine.kernels.choice import self_test
+from headrace.engine.kernels.choice.run_trials import Result, run_trials
+from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, available, why_not
 from headrace.engine.kernels.packed_weight import PackedWeight
-from headrace.engine.kernels.self_test import candidates, choose_instructions
 from headrace.engine.kernels.storage import Storage
-from headrace.engine.kernels.trials.run_trials import Result, run_trials
 from headrace.errors import ConfigError
 
 pytestmark = needs_kernels

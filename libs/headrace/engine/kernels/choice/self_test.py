@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.engine.kernels.choice.run_trials import run_trials
+from headrace.engine.kernels.choice.trial_weights import TrialWeight, trial_weights
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import (
     INSTRUCTIONS_VARIABLE,
@@ -16,8 +18,6 @@ from headrace.engine.kernels.library import (
     unusable,
     why_not,
 )
-from headrace.engine.kernels.trials.run_trials import run_trials
-from headrace.engine.kernels.trials.trial_weights import TrialWeight, trial_weights
 
 OUT, IN, ROWS = 40, 128, 5
 THREADS = 2

@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.engine.kernels.choice.trial_weights import coded_weight
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Layer, Model, Step
-from headrace.engine.kernels.trials.trial_weights import coded_weight
 from headrace.engine.memory.aligned import address
 
 VOCABULARY, HIDDEN, INNER = 48, 64, 96

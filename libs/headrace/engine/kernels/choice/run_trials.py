@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.engine.kernels.choice.trial_model import TrialModel
+from headrace.engine.kernels.choice.trial_weights import TrialWeight, trial_weights
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function, Instructions
 from headrace.engine.kernels.packed_weight import GROUPS
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Draw, Norm, Routing
-from headrace.engine.kernels.trials.trial_model import TrialModel
-from headrace.engine.kernels.trials.trial_weights import TrialWeight, trial_weights
 from headrace.engine.memory.aligned import address
 
 OUT, IN = 72, 256

@@ -1,1 +1,0 @@
-"""Small inputs and models on which the kernels are tried before use."""
