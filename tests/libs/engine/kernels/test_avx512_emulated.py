@@ -158,7 +158,7 @@ def test_the_fastest_set_is_chosen_for_each_number_of_rows() -> None:
 
     context.product = product
     choices = {
-        exact: choose_kernels(context, random_weight("u4", 64), exact=exact, clock=lambda: seconds[0])
+        exact: choose_kernels(context, [random_weight("u4", 64)] * 2, exact=exact, clock=lambda: seconds[0])
         for exact in (False, True)
     }
     rows = (1, 3, 4, 5, 16, 64, 65, 512)
