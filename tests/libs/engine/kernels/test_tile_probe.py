@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.skipif(
         os.uname().machine != "x86_64", reason="tiles are x86-64's; to run it: a processor of that kind"
     ),
+    pytest.mark.slow,
 ]
 EMULATED = ("-DHEADRACE_EMULATED_TILES", f"-I{MODEL}")
 

@@ -18,6 +18,9 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #endif
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -118,8 +121,12 @@ inline int status_of(pid_t process) {
     return found == process && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Makes a forked process safe to lose: it ends by any fault, and by itself after some seconds.
+// Makes a forked process safe to lose: it ends by any fault, without a dump of the memory that it shares, and by itself
+// after some seconds.
 inline void expect_faults() {
+#if defined(__linux__)
+    prctl(PR_SET_DUMPABLE, 0);
+#endif
     for (const int number : {SIGILL, SIGSEGV, SIGBUS, SIGALRM}) signal(number, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
