@@ -11,7 +11,7 @@ from headrace.engine.checkpoints.model_limits import (
 )
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
-from headrace.engine.cpu.decoder import BLOCKS, LANES, CpuDecoder, can_fuse
+from headrace.engine.cpu.decoder import LANES, CpuDecoder, can_fuse
 from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.cpu.weights.kept_choice import choice_key, choice_path, read_choice, write_choice
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
@@ -71,7 +71,7 @@ def _choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
 
 def _choose_kernels(context: KernelContext, weights: PackedWeights, path: Path | None, *, exact: bool) -> KernelChoice:
     """Chooses the kernels, or takes the choice that an earlier start left beside the packed weights."""
-    layer = [weights.matrices[f"0.{name}"] for name in BLOCKS]
+    layer = [matrix for name, matrix in weights.matrices.items() if name.startswith("0.")]
     if path is None or not path.is_file():
         return choose_kernels(context, layer, exact=exact)
     kept, key = choice_path(path), choice_key(context)

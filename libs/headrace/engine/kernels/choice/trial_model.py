@@ -48,12 +48,13 @@ class TrialModel:
         return [self._step(context, model, spans) for spans in STEPS]
 
     def _layer(self, arena: KvArena) -> Layer:
-        places = arena.places(0)
+        places, (cosine, sine) = arena.places(0), self._angles
         layer = Layer(
             *map(address, (*self._norms[:2], *self._head_norms)),
             *(weight.matrix(exact=False) for weight in self._weights[:4]),
-            *map(address, self._angles),
-            WINDOW,
+            cosine=address(cosine),
+            sine=address(sine),
+            window=WINDOW,
         )
         layer.keys, layer.values = places.keys, places.values
         layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
