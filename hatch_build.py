@@ -1,6 +1,6 @@
 """Compiles the CPU kernels with the system's compiler: as a build hook, and with `python hatch_build.py`.
 
-Without a compiler the install goes on: models then need torch."""
+Without a compiler the install goes on: models then need torch. An instruction set that does not compile is left out."""
 
 import os
 import platform
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -42,15 +43,19 @@ headrace: without kernels every model needs torch, and is several times slower. 
     apk add g++                 Alpine
     xcode-select --install      macOS
 """
+_AVX512 = (
+    "-DHEADRACE_AVX512",
+    *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vnni")),
+    "-mfma",
+    "-mf16c",
+)
 VECTORS = {
     "avx2": ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c"),
-    "avx512": (
-        "-DHEADRACE_AVX512",
-        *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vnni")),
-        "-mfma",
-        "-mf16c",
-    ),
+    "avx512": _AVX512,
+    # Its instructions are our own assembly, for which compilers have no flag.
+    "amx": ("-DHEADRACE_AMX", *_AVX512),
 }
+"""Instruction sets that only some processors have, with the compiler's flags. One that does not compile is left out."""
 
 
 class KernelBuildHook(BuildHookInterface[Any]):
@@ -97,24 +102,49 @@ def compile_kernels(sources: Path, library: Path) -> bool:
 
 
 def _compile(compiler: str, sources: Path, folder: Path) -> list[str]:
-    commands = compile_commands(compiler, sources, folder)
+    """Compiles all files, and goes without the instruction sets that the compiler does not take. Returns the object
+    files. Raises SubprocessError where any other file does not compile."""
+    names = instruction_sets()
+    commands = compile_commands(compiler, sources, folder, names)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(_run, commands.values()))
+        failures = dict(zip(commands, pool.map(_failure, commands.values()), strict=True))
+    refused = [name for name in names if failures.pop(_object(folder, name))]
+    for failure in filter(None, failures.values()):
+        raise failure
+    if not refused:
+        return list(commands)
+    sys.stderr.write(f"headrace: the kernels do without {', '.join(refused)}, which this compiler does not take\n")
+    commands = compile_commands(compiler, sources, folder, [name for name in names if name not in refused])
+    # It lists the instruction sets that there are.
+    _run(commands[_object(folder, "api")])
     return list(commands)
 
 
-def compile_commands(compiler: str, sources: Path, folder: Path) -> dict[str, list[str]]:
-    """Object files, and the command that makes each. Portable code comes first, and the linker takes what several of
-    them share from the first: code for newer processors must not slip into the rest."""
+def _object(folder: Path, name: str) -> str:
+    return str(folder / f"{name}.o")
+
+
+def instruction_sets() -> list[str]:
+    """Names the instruction sets that some processors of this kind have."""
+    return list(VECTORS) if platform.machine().lower() in ("x86_64", "amd64") else []
+
+
+def compile_commands(
+    compiler: str, sources: Path, folder: Path, names: Sequence[str] | None = None
+) -> dict[str, list[str]]:
+    """Object files, and the command that makes each, for the instruction sets `names`; unset: for all. Portable code
+    comes first, and the linker takes what several of them share from the first: code for newer processors must not slip
+    into the rest."""
+    names = instruction_sets() if names is None else names
     shared = (*FLAGS, *(flag for flag in OPTIONAL_FLAGS if _knows(compiler, flag)))
-    flags: dict[str, tuple[str, ...]] = {"api": (), "pool": (), "portable": ("-DHEADRACE_ISA=portable",)}
-    if platform.machine().lower() in ("x86_64", "amd64"):
-        flags |= {name: (f"-DHEADRACE_ISA={name}", *options) for name, options in VECTORS.items()}
+    present = tuple(f"-DHEADRACE_WITH_{name.upper()}" for name in names)
+    flags: dict[str, tuple[str, ...]] = {"api": present, "pool": (), "portable": ("-DHEADRACE_ISA=portable",)}
+    flags |= {name: (f"-DHEADRACE_ISA={name}", *VECTORS[name]) for name in names}
     commands = {}
     for name, options in flags.items():
-        source = sources / ("isa.cpp" if options else f"{name}.cpp")
-        target = folder / f"{name}.o"
-        commands[str(target)] = [compiler, *shared, *options, "-c", str(source), "-o", str(target)]
+        source = sources / ("isa.cpp" if name not in ("api", "pool") else f"{name}.cpp")
+        target = _object(folder, name)
+        commands[target] = [compiler, *shared, *options, "-c", str(source), "-o", target]
     return commands
 
 
@@ -122,6 +152,15 @@ def _knows(compiler: str, flag: str) -> bool:
     """Tells whether the compiler takes a flag. One that it takes with a warning counts as unknown."""
     command = [compiler, "-Werror", flag, "-x", "c++", "-fsyntax-only", "-"]
     return not subprocess.run(command, check=False, input=b"", capture_output=True, timeout=60).returncode
+
+
+def _failure(command: list[str]) -> subprocess.SubprocessError | None:
+    """Runs a command. Returns why it failed, or None."""
+    try:
+        _run(command)
+    except subprocess.SubprocessError as error:
+        return error
+    return None
 
 
 def _run(command: list[str]) -> None:

@@ -22,7 +22,7 @@ from headrace.cli.engine_parts import missing_parts
 from headrace.cli.output import console, print_json
 from headrace.engine.loading.required_torch import torch_command
 from headrace.engine.memory.host_cores import usable_core_count
-from headrace.errors import HeadraceError
+from headrace.errors import ConfigError, HeadraceError
 from headrace.supervisor.nats_server import find_nats_server
 from headrace.supervisor.ports import HOST
 from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
@@ -145,17 +145,21 @@ def _engine() -> Iterator[Finding]:
 
 def _kernels(has_torch: bool) -> Iterator[Finding]:
     """Reports the kernels that run models on the CPU, and why none are faster."""
-    from headrace.engine.kernels.kernel_speed import MANY_ROWS, measure_kernels
-    from headrace.engine.kernels.self_test import candidates
+    from headrace.engine.kernels.choice.kernel_speed import MANY_ROWS, measure_kernels
+    from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 
-    chosen = next((each for each in candidates() if not each.reason), None)
+    try:
+        chosen = choose_instructions()
+    except ConfigError as error:
+        yield Finding("Kernels", "problem", error.message)
+        return
     if chosen is None:
         outcome = "models run through torch, slower" if has_torch else "no model runs without torch"
         text = f"none: {candidates()[-1].reason}; {outcome}. {compiler_remedy()}"
         yield Finding("Kernels", "note" if has_torch else "problem", text)
         return
     refused = [f"not {each.instructions.name}: {each.reason}" for each in candidates() if each.reason]
-    text = "; ".join([f"{chosen.instructions.name}, tried against numpy", *refused])
+    text = "; ".join([f"{chosen.name}, tried against numpy", *refused])
     yield Finding("Kernels", "ok", text)
     for speed in measure_kernels(usable_core_count()):
         reading = f"{speed.gigabytes_per_second:.1f} GB/s of int4 weights for one row"

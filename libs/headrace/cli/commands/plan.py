@@ -151,7 +151,7 @@ def _this_machine() -> "DeviceProfile":
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assumed = Assumptions(origin="its rates are measured now")
     try:
-        from headrace.engine.kernels.machine_rates import measure_rates
+        from headrace.engine.kernels.choice.machine_rates import measure_rates
 
         rates = measure_rates(usable_core_count())
     except (ImportError, HeadraceError):

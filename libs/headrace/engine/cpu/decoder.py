@@ -6,10 +6,10 @@ from functools import partial
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
+from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.kernels.library import Instructions, pointer
-from headrace.engine.kernels.self_test import candidates, choose_instructions
 from headrace.engine.kernels.structures import Layer, Matrix, Model, Step
 from headrace.engine.memory.aligned import address
 from headrace.engine.memory.huge_page_copy import HugePageCopy, Move

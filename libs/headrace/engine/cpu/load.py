@@ -14,12 +14,14 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.cpu.decoder import LANES, CpuDecoder, can_fuse
 from headrace.engine.cpu.runner import CpuRunner
+from headrace.engine.cpu.weights.kept_choice import choice_key, choice_path, read_choice, write_choice
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
 from headrace.engine.cpu.weights.packed_key import packed_path
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
-from headrace.engine.kernels.kernel_choice import choose_kernels
+from headrace.engine.kernels.choice.kernel_choice import KernelChoice, choose_kernels
+from headrace.engine.kernels.choice.shared_context import shared_context
+from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
-from headrace.engine.kernels.shared_context import shared_context
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.memory.host_cores import usable_core_count
@@ -45,13 +47,14 @@ def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, st
 
 def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
     """Loads a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
-    weights = _load_weights(source, model, config)
+    path = _packed_path(source, model, config)
+    weights = _load_weights(source, model, config, path)
     decoder = CpuDecoder(model, max_len, weights, exact=config.exact)
     storage = _choose_kv_storage(config, coded=weights.is_coded)
     shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
     block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
     context = shared_context(config.thread_count or usable_core_count())
-    kernels = choose_kernels(context, weights.matrices["0.gate_up"], exact=config.exact)
+    kernels = _choose_kernels(context, weights, path, exact=config.exact)
     decoder.move_to_huge_pages()
     runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels)
     kinds = ", ".join(weights.block_kinds)
@@ -68,15 +71,39 @@ def _choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
     return {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}.get(config.kv_precision, Storage.F32)
 
 
-def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig) -> PackedWeights:
-    """Loads the weights from the file an earlier start left, or from the checkpoint if there is none."""
-    bits = ROUNDED_BITS.get(config.precision)
-    keeps_blocks = config.precision == "auto" and is_gguf(source)
+def _choose_kernels(context: KernelContext, weights: PackedWeights, path: Path | None, *, exact: bool) -> KernelChoice:
+    """Chooses the kernels, or takes the choice that an earlier start left beside the packed weights."""
+    layer = [matrix for name, matrix in weights.matrices.items() if name.startswith("0.")]
+    if path is None or not path.is_file():
+        return choose_kernels(context, layer, exact=exact)
+    kept, key = choice_path(path), choice_key(context)
+    choice = read_choice(kept, key)
+    if choice is None:
+        choice = choose_kernels(context, layer, exact=exact)
+        write_choice(kept, key, choice)
+    return choice
+
+
+def _packed_path(source: Path, model: DecoderConfig, config: EngineConfig) -> Path | None:
+    """Returns where packed weights are kept; None if they are not."""
     if config.packed_folder is None:
-        return _read_weights(source, model, bits, exact=config.exact, keeps_blocks=keeps_blocks)
+        return None
+    bits, keeps_blocks = ROUNDED_BITS.get(config.precision), _keeps_blocks(source, config)
     folder = config.packed_folder.expanduser()
-    cache = PackedWeightsCache(folder, config.packed_max_bytes)
-    path = packed_path(folder, source, model, bits=bits, exact=config.exact, keeps_blocks=keeps_blocks)
+    return packed_path(folder, source, model, bits=bits, exact=config.exact, keeps_blocks=keeps_blocks)
+
+
+def _keeps_blocks(source: Path, config: EngineConfig) -> bool:
+    """Whether blocks of GGUF are multiplied as they are."""
+    return config.precision == "auto" and is_gguf(source)
+
+
+def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig, path: Path | None) -> PackedWeights:
+    """Loads the weights from the file an earlier start left at `path`, or from the checkpoint if there is none."""
+    bits, keeps_blocks = ROUNDED_BITS.get(config.precision), _keeps_blocks(source, config)
+    if path is None:
+        return _read_weights(source, model, bits, exact=config.exact, keeps_blocks=keeps_blocks)
+    cache = PackedWeightsCache(path.parent, config.packed_max_bytes)
     weights = cache.load(path, model)
     if weights is None:
         weights = _read_weights(source, model, bits, exact=config.exact, keeps_blocks=keeps_blocks)

@@ -5,8 +5,8 @@ import numpy as np
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.sampler import CpuSampler
+from headrace.engine.kernels.choice.kernel_choice import KernelChoice
 from headrace.engine.kernels.context import Floats, KernelContext
-from headrace.engine.kernels.kernel_choice import KernelChoice
 from headrace.engine.kernels.kernel_step import kernel_step
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.memory.aligned import address

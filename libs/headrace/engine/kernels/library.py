@@ -1,4 +1,5 @@
-"""Loads the compiled kernels. They may be missing, if there was no compiler when Headrace was installed."""
+"""Loads the compiled kernels. They may be missing, if there was no compiler when Headrace was installed, and so may be
+instruction sets that the compiler did not take."""
 
 import ctypes
 import enum
@@ -12,10 +13,14 @@ from numpy.typing import NDArray
 
 from headrace.engine.kernels.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
 from headrace.engine.memory.aligned import address
+from headrace.errors import ConfigError
 
 LIBRARY_VARIABLE = "HEADRACE_KERNELS_LIBRARY"
 """Environment variable with the path of another build of the kernels. For developers: `make sanitize` sets it."""
 PATH = Path(os.environ.get(LIBRARY_VARIABLE) or Path(__file__).with_name("_kernels.so"))
+INSTRUCTIONS_VARIABLE = "HEADRACE_ISA"
+"""Environment variable with the name of the one instruction set to use, in any case. Unset or empty: the fastest that
+passes the self test."""
 VERSION = 6
 """Version of the interface and the packed layout. The library reports the version it was built for."""
 
@@ -30,6 +35,8 @@ class Instructions(enum.IntEnum):
     AVX2 = 1
     AVX512 = 2
     """AVX-512 with VNNI."""
+    AMX = 3
+    """AVX-512 with VNNI, and products of codes with many rows by tiles of bytes."""
 
 
 class Function(enum.IntEnum):
@@ -48,6 +55,7 @@ def load_kernels() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(PATH))
         version = int(library.headrace_version())
+        library.headrace_why_not.restype = ctypes.c_char_p
     except (OSError, AttributeError) as error:
         _log.warning("no compiled kernels: the engine runs through torch", extra={"error": str(error)})
         return None
@@ -73,10 +81,39 @@ def load_kernels() -> ctypes.CDLL | None:
     return library
 
 
+def forced_instructions() -> Instructions | None:
+    """Returns the instruction set that HEADRACE_ISA asks for, or None. Raises ConfigError for a name that is none."""
+    name = os.environ.get(INSTRUCTIONS_VARIABLE)
+    if not name:
+        return None
+    if name.upper() not in Instructions.__members__:
+        names = ", ".join(each.name.lower() for each in Instructions)
+        raise ConfigError(f"{INSTRUCTIONS_VARIABLE} is {name!r}, no instruction set; unset it, or choose from {names}")
+    return Instructions[name.upper()]
+
+
 def available() -> list[Instructions]:
-    """Returns the instruction sets that this machine supports, fastest last."""
+    """Returns the instruction sets that this machine supports, fastest last: none beyond the one that HEADRACE_ISA asks
+    for, so that what is faster is not even tried. Raises ConfigError if that one cannot be used."""
+    forced = forced_instructions()
+    if forced is not None and (reason := why_not(forced)):
+        raise unusable(forced, reason)
+    newest = max(Instructions) if forced is None else forced
+    return [each for each in Instructions if each <= newest and not why_not(each)]
+
+
+def why_not(instructions: Instructions) -> str:
+    """Returns the reason why this machine does not support an instruction set; empty if it does."""
     library = load_kernels()
-    return [] if library is None else [each for each in Instructions if library.headrace_has(each)]
+    return "the kernels are not compiled" if library is None else library.headrace_why_not(instructions).decode()
+
+
+def unusable(forced: Instructions, reason: str) -> ConfigError:
+    """Makes the error for an instruction set that HEADRACE_ISA asks for in vain."""
+    name = forced.name.lower()
+    return ConfigError(
+        f"{INSTRUCTIONS_VARIABLE} asks for {name}, which cannot be used: {reason}; unset it or change it"
+    )
 
 
 def pointer(array: NDArray[np.generic] | None) -> int | None:

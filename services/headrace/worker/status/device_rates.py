@@ -56,7 +56,7 @@ def _measured_rates(settings: WorkerSettings, spec: EngineSpec) -> DeviceRates:
     rates = _read_kept(path) if path is not None else None
     if rates is None:
         try:
-            from headrace.engine.kernels.machine_rates import measure_rates
+            from headrace.engine.kernels.choice.machine_rates import measure_rates
 
             rates = asdict(measure_rates(thread_count))
         except (ImportError, HeadraceError) as error:

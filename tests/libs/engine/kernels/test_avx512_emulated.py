@@ -26,12 +26,12 @@ from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import library
+from headrace.engine.kernels.choice.kernel_choice import choose_kernels
+from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import Floats, KernelContext
-from headrace.engine.kernels.kernel_choice import choose_kernels
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.library import Instructions, available, load_kernels
 from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks
-from headrace.engine.kernels.self_test import candidates
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Step
 from headrace.engine.memory.aligned import address
@@ -110,7 +110,7 @@ def compile_emulated(root: Path, path: Path) -> bool:
     """Compiles as an installation does, with other options for AVX-512. Returns whether it worked."""
     build = load_build(root)
     build.FLAGS += FLAGS
-    build.VECTORS["avx512"] = EMULATED
+    build.VECTORS = {"avx2": build.VECTORS["avx2"], "avx512": EMULATED}
     return bool(build.compile_kernels(root / build.FOLDER / "src", path))
 
 
@@ -160,7 +160,7 @@ def test_the_fastest_set_is_chosen_for_each_number_of_rows() -> None:
 
     context.product = product
     choices = {
-        exact: choose_kernels(context, random_weight("u4", 64), exact=exact, clock=lambda: seconds[0])
+        exact: choose_kernels(context, [random_weight("u4", 64)] * 2, exact=exact, clock=lambda: seconds[0])
         for exact in (False, True)
     }
     rows = (1, 3, 4, 5, 16, 64, 65, 512)

@@ -4,8 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.libs.engine.kernels.emulated_tiles import AMX
 from tests.libs.engine.kernels.kernel_build import find_compiler, load_build
-from tests.libs.engine.kernels.test_avx512_emulated import EMULATED, SIMDE_HEADERS, has_simde
+from tests.libs.engine.kernels.test_avx512_emulated import SIMDE_HEADERS, has_simde
 
 pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
 COMPILER = find_compiler()
@@ -15,7 +16,8 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]
 
-OBJECTS = ("api", "pool", "portable", "avx2", "avx512", "emulated avx512")
+OBJECTS = ("api", "pool", "portable", "avx2", "amx", "emulated amx")
+"""Object files. The code for AMX has all of that for AVX-512."""
 
 
 def compile_strictly(command: list[str]) -> str:
@@ -31,7 +33,7 @@ def test_nothing_is_warned_of(root: Path, tmp_path: Path, name: str) -> None:
     if name.startswith("emulated"):
         if not has_simde(COMPILER):
             pytest.skip(f"SIMDe's headers are not in {SIMDE_HEADERS}; to run it: make test")
-        build.VECTORS["avx512"] = EMULATED
+        build.VECTORS["amx"] = AMX
     commands = build.compile_commands(COMPILER, root / build.FOLDER / "src", tmp_path)
     target = str(tmp_path / f"{name.split()[-1]}.o")
     if target not in commands:

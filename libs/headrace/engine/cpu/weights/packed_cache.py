@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.cpu.weights.kept_choice import choice_path
 from headrace.engine.cpu.weights.packed_file import read_packed, write_packed
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
 
@@ -92,6 +93,7 @@ class PackedWeightsCache:
                 return
             if path != kept and _remove_unused(path):
                 _log.info("packed weights are removed to make room", extra={"path": str(path), "bytes": stat.st_size})
+                choice_path(path).unlink(missing_ok=True)
                 total -= stat.st_size
 
     def _existing(self) -> Iterator[Path]:

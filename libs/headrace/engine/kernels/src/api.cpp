@@ -11,23 +11,36 @@
 
 using namespace headrace;
 
-// HEADRACE_PORTABLE_ONLY is for tests that build no other instruction set.
-#if defined(__x86_64__) && !defined(HEADRACE_PORTABLE_ONLY)
-#define HEADRACE_HAS_VECTORS
-#endif
-
 namespace {
 
 constexpr int kPanelRows = 16;
 
-enum Instructions { kPortable = 0, kAvx2 = 1, kAvx512 = 2 };
+enum Instructions { kPortable = 0, kAvx2 = 1, kAvx512 = 2, kAmx = 3 };
 
-bool has(int instructions) {
-#if defined(HEADRACE_HAS_VECTORS)
+// Returns the kernels of an instruction set, or null if this library was built without them. hatch_build.py defines
+// HEADRACE_WITH_... for each set that the compiler takes.
+const Kernels *find(int instructions) {
+    switch (instructions) {
+        case kPortable: return &portable::kernels;
+#if defined(HEADRACE_WITH_AVX2)
+        case kAvx2: return &avx2::kernels;
+#endif
+#if defined(HEADRACE_WITH_AVX512)
+        case kAvx512: return &avx512::kernels;
+#endif
+#if defined(HEADRACE_WITH_AMX)
+        case kAmx: return &amx::kernels;
+#endif
+        default: return nullptr;
+    }
+}
+
+bool has_processor(int instructions) {
+#if defined(__x86_64__)
     __builtin_cpu_init();
     if (instructions == kAvx2)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    if (instructions == kAvx512)
+    if (instructions == kAvx512 || instructions == kAmx)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                __builtin_cpu_supports("avx512vnni");
@@ -35,12 +48,17 @@ bool has(int instructions) {
     return instructions == kPortable;
 }
 
-const Kernels &find(int instructions) {
-#if defined(HEADRACE_HAS_VECTORS)
-    if (instructions == kAvx512) return avx512::kernels;
-    if (instructions == kAvx2) return avx2::kernels;
+// Says why an instruction set cannot be used here, or null.
+const char *why_not(int instructions) {
+    if (!find(instructions)) return "the kernels were compiled without it";
+    if (!has_processor(instructions)) return "this processor does not have it";
+#if defined(HEADRACE_WITH_AMX)
+    if (instructions == kAmx) {
+        static const char *const reason = amx::why_not();
+        return reason;
+    }
 #endif
-    return portable::kernels;
+    return nullptr;
 }
 
 struct Context {
@@ -53,9 +71,10 @@ struct Context {
 // Runs `body` unless the arguments were found bad. Returns a Failure.
 template <typename Body> int call(void *context, int instructions, Failure found, const Body &body) {
     if (found != kFine) return found;
+    if (!find(instructions)) return kUnknown;
     const UsualRounding rounding;
     try {
-        body(find(instructions), *static_cast<Context *>(context));
+        body(*find(instructions), *static_cast<Context *>(context));
         return kFine;
     } catch (const std::bad_alloc &) {
         return kNoMemory;
@@ -73,7 +92,13 @@ extern "C" {
 
 int headrace_version() { return kVersion; }
 
-int headrace_has(int instructions) { return has(instructions); }
+int headrace_has(int instructions) { return !why_not(instructions); }
+
+// Returns the reason why headrace_has returns 0, as static text, else an empty one.
+const char *headrace_why_not(int instructions) {
+    const char *reason = why_not(instructions);
+    return reason ? reason : "";
+}
 
 // Returns null for a bad count, or where a thread cannot be started.
 void *headrace_open(int threads) {
@@ -189,7 +214,7 @@ int headrace_pack_rounded(int instructions, const uint8_t *const *rows, int32_t 
                           int64_t last, uint8_t *panels) {
     const UsualRounding rounding;
     try {
-        find(instructions).pack(rows, storage, *w, first, last, panels);
+        find(instructions)->pack(rows, storage, *w, first, last, panels);
         return kFine;
     } catch (const std::bad_alloc &) {
         return kNoMemory;

@@ -7,6 +7,10 @@
 #include "rows.h"
 #include "sampling.h"
 
+#if defined(HEADRACE_AMX)
+#include "tile_probe.h"
+#endif
+
 namespace headrace {
 namespace HEADRACE_ISA {
 namespace {
@@ -55,6 +59,10 @@ void rank_rows(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool)
 
 const Kernels kernels = {run_step,   run_product,         run_attention, normalize_rows, activate_rows, gate_rows,
                          route_rows, find_likeliest_rows, draw_rows,     rank_rows,      pack_rounded};
+
+#if defined(HEADRACE_AMX)
+const char *why_not() { return why_no_tiles(); }
+#endif
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

@@ -47,5 +47,10 @@ extern const Kernels kernels;
 namespace avx512 {
 extern const Kernels kernels;
 }
+namespace amx {
+extern const Kernels kernels;
+// Says why this machine cannot use tiles, or null. Takes milliseconds, and processes of its own.
+const char *why_not();
+}  // namespace amx
 
 }  // namespace headrace

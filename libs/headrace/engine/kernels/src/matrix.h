@@ -35,7 +35,8 @@ inline int64_t panel_bytes(const Matrix &w) {
     }
 }
 
-// Rows of x, prepared for a product: plain, or codes of one width with their scales and sums.
+// Rows of x, prepared for a product: plain, or codes of one width with their scales and sums. Those for tiles are laid
+// out as in tile_product.h.
 struct Inputs {
     const float *plain;     // [rows, in]
     const int8_t *codes8;   // [rows, in], for u4

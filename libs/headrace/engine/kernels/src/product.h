@@ -10,6 +10,10 @@
 #include "rows.h"
 #include "workspace.h"
 
+#if defined(HEADRACE_AMX)
+#include "tile_product.h"
+#endif
+
 namespace headrace {
 namespace HEADRACE_ISA {
 
@@ -46,8 +50,11 @@ class Products {
     }
 
     // Calls finish(panel, row, y) for all panels of `w` and rows. The same thread finishes panels 2i and 2i + 1, in
-    // that order.
+    // that order, and no more than kRowBlock rows of one before the other.
     template <typename Finish> void multiply_all(const Matrix &w, const Inputs &x, int64_t rows, const Finish &finish) {
+#if defined(HEADRACE_AMX)
+        if (suits_tiles(w, rows)) return multiply_all_on_tiles(w, x, rows, pool_, finish);
+#endif
         const int64_t pairs = ((w.out + kPanel - 1) / kPanel + 1) / 2;
         const int64_t panels = (w.out + kPanel - 1) / kPanel;
         const int64_t pair_bytes = 2 * panel_bytes(w);
@@ -76,6 +83,9 @@ class Products {
     // Calls first(row) for each row of x, then reorders and quantizes the row as `w` needs.
     template <typename First> Inputs prepare_rows(const Matrix &w, float *x, int64_t rows, const First &first) {
         if (is_block(w.storage)) return prepare_for_blocks(w, x, rows, first, pool_, space_);
+#if defined(HEADRACE_AMX)
+        if (suits_tiles(w, rows)) return prepare_for_tiles(w, x, rows, first);
+#endif
         const bool coded = w.storage >= kU4 && !w.exact;
         const int64_t groups = coded ? w.in / w.group : 0;
         Inputs inputs{x, nullptr, nullptr, nullptr, nullptr};
@@ -95,6 +105,23 @@ class Products {
         if (coded) inputs = Inputs{nullptr, codes8, for_s8, scales, sums};
         return inputs;
     }
+
+#if defined(HEADRACE_AMX)
+    // Does as `prepare_rows`, with the layout in tile_product.h.
+    template <typename First> Inputs prepare_for_tiles(const Matrix &w, float *x, int64_t rows, const First &first) {
+        const int64_t padded = row_blocks(rows) * kTileRows;
+        int8_t *codes = space_.codes8.take(padded * w.in);
+        float *scales = space_.scales.take(padded * (w.in / w.group));
+        float *sums = space_.sums.take(padded * (w.in / w.group));
+        over_rows(pool_, rows, [&](int64_t row) {
+            first(row);
+            float *values = x + row * w.in;
+            if (w.order) reorder(values, w);
+            quantize_for_tiles(w, values, row, rows, codes, scales, sums);
+        });
+        return Inputs{nullptr, codes, nullptr, scales, sums};
+    }
+#endif
 
     // Returns room for `count` codes of inputs.
     template <typename Code> Code *room_for(int64_t count) {

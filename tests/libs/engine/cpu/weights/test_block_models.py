@@ -17,7 +17,7 @@ from headrace.engine.cpu.weights import packed_cache
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
-from headrace.engine.kernels.kernel_choice import KernelChoice
+from headrace.engine.kernels.choice.kernel_choice import KernelChoice
 from headrace.engine.kernels.library import Instructions, available
 from headrace.errors.tree import InvalidCheckpoint
 from headrace.offline.evaluation.sequence_model import SequenceModel

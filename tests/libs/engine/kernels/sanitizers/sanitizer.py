@@ -41,7 +41,6 @@ class Sanitizer:
         build.OPTIONAL_FLAGS = ()
         if portable_only:
             build.VECTORS = {}
-            build.FLAGS += ("-DHEADRACE_PORTABLE_ONLY",)
         if not build.compile_kernels(root / build.FOLDER / "src", library):
             raise RuntimeError(f"the kernels do not compile with {' '.join(self.flags)}: see the compiler's message")
 

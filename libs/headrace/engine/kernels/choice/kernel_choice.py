@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions
 from headrace.engine.kernels.packed_weight import PackedWeight
-from headrace.engine.kernels.self_test import candidates
 
-ROW_COUNTS = (1, 4, 16, 64)
+ROW_COUNTS = (1, 2, 4, 6, 8, 12, 16, 32, 128)
 """Row counts to measure. A step uses the set that is best at the nearest of these that is not smaller, or at the
 largest."""
 REPEATS = 3
@@ -39,32 +39,53 @@ class KernelChoice:
 
 
 def choose_kernels(
-    context: KernelContext, weight: PackedWeight, *, exact: bool, clock: Clock = time.perf_counter
+    context: KernelContext, weights: Sequence[PackedWeight], *, exact: bool, clock: Clock = time.perf_counter
 ) -> KernelChoice:
-    """Chooses instruction sets for a model. `weight` is its largest matrix other than the head; `exact` says how it is
-    multiplied. Takes about 50 ms if there is a choice, otherwise no time."""
-    right = [each.instructions for each in candidates() if not each.reason]
-    vectors = [each for each in right if each > Instructions.PORTABLE] or right
+    """Chooses instruction sets for a model. `weights` are the matrices of one of its layers; `exact` says how they are
+    multiplied. Takes up to a second for each billion of parameters, and no time where there is no choice."""
+    vectors = contenders()
     if len(vectors) == 1:
         return KernelChoice(((1, vectors[0]),))
-    times = {rows: time_products(context, weight, rows, vectors, exact=exact, clock=clock) for rows in ROW_COUNTS}
-    return KernelChoice(tuple((rows, min(vectors, key=found.__getitem__)) for rows, found in times.items()))
+    return KernelChoice(
+        tuple((rows, _fastest(context, weights, rows, vectors, exact=exact, clock=clock)) for rows in ROW_COUNTS)
+    )
+
+
+def contenders() -> list[Instructions]:
+    """Returns the instruction sets to choose from, fastest first by their kind: portable code only where there is no
+    other."""
+    right = [each.instructions for each in candidates() if not each.reason]
+    return [each for each in right if each > Instructions.PORTABLE] or right
+
+
+def _fastest(
+    context: KernelContext,
+    weights: Sequence[PackedWeight],
+    rows: int,
+    vectors: Sequence[Instructions],
+    *,
+    exact: bool,
+    clock: Clock,
+) -> Instructions:
+    """Returns the set with the least time of all products of a layer together."""
+    times = [time_products(context, weight, rows, vectors, exact=exact, clock=clock) for weight in weights]
+    return min(vectors, key=lambda each: sum(found[each] for found in times))
 
 
 def time_products(
     context: KernelContext,
     weight: PackedWeight,
     rows: int,
-    contenders: Sequence[Instructions],
+    chosen: Sequence[Instructions],
     *,
     exact: bool = False,
     clock: Clock = time.perf_counter,
 ) -> dict[Instructions, float]:
     """Returns the time in seconds of one product with `rows` rows: the best of several runs, taken in turn."""
     inputs = np.ones((rows, weight.in_size), np.float32)
-    best = dict.fromkeys(contenders, float("inf"))
+    best = dict.fromkeys(chosen, float("inf"))
     for _ in range(REPEATS):
-        for instructions in contenders:
+        for instructions in chosen:
             started = clock()
             context.product(weight, inputs, exact=exact, instructions=instructions)
             best[instructions] = min(best[instructions], clock() - started)

@@ -2,8 +2,8 @@
 
 import functools
 
+from headrace.engine.kernels.choice.self_test import choose_instructions
 from headrace.engine.kernels.context import KernelContext
-from headrace.engine.kernels.self_test import choose_instructions
 
 
 @functools.cache

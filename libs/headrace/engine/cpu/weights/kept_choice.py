@@ -1,0 +1,68 @@
+"""The choice among kernels, kept beside the packed weights that it was measured with: the next start measures nothing.
+
+Anything that may change what is fastest is part of a key: another processor, library, number of threads or environment
+is measured again. So is a file that is missing or damaged.
+"""
+
+import hashlib
+import json
+import logging
+import platform
+import tempfile
+from pathlib import Path
+
+from headrace.engine.kernels import library
+from headrace.engine.kernels.choice.kernel_choice import KernelChoice, contenders
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import Instructions
+
+SUFFIX, UNFINISHED = ".kernels", ".new"
+CPU_FACTS = Path("/proc/cpuinfo")
+
+_log = logging.getLogger(__name__)
+
+
+def choice_path(packed: Path) -> Path:
+    """Returns where the choice for a file of packed weights is kept."""
+    return packed.with_suffix(SUFFIX)
+
+
+def choice_key(context: KernelContext) -> str:
+    """Digest of all that the choice depends on but the weights."""
+    digest = hashlib.blake2b(library.PATH.read_bytes(), digest_size=16)
+    facts = (platform.machine(), _processor(), context.thread_count, [each.name for each in contenders()])
+    digest.update(repr(facts).encode())
+    return digest.hexdigest()
+
+
+def read_choice(path: Path, key: str) -> KernelChoice | None:
+    """Returns the choice that an earlier start left, or None."""
+    try:
+        kept = json.loads(path.read_bytes())
+        if kept["key"] != key:
+            return None
+        pairs = tuple((int(rows), Instructions[name]) for rows, name in kept["by_rows"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _log.warning("the choice among kernels is measured again", extra={"path": str(path), "reason": str(error)})
+        return None
+    allowed = contenders()
+    return KernelChoice(pairs) if pairs and all(chosen in allowed for _, chosen in pairs) else None
+
+
+def write_choice(path: Path, key: str, choice: KernelChoice) -> None:
+    """Keeps the choice for the next start. Logs a failure to write."""
+    content = json.dumps({"key": key, "by_rows": [(rows, chosen.name) for rows, chosen in choice.by_rows]})
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=UNFINISHED, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(path)
+    except OSError as error:
+        _log.warning("the choice among kernels cannot be kept", extra={"path": str(path), "error": str(error)})
+
+
+def _processor() -> str:
+    """Returns the name of the processor, as far as the system tells."""
+    lines = CPU_FACTS.read_text().splitlines() if CPU_FACTS.is_file() else []
+    return next((line for line in lines if line.startswith("model name")), platform.processor())

@@ -1,0 +1,120 @@
+"""Runs every path of the kernels once, on small random inputs, so that the results of two instruction sets can be
+compared."""
+
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.kernels.choice.trial_model import TrialModel
+from headrace.engine.kernels.choice.trial_weights import TrialWeight, trial_weights
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import Function, Instructions
+from headrace.engine.kernels.packed_weight import GROUPS
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.structures import Draw, Norm, Routing
+from headrace.engine.memory.aligned import address
+
+OUT, IN = 72, 256
+ROW_COUNTS = (1, 2, 3, 9, 18)
+"""Row counts of products: one and two rows have kernels of their own, 8 or more may run on tiles of 16, and every one
+but the first leaves a tail."""
+MANY_ROWS = 131
+"""Rows of one product: more than any kernel keeps in a cache."""
+ROWS, SIZE = 9, 40
+KV_STORAGES = (Storage.F32, Storage.BF16, Storage.S8, Storage.FP8)
+
+Result = NDArray[np.generic]
+
+
+def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
+    """Yields the name of each path and its result. All instruction sets give the same bits."""
+    yield from _products(context)
+    yield from _rows(context)
+    yield from _samples(context)
+    for storage in KV_STORAGES:
+        for index, logits in enumerate(_model().run(context, storage)):
+            yield f"step {index} with {storage.name} keys and values", logits
+
+
+def _products(context: KernelContext) -> Iterator[tuple[str, Result]]:
+    for weight in _weights():
+        is_first, is_u4 = weight.packed.group == max(GROUPS), weight.packed.storage is Storage.U4
+        for count, found in _counted(context, weight, MANY_ROWS if is_first and is_u4 else 0, exact=False):
+            yield f"product of {count} rows with {weight.name}", found
+        # Groups of other sizes take the same way.
+        if is_first and weight.packed.is_coded:
+            for count, found in _counted(context, weight, 0, exact=True):
+                yield f"exact product of {count} rows with {weight.name}", found
+
+
+def _counted(
+    context: KernelContext, weight: TrialWeight, many: int, *, exact: bool
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yields row counts, `many` too unless it is 0, and the product of so many rows."""
+    inputs, residual = _numbers(MANY_ROWS, IN), _numbers(MANY_ROWS, OUT)
+    counts = (*ROW_COUNTS, many) if many else ROW_COUNTS
+    # Portable code computes a row by itself, so that one product has the rows of all.
+    all_at_once = context.instructions is Instructions.PORTABLE
+    most = max(counts)
+    widest = context.product(weight.packed, inputs[:most], residual=residual[:most], exact=exact)
+    for count in counts:
+        if all_at_once or count == most:
+            yield count, widest[:count]
+        else:
+            yield count, context.product(weight.packed, inputs[:count], residual=residual[:count], exact=exact)
+
+
+def _rows(context: KernelContext) -> Iterator[tuple[str, Result]]:
+    inputs, weight, bias = _numbers(ROWS, SIZE), _numbers(SIZE), _numbers(SIZE, 1)
+    for name, shift in (("RMS", None), ("layer", address(bias))):
+        found = np.empty_like(inputs)
+        context.normalize(Norm(address(weight), shift, SIZE, 1e-5), address(inputs), address(found), ROWS)
+        yield f"{name} norm", found
+    for function in Function:
+        found = np.empty_like(inputs)
+        context.activate(function, address(inputs), address(found), (ROWS, SIZE), cap=1.5)
+        yield f"activation {function.name}", found
+        if function is Function.SOFT_CAP:
+            continue
+        found = np.empty((ROWS, SIZE // 2), np.float32)
+        context.gate(function, address(inputs), address(found), (ROWS, SIZE // 2))
+        yield f"gate {function.name}", found
+    for normalizes in (False, True):
+        shares, experts = np.empty((ROWS, 3), np.float32), np.empty((ROWS, 3), np.int64)
+        context.route(Routing(SIZE, 3, normalizes), address(inputs), address(shares), address(experts), ROWS)
+        yield "routing", shares
+        yield "routing", experts
+
+
+def _samples(context: KernelContext) -> Iterator[tuple[str, Result]]:
+    logits = _numbers(ROWS, SIZE)
+    token_ids, values = context.likeliest(logits)
+    yield "choice of the likeliest token", np.array(token_ids)
+    yield "choice of the likeliest token", np.array(values)
+    limits = [(0, 1.0, 0.0), (5, 1.0, 0.0), (0, 0.8, 0.0), (0, 1.0, 0.1), (7, 0.7, 0.05)]
+    draws = [
+        Draw(address(row), (index + 0.5) / ROWS, top_k, -1, 0.8, top_p, min_p)
+        for index, row in enumerate(logits)
+        for top_k, top_p, min_p in limits
+    ]
+    yield "draw of tokens", np.array(context.draw(draws, SIZE))
+    ranked, normalizers = context.rank(logits, 6)
+    yield "ranking of tokens", ranked
+    yield "ranking of tokens", normalizers
+
+
+@functools.cache
+def _numbers(*shape: int) -> NDArray[np.float32]:
+    return np.random.default_rng(len(shape)).standard_normal(shape, np.float32)
+
+
+@functools.cache
+def _weights() -> list[TrialWeight]:
+    return trial_weights(np.random.default_rng(1), OUT, IN)
+
+
+@functools.cache
+def _model() -> TrialModel:
+    return TrialModel(np.random.default_rng(2))

@@ -1,0 +1,103 @@
+"""Tests the kernels of each instruction set before use: a compiler or a processor may report features it does not
+handle correctly. Products are compared with numpy, and every path of the kernels with the portable ones, bit by bit."""
+
+import functools
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.engine.kernels.choice.run_trials import run_trials
+from headrace.engine.kernels.choice.trial_weights import TrialWeight, trial_weights
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import (
+    INSTRUCTIONS_VARIABLE,
+    Instructions,
+    available,
+    forced_instructions,
+    unusable,
+    why_not,
+)
+
+OUT, IN, ROWS = 40, 128, 5
+THREADS = 2
+LARGEST_ERROR = {"exact": 1e-5, "quantized": 0.03}
+"""Largest error that passes, relative to the norm of the result."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An instruction set, and whether its kernels may be used."""
+
+    instructions: Instructions
+    reason: str
+    """Reason why the kernels may not be used; empty if they may."""
+
+
+@functools.cache
+def candidates() -> tuple[Candidate, ...]:
+    """Tests all instruction sets, fastest first. Raises ConfigError if HEADRACE_ISA asks for one that there is not, or
+    that this machine does not support."""
+    forced, here = forced_instructions(), available()
+    return tuple(Candidate(each, _reason(each, forced, each in here)) for each in reversed(Instructions))
+
+
+def choose_instructions() -> Instructions | None:
+    """Returns the fastest set whose kernels compute correct results, or the one that HEADRACE_ISA asks for. Logs once
+    if a faster one does not. Raises ConfigError if HEADRACE_ISA asks for one that cannot be used."""
+    forced = forced_instructions()
+    for candidate in candidates():
+        if not candidate.reason:
+            return candidate.instructions
+        if candidate.instructions is forced:
+            raise unusable(forced, candidate.reason)
+        if candidate.instructions in available() and forced is None:
+            _log.error("kernels are not used", extra={"kernels": candidate.instructions.name, "why": candidate.reason})
+    return None
+
+
+def _reason(instructions: Instructions, forced: Instructions | None, is_here: bool) -> str:
+    if forced not in (None, instructions):
+        return f"{INSTRUCTIONS_VARIABLE} asks for {forced.name.lower()}"
+    return _try(instructions) if is_here else why_not(instructions)
+
+
+def _try(instructions: Instructions) -> str:
+    """Returns the reason why an instruction set may not be used; empty if it may."""
+    context = KernelContext(THREADS, instructions)
+    return _compare_with_numpy(context) or _compare_with_portable(context)
+
+
+def _compare_with_numpy(context: KernelContext) -> str:
+    inputs = np.random.default_rng(1).standard_normal((ROWS, IN), np.float32)
+    for weight in _weights():
+        packed, columns = weight.packed, inputs if weight.packed.order is None else inputs[:, weight.packed.order]
+        expected = columns.astype(np.float64) @ weight.values.astype(np.float64).T
+        expected += 0.0 if packed.bias is None else packed.bias
+        for kind, limit in LARGEST_ERROR.items():
+            found = context.product(packed, inputs, exact=kind == "exact")
+            error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+            if not error < limit:
+                return f"the {kind} product with {weight.name} is off by {error:.1e}"
+    return ""
+
+
+@functools.cache
+def _weights() -> list[TrialWeight]:
+    return trial_weights(np.random.default_rng(2), OUT, IN)
+
+
+def _compare_with_portable(context: KernelContext) -> str:
+    if context.instructions is Instructions.PORTABLE:
+        return ""
+    for (name, found), expected in zip(run_trials(context), _portable_results(), strict=True):
+        if found.tobytes() != expected:
+            return f"the {name} has other bits than that of the portable kernels"
+    return ""
+
+
+@functools.cache
+def _portable_results() -> list[bytes]:
+    return [found.tobytes() for _, found in run_trials(KernelContext(THREADS, Instructions.PORTABLE))]

@@ -1,0 +1,127 @@
+"""Kernels that compute nonsense are not used, and it is said which and why."""
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.libs.engine.needed_kernels import needs_kernels
+
+from headrace.engine.kernels import library
+from headrace.engine.kernels.choice import self_test
+from headrace.engine.kernels.choice.run_trials import Result, run_trials
+from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
+from headrace.engine.kernels.context import Floats, KernelContext
+from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, available, why_not
+from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.storage import Storage
+from headrace.errors import ConfigError
+
+pytestmark = needs_kernels
+
+
+@pytest.fixture
+def fresh() -> None:
+    candidates.cache_clear()
+    yield
+    candidates.cache_clear()
+
+
+def test_the_fastest_set_that_is_right_is_chosen() -> None:
+    assert choose_instructions() is max(available())
+    reasons = {each.instructions: each.reason for each in candidates()}
+    assert reasons[Instructions.PORTABLE] == ""
+    assert reasons == {each: why_not(each) for each in Instructions}
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("flaw", [math.nan, 2.0])
+def test_a_set_that_is_wrong_is_passed_over(
+    flaw: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    right = KernelContext.product
+
+    def wrong(context: KernelContext, weight: PackedWeight, inputs: Floats, **options: bool) -> Floats:
+        found = right(context, weight, inputs, **options)
+        is_flawed = context.instructions != Instructions.PORTABLE and weight.storage is Storage.U4
+        return found * flaw if is_flawed else found
+
+    monkeypatch.setattr(self_test.KernelContext, "product", wrong)
+    with caplog.at_level(logging.ERROR):
+        assert choose_instructions() is Instructions.PORTABLE
+    best = next(each for each in candidates() if each.instructions is max(available()))
+    if best.instructions is not Instructions.PORTABLE:
+        assert "U4" in best.reason
+        assert "kernels are not used" in caplog.text
+
+
+PATHS = [name for name, _ in run_trials(KernelContext(1, Instructions.PORTABLE))] if available() else []
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("path", [PATHS[0], *PATHS[1::9], PATHS[-1]] if PATHS else [])
+def test_one_wrong_bit_of_one_path_is_enough(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    def run_wrong(context: KernelContext) -> Iterator[tuple[str, Result]]:
+        for name, found in run_trials(context):
+            is_wrong = name == path and context.instructions is not Instructions.PORTABLE
+            yield name, flipped(found) if is_wrong else found
+
+    monkeypatch.setattr(self_test, "run_trials", run_wrong)
+    assert choose_instructions() is Instructions.PORTABLE
+    reasons = {each.reason for each in candidates() if each.instructions in available()}
+    assert reasons <= {"", f"the {path} has other bits than that of the portable kernels"}
+
+
+def flipped(found: Result) -> Result:
+    """A copy with the last bit of its first number changed."""
+    raw = found.copy().view(np.uint8)
+    raw.reshape(-1)[0] ^= 1
+    return raw
+
+
+def test_every_way_of_a_product_is_tried() -> None:
+    """One row, two, those that leave a tail, and more than any cache keeps: beside every storage, exact or not."""
+    for weight in (
+        "F32",
+        "F16",
+        "BF16",
+        *(f"{kind} weights in groups of {size}" for kind in ("U4", "S8") for size in (32, 128)),
+    ):
+        assert {f"product of {rows} rows with {weight}" in " ".join(PATHS) for rows in (1, 2, 3, 9, 18)} == {True}
+    assert "exact product of 1 rows with U4 weights in groups of 128" in PATHS
+    assert "product of 131 rows with U4 weights in groups of 128" in PATHS
+    assert any("S8 keys" in path for path in PATHS)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_wrong_set_that_is_asked_for_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = max(available())
+    if best is Instructions.PORTABLE:
+        pytest.skip("this machine has one instruction set; to run it: an x86-64 processor with AVX2")
+    monkeypatch.setenv(INSTRUCTIONS_VARIABLE, best.name)
+    monkeypatch.setattr(self_test, "_compare_with_portable", lambda context: "the product is off")
+    with pytest.raises(ConfigError, match=f"asks for {best.name.lower()}, which cannot be used: the product is off"):
+        choose_instructions()
+
+
+@pytest.mark.alone
+@pytest.mark.usefixtures("fresh")
+def test_it_takes_no_time_that_a_start_would_notice() -> None:
+    """The least of several runs, because other processes come and go."""
+    times = []
+    for _ in range(5):
+        candidates.cache_clear()
+        self_test._portable_results.cache_clear()
+        started = time.perf_counter()
+        candidates()
+        times.append(time.perf_counter() - started)
+    assert min(times) < 0.1
+
+
+@pytest.mark.usefixtures("fresh")
+def test_without_kernels_every_set_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "load_kernels", lambda: None)
+    assert {each.reason for each in candidates()} == {"the kernels are not compiled"}
+    assert choose_instructions() is None
