@@ -145,8 +145,11 @@ bench-swaps: .venv/.dev
 bench-engine: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.offline
 
+# Takes hours with all peers and shapes: SHAPES="tinyllama-1.1b config.json", PEERS=llama.cpp and ROUNDS=1 take less.
+SHAPES ?= tinyllama-1.1b llama-3.2-1b qwen3-0.6b smollm2-135m
+PEERS ?= llama.cpp openvino vllm
 bench-peers: .venv/.dev
-	@$(BIN)/python -m tests.benchmarks.peers
+	@$(BIN)/python -m tests.benchmarks.peers --shapes $(SHAPES) --peers $(PEERS) --rounds $(or $(ROUNDS),5) --page docs/results/$$(date -u +%F)-peers.md
 
 bench-http: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.online
