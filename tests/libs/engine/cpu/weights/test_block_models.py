@@ -1,5 +1,6 @@
 """Models in GGUF's blocks on the fused kernels: their numbers, their memory, and what is kept for the next start."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.cpu import load
 from headrace.engine.cpu.weights import packed_cache
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
+from headrace.engine.cpu.weights.packed_layout import check_layout
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
-from headrace.engine.cpu.weights.packed_weights import PackedWeights
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice
 from headrace.engine.kernels.library import Instructions, available
 from headrace.errors.tree import InvalidCheckpoint
@@ -133,6 +135,42 @@ def test_what_was_saved_is_loaded(tmp_path: Path, mix: str, tied: bool, monkeypa
         assert found.matrices[name].storage is matrix.storage
         assert np.array_equal(found.matrices[name].panels, matrix.panels)
     assert np.array_equal(found.embedding.numbers, weights.embedding.numbers)
+
+
+def without(weights: PackedWeights, name: str) -> None:
+    del weights.matrices[name]
+
+
+def swap(weights: PackedWeights) -> None:
+    weights.matrices["0.qkv.1"] = weights.matrices["0.up"]
+
+
+def regroup(weights: PackedWeights) -> None:
+    weights.matrices["0.down"] = replace(weights.matrices["0.down"], group=64)
+
+
+def shorten(weights: PackedWeights) -> None:
+    weights.embedding = Table(weights.embedding.numbers[:-64], weights.embedding.storage)
+
+
+WRONG = {
+    "a part is missing": (lambda weights: without(weights, "0.qkv.2"), "in one of file and model only"),
+    "a part is another": (swap, "in one of file and model only"),
+    "up is missing": (lambda weights: without(weights, "0.up"), r"0\.gate_up is \[512, 256\], not \[1024, 256\]"),
+    "another group": (regroup, "in groups of 64"),
+    "a short table": (shorten, "embedding is uint8"),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_parts_that_do_not_fit_the_model_are_refused(tmp_path: Path, fault: str) -> None:
+    path = write(tmp_path, "all")
+    weights, config = read(path), read_model_config(path)
+    check_layout(weights, config)
+    change, message = WRONG[fault]
+    change(weights)
+    with pytest.raises(ValueError, match=message):
+        check_layout(weights, config)
 
 
 def test_scales_that_are_no_numbers_are_refused_by_name(tmp_path: Path) -> None:
