@@ -20,7 +20,9 @@ def quantize_array(weight: Floats, bits: int, group_size: int) -> QuantizedArray
 
     def quantize_rows(start: int) -> None:
         rows = slice(start, start + ROWS)
-        codes[rows], scales[rows], zeros[rows] = _quantize(weight[rows], bits, group_size)
+        # Scales beyond fp16 become infinite, which shows in the first logits.
+        with np.errstate(all="ignore"):
+            codes[rows], scales[rows], zeros[rows] = _quantize(weight[rows], bits, group_size)
 
     with ThreadPoolExecutor(usable_core_count()) as pool:
         list(pool.map(quantize_rows, range(0, len(weight), ROWS)))
