@@ -2,7 +2,7 @@
 order of arrival, all at once. Log-probabilities are compared too, to the last bit."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations, product
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.libs.engine.determinism.covering_array import cover_pairs, pairs
 from tests.libs.engine.engine_running import engine_config, finish, request, tokens
+from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.clients.conversation import Conversation
@@ -19,6 +20,9 @@ from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest
 from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.kernels.choice.self_test import candidates
+from headrace.engine.kernels.choice.shared_context import shared_context
+from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, available
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.tokenizer.text.text_model import TextModel
 
@@ -44,6 +48,8 @@ TINY_FACTORS: dict[str, tuple[object, ...]] = {
     "pool": ("tiny", "large"),
     "order": ("together", "one by one"),
 }
+QUANTIZED = {"precision": "int4"}
+"""Codes of 4 bits, inputs of 8, a head of 8, keys and values of 8: what people run on a CPU."""
 POOL_TOKENS = {"few windows": 128, "tiny": 160, "small": 256, "large": 8192}
 """The smaller ones have room for their longest request and hardly anything else."""
 USUAL = {"prefix_cache": False, "chunk": 512, "block_size": 16, "speculation": "off", "pool": "large"}
@@ -111,7 +117,7 @@ def load(
             max_step_token_count=row["chunk"],
             block_size=block_size,
             block_count=POOL_TOKENS[str(row["pool"])] // block_size,
-            thread_count=1,
+            thread_count=row.get("threads", 1),
             **SPECULATION[str(row["speculation"])],
             **settings,
         ),
@@ -174,6 +180,47 @@ def test_the_bundled_model_has_one_text_in_every_pair_of_circumstances(
         counts["hit"] += stats.prefix_hit_token_count
         counts["accepted"] += stats.accepted_token_count
     assert min(counts.values()) > 10, counts
+
+
+@pytest.fixture
+def force() -> Iterator[Callable[[str], None]]:
+    """Has the engines that are loaded from now on run on one instruction set."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def use(instructions: str) -> None:
+            patch.setenv(INSTRUCTIONS_VARIABLE, instructions)
+            forget()
+
+        yield use
+    forget()
+
+
+def forget() -> None:
+    candidates.cache_clear()
+    shared_context.cache_clear()
+
+
+@needs_kernels
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["bundled", "tiny"])
+def test_a_quantized_model_has_one_text_in_every_pair_of_circumstances(
+    model: str, force: Callable[[str], None], tmp_path: Path
+) -> None:
+    """Beside the rest: on every instruction set of this machine, in one thread and in two."""
+    folder, requests = CHECKPOINT, demo_requests
+    if model == "tiny":
+        folder, requests = tmp_path, tiny_requests
+        make_family(tmp_path, "mistral", hidden_size=64, intermediate_size=96)
+    factors = FACTORS if model == "bundled" else TINY_FACTORS | {"pool": ("few windows", "large")}
+    sets = tuple(each.name.lower() for each in available())
+    force("portable")
+    expected = alone(folder, "auto", requests(), QUANTIZED)
+    for row in cover_pairs(factors | {"instructions": sets, "threads": (1, 2)}, seed=1):
+        force(str(row["instructions"]))
+        engine = load(folder, "auto", row, QUANTIZED)
+        for round_ in range(1 + bool(row["prefix_cache"])):
+            assert run_in_order(engine, requests(), str(row["order"])) == expected, (row, round_)
+        engine.close()
 
 
 def test_fused_and_torch_kernels_agree_on_greedy_text(expected: dict[str, dict[str, Found]]) -> None:
