@@ -23,7 +23,7 @@ def rotary_angles(rotary_size: int, theta: float, scaling: RopeScaling | None, m
 
 def angles_are_finite(rotary_size: int, theta: float, scaling: RopeScaling | None, max_len: int) -> bool:
     """Tells whether every angle that `rotary_angles` would compute is a finite number."""
-    if not 0 < theta <= np.finfo(np.float32).max:
+    if not 0 < theta <= float(np.finfo(np.float32).max):
         return False
     with np.errstate(all="ignore"):
         frequencies, factor = _frequencies(rotary_size, theta, scaling, max_len)
