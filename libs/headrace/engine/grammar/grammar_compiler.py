@@ -13,7 +13,6 @@ from headrace.engine.grammar.compile_threads import CompileThreads
 from headrace.engine.grammar.grammar_source import refusal, write_source
 from headrace.engine.grammar.token_matcher import TokenMatcher
 from headrace.errors.tree import Overloaded, Unsupported
-from headrace.gguf_text.gguf_tokenizer import GgufText
 
 THREAD_COUNT = 2
 """Number of threads: more than one, so that one slow grammar does not hold up the next."""
@@ -97,6 +96,9 @@ def _is_worth_another_try(future: Future[TokenMatcher]) -> bool:
 def _read_tokenizer_json(path: Path) -> str:
     """Reads a tokenizer.json. Raises Unsupported or InvalidCheckpoint."""
     if path.suffix == ".gguf":
+        # Few models need it, and importing it takes a tenth of the start of a worker.
+        from headrace.gguf_text.gguf_tokenizer import GgufText
+
         return str(GgufText(path).tokenizer().to_str())
     if not path.is_file():
         raise Unsupported("structured output needs a tokenizer.json in the folder of the model")

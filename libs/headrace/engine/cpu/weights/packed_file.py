@@ -8,12 +8,12 @@ import hashlib
 import json
 import math
 import os
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
@@ -26,7 +26,7 @@ from headrace.engine.memory.aligned import Bytes, aligned
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.memory.mapped_file import MappedFile
 
-MAGIC = b"headrace packed weights 4\n"
+MAGIC = b"headrace packed weights 5\n"
 EMBEDDING = "embedding"
 MAX_HEADER_BYTES = 64 << 20
 PIECE_BYTES = 4 << 20
@@ -42,7 +42,7 @@ def write_packed(file: BinaryIO, weights: PackedWeights, key: str) -> None:
     places: dict[str, Json] = {}
     offset = 0
     for name, array in arrays.items():
-        checksums = [zlib.crc32(piece) for piece in _pieces(array)]
+        checksums = [xxhash.xxh3_64_intdigest(piece) for piece in _pieces(array)]
         places[name] = {"offset": offset, "shape": array.shape, "dtype": array.dtype.str, "checksums": checksums}
         offset += aligned(array.nbytes)
     header = {
@@ -125,7 +125,7 @@ def _check_content(file: BinaryIO, header: Json, start: int) -> None:
 
 def _fits(file: BinaryIO, at: int, size: int, checksum: int) -> bool:
     piece = os.pread(file.fileno(), size, at)
-    return len(piece) == size and zlib.crc32(piece) == checksum
+    return len(piece) == size and xxhash.xxh3_64_intdigest(piece) == checksum
 
 
 def _pieces(array: NDArray[Any]) -> Iterator[bytes | memoryview]:
