@@ -22,8 +22,10 @@ from headrace.errors import ConfigError
 pytestmark = needs_kernels
 
 
-@pytest.fixture
-def fresh() -> None:
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whoever runs these tests may ask for one set: make test on all of them is to give the same result."""
+    monkeypatch.delenv(INSTRUCTIONS_VARIABLE, raising=False)
     candidates.cache_clear()
     yield
     candidates.cache_clear()
@@ -36,7 +38,6 @@ def test_the_fastest_set_that_is_right_is_chosen() -> None:
     assert reasons == {each: why_not(each) for each in Instructions}
 
 
-@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("flaw", [math.nan, 2.0])
 def test_a_set_that_is_wrong_is_passed_over(
     flaw: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -60,7 +61,6 @@ def test_a_set_that_is_wrong_is_passed_over(
 PATHS = [name for name, _ in run_trials(KernelContext(1, Instructions.PORTABLE))] if available() else []
 
 
-@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("path", [PATHS[0], *PATHS[1::9], PATHS[-1]] if PATHS else [])
 def test_one_wrong_bit_of_one_path_is_enough(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     def run_wrong(context: KernelContext) -> Iterator[tuple[str, Result]]:
@@ -95,7 +95,6 @@ def test_every_way_of_a_product_is_tried() -> None:
     assert any("S8 keys" in path for path in PATHS)
 
 
-@pytest.mark.usefixtures("fresh")
 def test_a_wrong_set_that_is_asked_for_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     best = max(available())
     if best is Instructions.PORTABLE:
@@ -107,7 +106,6 @@ def test_a_wrong_set_that_is_asked_for_is_an_error(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.alone
-@pytest.mark.usefixtures("fresh")
 def test_it_takes_no_time_that_a_start_would_notice() -> None:
     """The least of several runs, because other processes come and go."""
     times = []
@@ -120,7 +118,6 @@ def test_it_takes_no_time_that_a_start_would_notice() -> None:
     assert min(times) < 0.1
 
 
-@pytest.mark.usefixtures("fresh")
 def test_without_kernels_every_set_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "load_kernels", lambda: None)
     assert {each.reason for each in candidates()} == {"the kernels are not compiled"}
