@@ -22,6 +22,7 @@ from headrace.engine.kernels.choice.kernel_choice import KernelChoice, choose_ke
 from headrace.engine.kernels.choice.shared_context import shared_context
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
+from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.memory.host_cores import usable_core_count
@@ -73,7 +74,7 @@ def _choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
 
 def _choose_kernels(context: KernelContext, weights: PackedWeights, path: Path | None, *, exact: bool) -> KernelChoice:
     """Chooses the kernels, or takes the choice that an earlier start left beside the packed weights."""
-    layer = [matrix for name, matrix in weights.matrices.items() if name.startswith("0.")]
+    layer = _measured(weights)
     if path is None or not path.is_file():
         return choose_kernels(context, layer, exact=exact)
     kept, key = choice_path(path), choice_key(context)
@@ -82,6 +83,12 @@ def _choose_kernels(context: KernelContext, weights: PackedWeights, path: Path |
         choice = choose_kernels(context, layer, exact=exact)
         write_choice(kept, key, choice)
     return choice
+
+
+def _measured(weights: PackedWeights) -> list[PackedWeight]:
+    """Returns the matrices of the first layer; of its experts, which are all alike, those of the first."""
+    first = {name: matrix for name, matrix in weights.matrices.items() if name.startswith("0.")}
+    return [matrix for name, matrix in first.items() if ".experts." not in name or ".experts.0." in name]
 
 
 def _packed_path(source: Path, model: DecoderConfig, config: EngineConfig) -> Path | None:

@@ -8,7 +8,7 @@ from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
-from headrace.engine.kernels.structures import Layer, Model, Step
+from headrace.engine.kernels.structures import FeedForward, Layer, Model, Step
 from headrace.engine.memory.aligned import address
 
 VOCABULARY, HIDDEN, INNER = 48, 64, 96
@@ -42,16 +42,19 @@ class TrialModel:
         layer = self._layer(arena)
         model = Model(
             (Layer * 1)(layer), address(self._embedding), address(self._norms[2]), self._weights[4].matrix(exact=False),
-            1, HIDDEN, INNER, VOCABULARY, HEADS, KV_HEADS, HEAD, HEAD, BLOCK_SIZE, arena.block_bytes, BLOCK_COUNT,
+            1, HIDDEN, VOCABULARY, HEADS, KV_HEADS, HEAD, HEAD, BLOCK_SIZE, arena.block_bytes, BLOCK_COUNT,
             BLOCK_SIZE * BLOCK_COUNT, Storage.F32, storage, 1e-5, HEAD**-0.5, 1.0,
         )  # fmt: skip
         return [self._step(context, model, spans) for spans in STEPS]
 
     def _layer(self, arena: KvArena) -> Layer:
         places, (cosine, sine) = arena.places(0), self._angles
+        qkv, output, gate_up, down = (weight.matrix(exact=False) for weight in self._weights[:4])
         layer = Layer(
             *map(address, (*self._norms[:2], *self._head_norms)),
-            *(weight.matrix(exact=False) for weight in self._weights[:4]),
+            qkv=qkv,
+            output=output,
+            mlp=FeedForward(gate_up, down),
             cosine=address(cosine),
             sine=address(sine),
             window=WINDOW,
