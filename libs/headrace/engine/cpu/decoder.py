@@ -5,6 +5,7 @@ from functools import partial
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
+from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
 from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
@@ -37,6 +38,7 @@ class CpuDecoder:
         self._weights = weights
         self._exact = exact
         self._copy: HugePageCopy | None = None
+        self._adapters: PackedAdapters | None = None
         self._angles = layer_angles(config, max_len)
         self._experts = [self._layer_experts(index) for index in range(config.layer_count)]
         self._layers = (Layer * config.layer_count)(*(self._layer(index) for index in range(config.layer_count)))
@@ -75,6 +77,11 @@ class CpuDecoder:
             places = arena.places(index)
             layer.keys, layer.values = places.keys, places.values
             layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
+
+    def add_adapters(self, adapters: PackedAdapters) -> None:
+        """Lets steps name adapters from now on."""
+        self._adapters = adapters
+        self._model.updates, self._model.adapter_count = adapters.updates, adapters.count
 
     def compute(self, step: Step, context: KernelContext, instructions: Instructions) -> None:
         context.step(self._model, step, instructions)

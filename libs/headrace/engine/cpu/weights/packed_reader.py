@@ -12,8 +12,8 @@ from headrace.engine.checkpoints.weights.array_rounding import quantize_array
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, BlockArrays, Floats
 from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS
 from headrace.engine.cpu.weights.array_packing import pack_array, pack_runs, stored_array
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, norm_names
-from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names
+from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS
 
 _log = logging.getLogger(__name__)
@@ -97,16 +97,11 @@ def _pack(projection: _Projection) -> PackedWeight:
 
 
 def _pack_gate_up(projection: _Projection, inner: int) -> dict[str, PackedWeight]:
-    """Packs gate and up with alternating panels, so that both halves of an output are ready at the same time; and
-    each by itself if their blocks differ."""
+    """Packs gate and up with alternating panels, see `gate_up_rows`; and each by itself if their blocks differ."""
     weight = projection.weight
     if isinstance(weight, BlockArrays) and len(weight.runs) > 1:
         return dict(zip(("gate_up", "up"), pack_runs(weight, projection.bias), strict=True))
-    rows = np.arange(-(-inner // PANEL) * PANEL)
-    rows[inner:] = -1
-    panels = rows.reshape(-1, 1, PANEL)
-    both = np.concatenate([panels, np.where(panels < 0, -1, panels + inner)], axis=1)
-    return {"gate_up": pack_array(weight, projection.bias, both.flatten())}
+    return {"gate_up": pack_array(weight, projection.bias, gate_up_rows(inner))}
 
 
 def _rounded(weight: ArrayWeight, in_size: int) -> ArrayWeight:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.memory.mapped_file import MappedFile
 
@@ -68,3 +68,12 @@ def norm_names(config: DecoderConfig) -> dict[str, int]:
         if config.query_key_norm:
             names |= {f"{prefix}.self_attn.{name}_norm": config.head_size for name in "qk"}
     return names
+
+
+def gate_up_rows(inner: int) -> NDArray[np.int64]:
+    """Returns the rows of gates and ups [2 x inner] in panels that alternate, so that both halves of an output are
+    ready at the same time. Fills up the last panels with -1."""
+    rows = np.arange(-(-inner // PANEL) * PANEL)
+    rows[inner:] = -1
+    panels = rows.reshape(-1, 1, PANEL)
+    return np.concatenate([panels, np.where(panels < 0, -1, panels + inner)], axis=1).flatten()
