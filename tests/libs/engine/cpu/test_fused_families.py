@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType as Kind
 from tests.libs.engine.checkpoints.families.test_families import check_against_transformers, prompt_logits
 from tests.libs.engine.determinism.covering_array import cover_pairs
 from tests.libs.engine.determinism.test_one_text import TINY_FACTORS, alone, load, run_in_order, tiny_requests
 from tests.libs.engine.engine_running import engine_config, request, run
+from tests.libs.engine.gguf_files import convert
 from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
@@ -126,3 +128,17 @@ def test_threads_change_nothing(name: str, tmp_path: Path) -> None:
     make(tmp_path, name)
     one, two = (prompt_logits(fused(tmp_path, thread_count=count), PROMPTS[2]) for count in (1, 2))
     assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("kind", [Kind.Q8_0, Kind.Q4_1])
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_blocks_of_gguf_stay_blocks(name: str, kind: Kind, tmp_path: Path) -> None:
+    # GGUF has no mixture of experts with dense layers.
+    make(tmp_path, name, intermediate_size=96, moe_intermediate_size=64, mlp_only_layers=[])
+    path = convert(tmp_path, tmp_path / "model.gguf", kind)
+    engine: Any = fused(path, exact=True)
+    matrices = engine._runner._decoder._weights.matrices
+    assert {matrix.storage.name for key, matrix in matrices.items() if "router" not in key} == {kind.name}
+    found, expected = (prompt_logits(each, PROMPTS[1]) for each in (engine, through_torch(path)))
+    assert float((found - expected).abs().max() / expected.abs().max()) <= 10 * ROUNDING
+    assert greedy(engine) == greedy(through_torch(path))
