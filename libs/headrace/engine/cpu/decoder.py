@@ -1,33 +1,27 @@
-"""A decoder that runs each step in one kernel call. Computes the same function as `Decoder` for families that normalize
-only the inputs of their blocks: Llama, Mistral, Qwen2, Qwen3, Phi-3."""
+"""A decoder that runs each step in one kernel call. Computes the same function as `Decoder`."""
 
+import ctypes
 from functools import partial
 
-from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
+from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
 from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
-from headrace.engine.kernels.library import Instructions, pointer
-from headrace.engine.kernels.structures import Layer, Matrix, Model, Step
+from headrace.engine.kernels.library import Function, Instructions, pointer
+from headrace.engine.kernels.structures import FeedForward, Layer, Matrix, Model, Routing, Step
 from headrace.engine.memory.aligned import address
 from headrace.engine.memory.huge_page_copy import HugePageCopy, Move
 
 LANES = 16
-BLOCKS = ("qkv", "output", "gate_up", "down")
 
 
 def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
     """Whether the kernels can run a model, and the reason if they cannot."""
     if choose_instructions() is None:
         return False, candidates()[-1].reason
-    if config.experts is not None:
-        return False, "it has experts"
-    if config.post_norms or config.norm_offset or config.activation != "silu":
-        return False, "it has norms after its blocks, or another activation than SiLU"
-    if config.attention_soft_cap is not None or config.logit_soft_cap is not None:
-        return False, "it has soft caps"
     sizes = {"hidden": config.hidden_size, "head": config.head_size}
     if uneven := [name for name, size in sizes.items() if size % LANES]:
         return False, f"its {uneven[0]} size of {sizes[uneven[0]]} is not a multiple of {LANES}"
@@ -44,7 +38,9 @@ class CpuDecoder:
         self._weights = weights
         self._exact = exact
         self._copy: HugePageCopy | None = None
+        self._adapters: PackedAdapters | None = None
         self._angles = layer_angles(config, max_len)
+        self._experts = [self._layer_experts(index) for index in range(config.layer_count)]
         self._layers = (Layer * config.layer_count)(*(self._layer(index) for index in range(config.layer_count)))
         self._model = Model(
             self._layers,
@@ -53,7 +49,6 @@ class CpuDecoder:
             weights.matrices["head"].matrix(exact=exact),
             config.layer_count,
             config.hidden_size,
-            config.intermediate_size,
             config.vocabulary_size,
             config.head_count,
             config.kv_head_count,
@@ -64,6 +59,10 @@ class CpuDecoder:
             epsilon=config.rms_norm_epsilon,
             scale=config.attention_scale,
             embedding_scale=config.embedding_scale,
+            soft_cap=config.attention_soft_cap or 0.0,
+            logit_soft_cap=config.logit_soft_cap or 0.0,
+            activation=Function[config.activation.upper()],
+            routing=_routing(config.experts),
         )
 
     @property
@@ -79,6 +78,11 @@ class CpuDecoder:
             layer.keys, layer.values = places.keys, places.values
             layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
 
+    def add_adapters(self, adapters: PackedAdapters) -> None:
+        """Lets steps name adapters from now on."""
+        self._adapters = adapters
+        self._model.updates, self._model.adapter_count = adapters.updates, adapters.count
+
     def compute(self, step: Step, context: KernelContext, instructions: Instructions) -> None:
         context.step(self._model, step, instructions)
 
@@ -87,33 +91,68 @@ class CpuDecoder:
         file, matrices = self._weights.file, self._weights.matrices
         if file is None:
             return None
-        places = {"head": self._model.head}
-        for index, layer in enumerate(self._layers):
-            places |= {f"{index}.{name}": getattr(layer, name) for name in BLOCKS}
-            rest = {"qkv.1": layer.qkv_rest[0], "qkv.2": layer.qkv_rest[1], "up": layer.up}
-            places |= {f"{index}.{name}": place for name, place in rest.items() if f"{index}.{name}" in matrices}
-        moves = [Move(matrices[name].panels, partial(setattr, place, "panels")) for name, place in places.items()]
+        places = self._places()
+        moves = [Move(matrix.panels, partial(setattr, places[name], "panels")) for name, matrix in matrices.items()]
         self._copy = HugePageCopy(file, moves)
         return self._copy
 
+    def _places(self) -> dict[str, Matrix]:
+        """Lists the structures that describe matrices to the kernels, by the names of the matrices."""
+        places = {"head": self._model.head}
+        for index, layer in enumerate(self._layers):
+            blocks = {f"experts.{number}.": mlp for number, mlp in enumerate(self._experts[index])} or {"": layer.mlp}
+            places |= {f"{index}.qkv": layer.qkv, f"{index}.output": layer.output, f"{index}.router": layer.router}
+            places |= {f"{index}.qkv.{part}": layer.qkv_rest[part - 1] for part in (1, 2)}
+            places |= {
+                f"{index}.{prefix}{name}": getattr(mlp, name)
+                for prefix, mlp in blocks.items()
+                for name in ("gate_up", "down", "up")
+            }
+        return places
+
     def _layer(self, index: int) -> Layer:
-        config, vectors = self._config, self._weights.vectors
-        prefix, window = f"model.layers.{index}", config.windows[index]
+        config, prefix = self._config, f"model.layers.{index}"
         cosine, sine = self._angles[index]
+        # Without norms after blocks, Hugging Face names the norm before the second block after the first.
+        mlp_norm = "pre_feedforward" if config.post_norms else "post_attention"
+        post_attention_norm = f"{prefix}.post_attention_layernorm" if config.post_norms else ""
+        experts = self._experts[index]
         return Layer(
-            address(vectors[f"{prefix}.input_layernorm"]),
-            address(vectors[f"{prefix}.post_attention_layernorm"]),
-            pointer(vectors.get(f"{prefix}.self_attn.q_norm")),
-            pointer(vectors.get(f"{prefix}.self_attn.k_norm")),
-            *(self._matrix(f"{index}.{name}") for name in BLOCKS),
+            self._vector(f"{prefix}.input_layernorm"),
+            self._vector(f"{prefix}.{mlp_norm}_layernorm"),
+            self._vector(f"{prefix}.self_attn.q_norm"),
+            self._vector(f"{prefix}.self_attn.k_norm"),
+            self._vector(post_attention_norm),
+            self._vector(f"{prefix}.post_feedforward_layernorm"),
+            self._matrix(f"{index}.qkv"),
+            self._matrix(f"{index}.output"),
+            self._feed_forward(f"{index}"),
             (Matrix * 2)(self._matrix(f"{index}.qkv.1"), self._matrix(f"{index}.qkv.2")),
-            self._matrix(f"{index}.up"),
+            self._matrix(f"{index}.router"),
+            experts if len(experts) else None,
             address(cosine),
             address(sine),
-            window or 0,
+            config.windows[index] or 0,
         )
+
+    def _layer_experts(self, index: int) -> "ctypes.Array[FeedForward]":
+        """Describes the experts of a layer: none where it has a single feed-forward block."""
+        experts = self._config.experts
+        count = 0 if experts is None or index in experts.dense_layers else experts.count
+        return (FeedForward * count)(*(self._feed_forward(f"{index}.experts.{number}") for number in range(count)))
+
+    def _feed_forward(self, prefix: str) -> FeedForward:
+        return FeedForward(*(self._matrix(f"{prefix}.{name}") for name in ("gate_up", "down", "up")))
+
+    def _vector(self, name: str) -> int | None:
+        """Returns the address of the weights of a norm, or None if the model has none of that name."""
+        return pointer(self._weights.vectors.get(name))
 
     def _matrix(self, name: str) -> Matrix:
         """Describes a matrix to the kernels; without rows if the model has none of that name."""
         weight = self._weights.matrices.get(name)
         return Matrix() if weight is None else weight.matrix(exact=self._exact)
+
+
+def _routing(experts: ExpertConfig | None) -> Routing:
+    return Routing() if experts is None else Routing(experts.count, experts.chosen_count, experts.normalizes_weights)

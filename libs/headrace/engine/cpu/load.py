@@ -12,6 +12,7 @@ from headrace.engine.checkpoints.model_limits import (
 )
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.decoder import LANES, CpuDecoder, can_fuse
 from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.cpu.weights.kept_choice import choice_key, choice_path, read_choice, write_choice
@@ -22,6 +23,7 @@ from headrace.engine.kernels.choice.kernel_choice import KernelChoice, choose_ke
 from headrace.engine.kernels.choice.shared_context import shared_context
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
+from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.memory.host_cores import usable_core_count
@@ -34,8 +36,6 @@ def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, st
     """Whether the fused kernels can run `model` with the settings in `config`, and the reason if they cannot."""
     if config.kernels != "auto":
         return False, f"the settings ask for {config.kernels}"
-    if config.adapters:
-        return False, "there are adapters"
     if config.device.partition(":")[0] != "cpu":
         return False, f"the device is {config.device}"
     if config.precision not in KERNEL_PRECISIONS:
@@ -50,16 +50,20 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     path = _packed_path(source, model, config)
     weights = _load_weights(source, model, config, path)
     decoder = CpuDecoder(model, max_len, weights, exact=config.exact)
+    adapters = PackedAdapters(config.adapters, model, weights) if config.adapters else None
+    if adapters is not None:
+        decoder.add_adapters(adapters)
     storage = _choose_kv_storage(config, coded=weights.is_coded)
     shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
     block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
     context = shared_context(config.thread_count or usable_core_count())
     kernels = _choose_kernels(context, weights, path, exact=config.exact)
     decoder.move_to_huge_pages()
-    runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels)
+    runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels, adapters)
     kinds = ", ".join(weights.block_kinds)
     precision = f"GGUF blocks ({kinds})" if kinds else describe_precision(config, model, "float32")
-    memory = HeldMemory(weights.byte_count, block_count * shape.block_bytes)
+    byte_count = weights.byte_count + (0 if adapters is None else adapters.byte_count)
+    memory = HeldMemory(byte_count, block_count * shape.block_bytes)
     return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
 
 
@@ -73,7 +77,7 @@ def _choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
 
 def _choose_kernels(context: KernelContext, weights: PackedWeights, path: Path | None, *, exact: bool) -> KernelChoice:
     """Chooses the kernels, or takes the choice that an earlier start left beside the packed weights."""
-    layer = [matrix for name, matrix in weights.matrices.items() if name.startswith("0.")]
+    layer = _measured(weights)
     if path is None or not path.is_file():
         return choose_kernels(context, layer, exact=exact)
     kept, key = choice_path(path), choice_key(context)
@@ -82,6 +86,12 @@ def _choose_kernels(context: KernelContext, weights: PackedWeights, path: Path |
         choice = choose_kernels(context, layer, exact=exact)
         write_choice(kept, key, choice)
     return choice
+
+
+def _measured(weights: PackedWeights) -> list[PackedWeight]:
+    """Returns the matrices of the first layer; of its experts, which are all alike, those of the first."""
+    first = {name: matrix for name, matrix in weights.matrices.items() if name.startswith("0.")}
+    return [matrix for name, matrix in first.items() if ".experts." not in name or ".experts.0." in name]
 
 
 def _packed_path(source: Path, model: DecoderConfig, config: EngineConfig) -> Path | None:

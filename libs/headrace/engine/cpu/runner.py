@@ -3,6 +3,7 @@
 import numpy as np
 
 from headrace.engine.batching.step_plan import StepPlan
+from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.sampler import CpuSampler
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice
@@ -17,12 +18,20 @@ from headrace.engine.step.step_logits import LogitRows, StepLogits
 class CpuRunner:
     """Lays out the chunks of a step for the kernels."""
 
-    def __init__(self, decoder: CpuDecoder, arena: KvArena, context: KernelContext, kernels: KernelChoice) -> None:
+    def __init__(
+        self,
+        decoder: CpuDecoder,
+        arena: KvArena,
+        context: KernelContext,
+        kernels: KernelChoice,
+        adapters: PackedAdapters | None = None,
+    ) -> None:
         self.sampler = CpuSampler(context)
         self._decoder = decoder
         self._arena = self.block_store = arena
         self._context = context
         self._kernels = kernels
+        self._adapters = adapters
         self._buffer = np.empty((0, decoder.vocabulary_size), np.float32)
         decoder.bind(arena)
 
@@ -33,6 +42,10 @@ class CpuRunner:
         arrays = StepArrays.of(plan.chunks, wanted.rows)
         logits = self._logits(len(wanted.rows))
         step = kernel_step(arrays, address(logits))
+        # A draft model has no adapters, and drafts without them.
+        if self._adapters is not None and arrays.adapters:
+            numbers = self._adapters.numbers_of(arrays.adapters)
+            step.adapters = address(numbers)
         self._decoder.compute(step, self._context, self._kernels.for_rows(step.row_count))
         return wanted.filled(logits)
 

@@ -133,6 +133,7 @@ _BAD = {
     5: "a position is beyond those that the model was loaded for",
     6: "a wanted row is not one of the step",
     7: "a count is not between the least and the most that there can be",
+    9: "an adapter is not one of the model",
 }
 """Error messages by `Failure` in `src/checked_ids.h`."""
 UNKNOWN = 8

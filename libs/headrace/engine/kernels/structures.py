@@ -18,18 +18,28 @@ class Matrix(ctypes.Structure):
     )
 
 
+class FeedForward(ctypes.Structure):
+    _fields_ = (
+        ("gate_up", Matrix),
+        ("down", Matrix),
+        ("up", Matrix),
+    )
+
+
 class Layer(ctypes.Structure):
     _fields_ = (
         ("attention_norm", _POINTER),
         ("mlp_norm", _POINTER),
         ("query_norm", _POINTER),
         ("key_norm", _POINTER),
+        ("post_attention_norm", _POINTER),
+        ("post_mlp_norm", _POINTER),
         ("qkv", Matrix),
         ("output", Matrix),
-        ("gate_up", Matrix),
-        ("down", Matrix),
+        ("mlp", FeedForward),
         ("qkv_rest", Matrix * 2),
-        ("up", Matrix),
+        ("router", Matrix),
+        ("experts", ctypes.POINTER(FeedForward)),
         ("cosine", _POINTER),
         ("sine", _POINTER),
         ("window", _SIZE),
@@ -42,13 +52,32 @@ class Layer(ctypes.Structure):
     )
 
 
+class Routing(ctypes.Structure):
+    _fields_ = (
+        ("expert_count", _SIZE),
+        ("chosen_count", _SIZE),
+        ("normalizes", _INT),
+    )
+
+
+class Update(ctypes.Structure):
+    _fields_ = (
+        ("shrink", Matrix),
+        ("scales", _POINTER),
+        ("expand", _POINTER),
+        ("starts", _POINTER),
+        ("ranks", _POINTER),
+        ("storage", _INT),
+    )
+
+
 class Model(ctypes.Structure):
     _fields_ = (
         ("layers", ctypes.POINTER(Layer)),
         ("embedding", _POINTER),
         ("final_norm", _POINTER),
         ("head", Matrix),
-        *((name, _SIZE) for name in ("layer_count", "hidden", "intermediate", "vocabulary")),
+        *((name, _SIZE) for name in ("layer_count", "hidden", "vocabulary")),
         *((name, _SIZE) for name in ("head_count", "kv_head_count", "head_size", "rotary_size")),
         ("block_size", _SIZE),
         ("block_bytes", _SIZE),
@@ -61,6 +90,11 @@ class Model(ctypes.Structure):
         ("embedding_scale", _FLOAT),
         ("soft_cap", _FLOAT),
         ("sees_all", _INT),
+        ("logit_soft_cap", _FLOAT),
+        ("activation", _INT),
+        ("routing", Routing),
+        ("updates", ctypes.POINTER(Update)),
+        ("adapter_count", _SIZE),
     )
 
 
@@ -76,6 +110,7 @@ class Step(ctypes.Structure):
         ("span_count", _SIZE),
         ("logit_count", _SIZE),
         ("table_size", _SIZE),
+        ("adapters", _POINTER),
     )
 
 
@@ -85,14 +120,6 @@ class Norm(ctypes.Structure):
         ("bias", _POINTER),
         ("size", _SIZE),
         ("epsilon", _FLOAT),
-    )
-
-
-class Routing(ctypes.Structure):
-    _fields_ = (
-        ("expert_count", _SIZE),
-        ("chosen_count", _SIZE),
-        ("normalizes", _INT),
     )
 
 

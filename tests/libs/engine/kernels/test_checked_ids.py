@@ -130,6 +130,15 @@ def test_attention_with_a_bad_number_is_refused_and_writes_nothing(decoder: Deco
     decoder.attend(Numbers())
 
 
+@pytest.mark.parametrize("adapter", [0, 1, -2, LARGEST, SMALLEST])
+def test_an_adapter_that_is_not_there_is_refused(decoder: Decoder, adapter: int) -> None:
+    step, _kept = Numbers().step(decoder.logits)
+    adapters = np.array([-1, adapter])
+    step.adapters = address(adapters)
+    with pytest.raises(IndexError, match="an adapter"):
+        decoder.decoder.compute(step, decoder.context, decoder.context.instructions)
+
+
 def test_the_last_token_block_and_position_are_fine(decoder: Decoder) -> None:
     blocks = list(range(MAX_LEN // BLOCK_SIZE))
     decoder.run(Numbers([VOCABULARY - 1] * 3, [*blocks, BLOCK_COUNT - 1], [0, 3, MAX_LEN - 3, 0], [0, 2]))

@@ -1,12 +1,14 @@
 """The tensors of an adapter, in the single file that PEFT writes."""
 
+import json
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from headrace.engine.checkpoints.adapters.lora_config import WEIGHTS_FILE
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
@@ -43,7 +45,7 @@ class AdapterFile:
                 raise InvalidCheckpoint(f"{self._path} has lora_{side} of {module}, but not lora_{other}")
         return sorted({module for module, _ in self._names})
 
-    def read(self, module: str, side: str, shape: tuple[int, int]) -> Tensor:
+    def read(self, module: str, side: str, shape: tuple[int, int]) -> NDArray[np.float32]:
         """Reads one matrix in fp32. Raises InvalidCheckpoint naming the tensor if it has another shape or is not
         finite, Unsupported for another data type."""
         name = self._names[module, side]
@@ -57,17 +59,26 @@ class AdapterFile:
             raise Unsupported(
                 f"{self._path}: tensor {name} holds {header.get_dtype()}; only {', '.join(sorted(_DTYPES))} are read"
             )
-        tensor = self._load(name).float()
-        if not bool(torch.isfinite(tensor).all()):
+        tensor = self._load_upper_halves(name, shape) if header.get_dtype() == "BF16" else self._load(name)
+        if not np.isfinite(tensor).all():
             raise InvalidCheckpoint(f"{self._path}: tensor {name} has a NaN or an infinity")
         return tensor
 
-    def _load(self, name: str) -> Tensor:
+    def _load(self, name: str) -> NDArray[np.float32]:
         try:
-            tensor: Tensor = self._handle.get_tensor(name)
+            stored: NDArray[Any] = self._handle.get_tensor(name)
         except SafetensorError as error:
             raise InvalidCheckpoint(f"{self._path}: tensor {name} cannot be read: {error}") from error
-        return tensor
+        return stored.astype(np.float32)
+
+    def _load_upper_halves(self, name: str, shape: tuple[int, int]) -> NDArray[np.float32]:
+        """Reads bfloat16, which numpy does not have: the upper half of an fp32 number, which is the same number."""
+        with self._path.open("rb") as file:
+            (size,) = struct.unpack("<Q", file.read(8))
+            begin, _ = json.loads(file.read(size))[name]["data_offsets"]
+            file.seek(8 + size + begin)
+            stored = np.frombuffer(file.read(2 * shape[0] * shape[1]), np.uint16)
+        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(shape)
 
 
 def _open(path: Path) -> Any:
@@ -80,7 +91,7 @@ def _open(path: Path) -> Any:
             )
         raise InvalidCheckpoint(f"{path} is missing: an adapter's folder needs it")
     try:
-        return safe_open(path, framework="pt")
+        return safe_open(path, framework="numpy")
     except (SafetensorError, OSError) as error:
         raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}") from error
 

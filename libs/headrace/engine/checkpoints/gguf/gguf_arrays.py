@@ -99,10 +99,12 @@ class GgufArrays:
         stands for. Raises InvalidCheckpoint if it is missing, misshapen or not finite."""
         if not self.has_blocks(name):
             return None
-        gguf_name, _ = self._find(f"{name}.weight", shape)
+        gguf_name, expert = self._find(f"{name}.weight", shape)
         tensor = self._tensors[gguf_name]
         rows = self._in_order(gguf_name, np.arange(shape[0]))
-        data = self._file.bytes[tensor.data_offset : tensor.data_offset + tensor.n_bytes]
+        size = tensor.n_bytes // (1 if expert is None else self._shape(gguf_name)[0])
+        begin = tensor.data_offset + size * (expert or 0)
+        data = self._file.bytes[begin : begin + size]
         run = BlockRun(data.reshape(shape[0], -1)[rows], Storage[tensor.tensor_type.name])
         self._file.forget(data)
         if not run.has_finite_scales():
@@ -111,8 +113,8 @@ class GgufArrays:
 
     def has_blocks(self, name: str) -> bool:
         """Whether `quantized` returns the blocks of module `name`."""
-        gguf_name, expert = self._place(f"{name}.weight")
-        if not self._keeps_blocks or expert is not None or gguf_name not in self._tensors:
+        gguf_name, _ = self._place(f"{name}.weight")
+        if not self._keeps_blocks or gguf_name not in self._tensors:
             return False
         return Storage.__members__.get(self._tensors[gguf_name].tensor_type.name) in BLOCKS
 

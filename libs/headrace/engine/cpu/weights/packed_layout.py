@@ -25,7 +25,7 @@ def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
     for name, size in norm_names(config).items():
         _check_array(name, weights.vectors[name], (size,), np.dtype(np.float32))
     _check_table(weights.embedding, config.vocabulary_size, config.hidden_size)
-    sizes = _split_sizes(matrix_sizes(config), weights.matrices, config.intermediate_size)
+    sizes = _split_sizes(matrix_sizes(config), weights.matrices)
     _same_names("matrices", weights.matrices, sizes)
     for name, (out_size, in_size) in sizes.items():
         _check_matrix(name, weights.matrices[name], out_size, in_size)
@@ -34,20 +34,32 @@ def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
 def matrix_sizes(config: DecoderConfig) -> dict[str, tuple[int, int]]:
     """Returns the output and input sizes of every matrix of a model, by its name in PackedWeights."""
     hidden, attended = config.hidden_size, config.head_count * config.head_size
-    inner = -(-config.intermediate_size // PANEL) * PANEL
     sizes = {"head": (config.vocabulary_size, hidden)}
     for index in range(config.layer_count):
         sizes |= {
             f"{index}.qkv": (attended + 2 * config.kv_head_count * config.head_size, hidden),
             f"{index}.output": (hidden, attended),
-            f"{index}.gate_up": (2 * inner, hidden),
-            f"{index}.down": (hidden, config.intermediate_size),
+            **_feed_forward_sizes(config, index),
         }
     return sizes
 
 
+def _feed_forward_sizes(config: DecoderConfig, index: int) -> dict[str, tuple[int, int]]:
+    hidden, experts = config.hidden_size, config.experts
+    if experts is None or index in experts.dense_layers:
+        return _block_sizes(f"{index}", hidden, config.intermediate_size)
+    sizes = {f"{index}.router": (experts.count, hidden)}
+    for number in range(experts.count):
+        sizes |= _block_sizes(f"{index}.experts.{number}", hidden, experts.intermediate_size)
+    return sizes
+
+
+def _block_sizes(prefix: str, hidden: int, inner: int) -> dict[str, tuple[int, int]]:
+    return {f"{prefix}.gate_up": (2 * (-(-inner // PANEL) * PANEL), hidden), f"{prefix}.down": (hidden, inner)}
+
+
 def _split_sizes(
-    sizes: Mapping[str, tuple[int, int]], matrices: Mapping[str, PackedWeight], inner: int
+    sizes: Mapping[str, tuple[int, int]], matrices: Mapping[str, PackedWeight]
 ) -> dict[str, tuple[int, int]]:
     """Returns the sizes of the parts of those matrices that blocks of several kinds make up. See PackedWeights."""
     split = dict(sizes)
@@ -55,9 +67,9 @@ def _split_sizes(
         parts = {part: matrices[part].out_size for part in (name, f"{name}.1", f"{name}.2") if part in matrices}
         if name.endswith(".qkv") and sum(parts.values()) == out_size and all(size > 0 for size in parts.values()):
             split |= {part: (size, in_size) for part, size in parts.items()}
-        up = f"{name.removesuffix('gate_up')}up"
-        if name.endswith(".gate_up") and up in matrices:
-            split[name] = split[up] = (inner, in_size)
+        block = name.removesuffix("gate_up")
+        if name.endswith(".gate_up") and f"{block}up" in matrices:
+            split[name] = split[f"{block}up"] = (sizes[f"{block}down"][1], in_size)
     return split
 
 

@@ -13,13 +13,14 @@ from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, Bl
 from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.cpu.weights.array_packing import narrowed, pack_array, pack_runs
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, norm_names
-from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names
+from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS
 
 _log = logging.getLogger(__name__)
 
 _Reader = DecoderWeights[Floats, ArrayWeight]
+_Projection = Projection[Floats, ArrayWeight]
 
 
 def read_packed_weights(
@@ -36,7 +37,7 @@ def read_packed_weights(
         weights.vectors[name] = np.array(reader.norm(name, size))
     for index in range(config.layer_count):
         _log.info("packing weights", extra={"done": index, "total": config.layer_count + 1})
-        weights.matrices |= _pack_layer(reader, index, config.intermediate_size)
+        weights.matrices |= _pack_attention(reader, index) | _pack_feed_forward(reader, config, index)
         tensors.forget()
     head = embedding if config.tied_embeddings else reader.head().weight
     weights.matrices["head"] = _pack_head(head, weights, config, exact=exact)
@@ -60,32 +61,48 @@ def _pack_head(head: ArrayWeight, weights: PackedWeights, config: DecoderConfig,
     return pack_array(_rounded(head, config.hidden_size) if weights.is_coded and not exact else head)
 
 
-def _pack_layer(reader: _Reader, index: int, inner: int) -> dict[str, PackedWeight]:
+def _pack_attention(reader: _Reader, index: int) -> dict[str, PackedWeight]:
     qkv = reader.qkv(index)
     parts = pack_runs(qkv.weight, qkv.bias)
     return {
         **{f"{index}.{name}": part for name, part in zip(("qkv", "qkv.1", "qkv.2"), parts, strict=False)},
         f"{index}.output": _pack(reader.attention_output(index)),
-        **{f"{index}.{name}": part for name, part in _pack_gate_up(reader.gate_up(index), inner).items()},
-        f"{index}.down": _pack(reader.down(index)),
     }
 
 
-def _pack(projection: Projection[Floats, ArrayWeight]) -> PackedWeight:
+def _pack_feed_forward(reader: _Reader, config: DecoderConfig, index: int) -> dict[str, PackedWeight]:
+    experts = config.experts
+    if experts is None or index in experts.dense_layers:
+        return _pack_block(f"{index}", reader.gate_up(index), reader.down(index), config.intermediate_size)
+    module, inner, (*names, down) = (
+        f"model.layers.{index}.{experts.module}",
+        experts.intermediate_size,
+        experts.projections,
+    )
+    router = reader.projection({f"{module}.gate": experts.count}, config.hidden_size, has_bias=False)
+    packed = {f"{index}.router": _pack(router)}
+    for number in range(experts.count):
+        prefix = f"{module}.experts.{number}"
+        gate_up, last = reader.gate_up_of(prefix, tuple(names), inner), reader.down_of(prefix, down, inner)
+        packed |= _pack_block(f"{index}.experts.{number}", gate_up, last, inner)
+    return packed
+
+
+def _pack_block(prefix: str, gate_up: _Projection, down: _Projection, inner: int) -> dict[str, PackedWeight]:
+    packed = _pack_gate_up(gate_up, inner) | {"down": _pack(down)}
+    return {f"{prefix}.{name}": part for name, part in packed.items()}
+
+
+def _pack(projection: _Projection) -> PackedWeight:
     return pack_array(projection.weight, projection.bias)
 
 
-def _pack_gate_up(projection: Projection[Floats, ArrayWeight], inner: int) -> dict[str, PackedWeight]:
-    """Packs gate and up with alternating panels, so that both halves of an output are ready at the same time; and
-    each by itself if their blocks differ."""
+def _pack_gate_up(projection: _Projection, inner: int) -> dict[str, PackedWeight]:
+    """Packs gate and up with alternating panels, see `gate_up_rows`; and each by itself if their blocks differ."""
     weight = projection.weight
     if isinstance(weight, BlockArrays) and len(weight.runs) > 1:
         return dict(zip(("gate_up", "up"), pack_runs(weight, projection.bias), strict=True))
-    rows = np.arange(-(-inner // PANEL) * PANEL)
-    rows[inner:] = -1
-    panels = rows.reshape(-1, 1, PANEL)
-    both = np.concatenate([panels, np.where(panels < 0, -1, panels + inner)], axis=1)
-    return {"gate_up": pack_array(weight, projection.bias, both.flatten())}
+    return {"gate_up": pack_array(weight, projection.bias, gate_up_rows(inner))}
 
 
 def _rounded(weight: ArrayWeight, in_size: int) -> ArrayWeight:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.memory.mapped_file import MappedFile
 
@@ -26,9 +26,10 @@ class PackedWeights:
     vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     """Weights of norms, by the name of the norm."""
     matrices: dict[str, PackedWeight] = field(default_factory=dict)
-    """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`. Where blocks of
-    several kinds make up a matrix: `qkv.1` and `qkv.2`, further rows of `qkv`; `up`, beside which `gate_up` is only the
-    gate. The panels of `head` may be those of the embedding."""
+    """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`. A layer with
+    experts has a `router`, and `gate_up` and `down` of each expert, as in `0.experts.5.down`. Where blocks of several
+    kinds make up a matrix: `qkv.1` and `qkv.2`, further rows of `qkv`; `up`, beside which `gate_up` is only the gate.
+    The panels of `head` may be those of the embedding."""
     parameter_count: int = 0
     file: MappedFile | None = None
     """File that backs the arrays, if they are mapped rather than in memory of their own."""
@@ -59,9 +60,20 @@ class PackedWeights:
 def norm_names(config: DecoderConfig) -> dict[str, int]:
     """Returns the names of a model's norms and their sizes."""
     names = {"model.norm": config.hidden_size}
+    of_layer = ["input", "post_attention"]
+    of_layer += ["pre_feedforward", "post_feedforward"] if config.post_norms else []
     for index in range(config.layer_count):
         prefix = f"model.layers.{index}"
-        names |= {f"{prefix}.{name}_layernorm": config.hidden_size for name in ("input", "post_attention")}
+        names |= {f"{prefix}.{name}_layernorm": config.hidden_size for name in of_layer}
         if config.query_key_norm:
             names |= {f"{prefix}.self_attn.{name}_norm": config.head_size for name in "qk"}
     return names
+
+
+def gate_up_rows(inner: int) -> NDArray[np.int64]:
+    """Returns the rows of gates and ups [2 x inner] in panels that alternate, so that both halves of an output are
+    ready at the same time. Fills up the last panels with -1."""
+    rows = np.arange(-(-inner // PANEL) * PANEL)
+    rows[inner:] = -1
+    panels = rows.reshape(-1, 1, PANEL)
+    return np.concatenate([panels, np.where(panels < 0, -1, panels + inner)], axis=1).flatten()

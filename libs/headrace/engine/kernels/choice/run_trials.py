@@ -36,6 +36,8 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
     for storage in KV_STORAGES:
         for index, logits in enumerate(_model().run(context, storage)):
             yield f"step {index} with {storage.name} keys and values", logits
+    for index, logits in enumerate(_model().run_widest(context)):
+        yield f"step {index} with experts, caps and an adapter", logits
 
 
 def _products(context: KernelContext) -> Iterator[tuple[str, Result]]:

@@ -1,19 +1,22 @@
-"""A decoder of one layer with random weights, on which whole steps of the kernels are tried before use."""
+"""Decoders of one layer with random weights, on which whole steps of the kernels are tried before use."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.choice.trial_weights import coded_weight
+from headrace.engine.kernels.choice.trial_weights import coded_weight, plain_weight
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
-from headrace.engine.kernels.packed_weight import PackedWeight
+from headrace.engine.kernels.library import Function
+from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import Storage
-from headrace.engine.kernels.structures import Layer, Model, Step
+from headrace.engine.kernels.structures import FeedForward, Layer, Model, Routing, Step, Update
 from headrace.engine.memory.aligned import address
 
 VOCABULARY, HIDDEN, INNER = 48, 64, 96
 HEADS, KV_HEADS, HEAD = 4, 2, 16
 BLOCK_SIZE, BLOCK_COUNT, WINDOW = 16, 4, 24
+EXPERTS, RANK, PRODUCTS, OUTPUT = 3, 5, 7, 3
+"""Experts, the rank of the adapter, and what it may update and does."""
 STEPS = (((0, 0, 19), (1, 0, 3)), ((0, 19, 1), (1, 3, 12)), ((0, 20, 1), (1, 15, 1)))
 """Spans of each step: a sequence, its first position, and its tokens. Sequences have every second block."""
 
@@ -34,24 +37,50 @@ class TrialModel:
         self._head_norms = generator.random((2, HEAD), np.float32)
         self._angles = generator.standard_normal((2, BLOCK_SIZE * BLOCK_COUNT, half), np.float32)
         self._embedding = generator.standard_normal((VOCABULARY, HIDDEN), np.float32)
+        self._router = plain_weight(generator, (EXPERTS, HIDDEN), Storage.BF16).packed
+        self._shrink = plain_weight(generator, (RANK, HEADS * HEAD), Storage.F32).packed
+        self._expand = generator.standard_normal((HIDDEN // PANEL * RANK, PANEL), np.float32)
+        self._scales = generator.random(RANK, np.float32)
+        self._starts, self._ranks = np.arange(HIDDEN // PANEL + 1) * RANK, np.zeros(HIDDEN // PANEL, np.int64)
+        self._adapters = np.array([0, -1])
         self._token_ids = generator.integers(0, VOCABULARY, (2, BLOCK_SIZE * BLOCK_COUNT))
 
     def run(self, context: KernelContext, storage: Storage) -> list[Floats]:
         """Computes the logits [tokens, vocabulary] of each of `STEPS`, with keys and values in `storage`."""
         arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, storage), BLOCK_COUNT)
-        layer = self._layer(arena)
-        model = Model(
-            (Layer * 1)(layer), address(self._embedding), address(self._norms[2]), self._weights[4].matrix(exact=False),
-            1, HIDDEN, INNER, VOCABULARY, HEADS, KV_HEADS, HEAD, HEAD, BLOCK_SIZE, arena.block_bytes, BLOCK_COUNT,
-            BLOCK_SIZE * BLOCK_COUNT, Storage.F32, storage, 1e-5, HEAD**-0.5, 1.0,
-        )  # fmt: skip
+        model = self._plain(arena, self._layer(arena))
         return [self._step(context, model, spans) for spans in STEPS]
+
+    def run_widest(self, context: KernelContext) -> list[Floats]:
+        """Does as `run`, with all that families differ in: experts, norms after blocks, caps and an adapter."""
+        arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, Storage.S8), BLOCK_COUNT)
+        layer = self._layer(arena)
+        layer.post_attention_norm, layer.post_mlp_norm = map(address, self._norms[:2])
+        layer.router, layer.experts = self._router.matrix(exact=False), (FeedForward * EXPERTS)(*[layer.mlp] * EXPERTS)
+        model = self._plain(arena, layer)
+        model.soft_cap, model.logit_soft_cap, model.activation = 5.0, 400.0, Function.GELU_TANH
+        model.routing, model.adapter_count = Routing(EXPERTS, 2, True), 1
+        pointers = map(address, (self._scales, self._expand, self._starts, self._ranks))
+        updates = (Update * PRODUCTS)()
+        updates[OUTPUT] = Update(self._shrink.matrix(exact=True), *pointers, Storage.F32)
+        model.updates = updates
+        return [self._step(context, model, spans, address(self._adapters)) for spans in STEPS]
+
+    def _plain(self, arena: KvArena, layer: Layer) -> Model:
+        return Model(
+            (Layer * 1)(layer), address(self._embedding), address(self._norms[2]), self._weights[4].matrix(exact=False),
+            1, HIDDEN, VOCABULARY, HEADS, KV_HEADS, HEAD, HEAD, BLOCK_SIZE, arena.block_bytes, BLOCK_COUNT,
+            BLOCK_SIZE * BLOCK_COUNT, Storage.F32, arena.shape.storage, 1e-5, HEAD**-0.5, 1.0,
+        )  # fmt: skip
 
     def _layer(self, arena: KvArena) -> Layer:
         places, (cosine, sine) = arena.places(0), self._angles
+        qkv, output, gate_up, down = (weight.matrix(exact=False) for weight in self._weights[:4])
         layer = Layer(
             *map(address, (*self._norms[:2], *self._head_norms)),
-            *(weight.matrix(exact=False) for weight in self._weights[:4]),
+            qkv=qkv,
+            output=output,
+            mlp=FeedForward(gate_up, down),
             cosine=address(cosine),
             sine=address(sine),
             window=WINDOW,
@@ -60,7 +89,9 @@ class TrialModel:
         layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
         return layer
 
-    def _step(self, context: KernelContext, model: Model, spans: tuple[tuple[int, int, int], ...]) -> Floats:
+    def _step(
+        self, context: KernelContext, model: Model, spans: tuple[tuple[int, int, int], ...], adapters: int | None = None
+    ) -> Floats:
         counts = [count for _, _, count in spans]
         token_ids = np.concatenate([self._token_ids[index, first : first + count] for index, first, count in spans])
         tables = np.concatenate([np.arange(index, BLOCK_COUNT, 2) for index, _, _ in spans])
@@ -69,6 +100,6 @@ class TrialModel:
         rows = np.arange(len(token_ids))
         logits = np.empty((len(rows), VOCABULARY), np.float32)
         pointers = map(address, (token_ids, tables, layout, rows, logits))
-        step = Step(*pointers, None, len(rows), len(spans), len(rows), len(tables))
+        step = Step(*pointers, None, len(rows), len(spans), len(rows), len(tables), adapters)
         context.step(model, step, context.instructions)
         return logits

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 6;
+constexpr int kVersion = 7;
 
 enum Storage : int32_t {
     kF32 = 0,
@@ -47,12 +47,21 @@ struct Matrix {
     int32_t exact;  // Nonzero: dequantize the codes instead of quantizing the inputs
 };
 
+// A gated feed-forward block: down(function(gate) * up).
+struct FeedForward {
+    Matrix gate_up, down;
+    Matrix up;  // Rows of up, if gate_up holds gates alone; no rows: it holds both
+};
+
 struct Layer {
-    const float *attention_norm, *mlp_norm;  // [hidden]
-    const float *query_norm, *key_norm;      // [head] or null
-    Matrix qkv, output, gate_up, down;
+    const float *attention_norm, *mlp_norm;            // [hidden]
+    const float *query_norm, *key_norm;                // [head] or null
+    const float *post_attention_norm, *post_mlp_norm;  // [hidden] or null: norms of what the blocks add
+    Matrix qkv, output;
+    FeedForward mlp;             // Without rows where the layer has experts
     Matrix qkv_rest[2];          // Further rows of qkv, which another storage holds; no rows: none
-    Matrix up;                   // Rows of up, if gate_up holds gates alone; no rows: it holds both
+    Matrix router;               // [experts, hidden]; no rows: none
+    const FeedForward *experts;  // [experts] or null
     const float *cosine, *sine;  // [positions, rotary / 2]
     int64_t window;              // Tokens that a query attends to, itself included; 0: all
     // Addresses within the first block. Block n is n * `Model::block_bytes` further on. kv_cache.h has the layout.
@@ -64,12 +73,33 @@ struct Layer {
     int64_t bias_stride;
 };
 
+// Routing parameters of a mixture of experts.
+struct Routing {
+    int64_t expert_count, chosen_count;
+    int32_t normalizes;  // Nonzero: the weights of the chosen experts add up to one
+};
+
+// Products of a layer that adapters may update.
+enum Product : int32_t { kQkv = 0, kQkv1 = 1, kQkv2 = 2, kOutput = 3, kGateUp = 4, kUp = 5, kDown = 6 };
+constexpr int64_t kProductCount = 7;
+
+// The update scale * B (A x) that an adapter adds to a product (Hu et al., 2021). Several modules that make up the
+// product have their ranks one after the other.
+struct Update {
+    Matrix shrink;          // A [ranks, in]; no rows: there is no update
+    const float *scales;    // [ranks]
+    const uint8_t *expand;  // B: the columns of each panel of 16 outputs, 16 numbers each
+    const int64_t *starts;  // [panels + 1]: the first of each panel's columns in `expand`
+    const int64_t *ranks;   // [panels]: the rank that this first column belongs to
+    int32_t storage;        // Of `expand`: plain
+};
+
 struct Model {
     const Layer *layers;
     const uint8_t *embedding;  // [vocabulary, hidden], blocks in panels
     const float *final_norm;
     Matrix head;
-    int64_t layer_count, hidden, intermediate, vocabulary;
+    int64_t layer_count, hidden, vocabulary;
     int64_t head_count, kv_head_count, head_size, rotary_size;
     int64_t block_size;      // Tokens in a block of the KV cache
     int64_t block_bytes;     // Bytes of a block, all layers together
@@ -77,8 +107,13 @@ struct Model {
     int64_t position_count;  // Positions that have rotary angles and biases
     int32_t embedding_storage, kv_storage;
     float epsilon, scale, embedding_scale;
-    float soft_cap;    // Limit of attention scores; 0: none
-    int32_t sees_all;  // Nonzero: attention is bidirectional within a span, not causal
+    float soft_cap;         // Limit of attention scores; 0: none
+    int32_t sees_all;       // Nonzero: attention is bidirectional within a span, not causal
+    float logit_soft_cap;   // Limit of logits; 0: none
+    int32_t activation;     // Function of gates
+    Routing routing;        // Of layers with experts
+    const Update *updates;  // [adapters, layers, products]
+    int64_t adapter_count;
 };
 
 // Consecutive tokens of one sequence.
@@ -97,7 +132,8 @@ struct Step {
     float *logits;              // [logit count, vocabulary]
     float *hidden;              // [rows, hidden] or null: receives the normalized hidden states
     int64_t row_count, span_count, logit_count;
-    int64_t table_size;  // Length of `tables`
+    int64_t table_size;       // Length of `tables`
+    const int64_t *adapters;  // [spans]: the adapter of each, or -1. Null: no span has one
 };
 
 struct Norm {
@@ -105,12 +141,6 @@ struct Norm {
     const float *bias;    // [size]: layer norm, which subtracts the mean. Null: RMS norm
     int64_t size;
     float epsilon;
-};
-
-// Routing parameters of a mixture of experts.
-struct Routing {
-    int64_t expert_count, chosen_count;
-    int32_t normalizes;  // Nonzero: the weights of the chosen experts add up to one
 };
 
 // One token to sample from a row of logits.

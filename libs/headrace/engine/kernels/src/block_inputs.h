@@ -57,7 +57,7 @@ Inputs prepare_for_blocks(const Matrix &w, float *x, int64_t rows, const First &
         write_words(format, zero, codes + row * w.in, w.in, words + row * width);
     });
     if (w.exact) return Inputs{x, nullptr, nullptr, nullptr, nullptr};
-    return Inputs{nullptr, codes, nullptr, scales, sums, words};
+    return Inputs{x, codes, nullptr, scales, sums, words};
 }
 
 }  // namespace HEADRACE_ISA

@@ -20,6 +20,7 @@ enum Failure : int {
     kBadLogitRow = 6,
     kBadCount = 7,
     kUnknown = 8,
+    kBadAdapter = 9,
 };
 
 // Returns whether all of `count` numbers are in [0, limit). If one is not, `number` or `limit - 1 - number` is
@@ -85,16 +86,25 @@ inline int64_t widest_window(const Model &model) {
     return widest;
 }
 
+// Returns whether each span has an adapter of the model or none.
+inline bool adapters_fit(const Model &model, const Step &step) {
+    for (int64_t i = 0; step.adapters && i < step.span_count; ++i)
+        if (step.adapters[i] < -1 || step.adapters[i] >= model.adapter_count) return false;
+    return true;
+}
+
+inline Failure check_routing(const Routing &routing) {
+    return routing.chosen_count < 1 || routing.chosen_count > routing.expert_count ? kBadCount : kFine;
+}
+
 inline Failure check_step(const Model &model, const Step &step) {
     if (!spans_fit(model, step)) return kBadSpan;
     if (!all_below(step.token_ids, step.row_count, model.vocabulary)) return kBadTokenId;
     if (!blocks_fit(model, step, widest_window(model))) return kBadBlock;
     if (model.rotary_size && !positions_fit(model, step)) return kBadPosition;
+    if (!adapters_fit(model, step)) return kBadAdapter;
+    if (model.routing.expert_count && check_routing(model.routing)) return kBadCount;
     return step.logit_count < 0 || !all_below(step.logit_rows, step.logit_count, step.row_count) ? kBadLogitRow : kFine;
-}
-
-inline Failure check_routing(const Routing &routing) {
-    return routing.chosen_count < 1 || routing.chosen_count > routing.expert_count ? kBadCount : kFine;
 }
 
 inline Failure check_rankings(const Ranking *rankings, int64_t count, int64_t vocabulary) {

@@ -1,8 +1,11 @@
-// One step of a pre-norm decoder (the Llama family): token ids in, logits out.
+// One step of a decoder: token ids in, logits out.
 
 #pragma once
 
 #include "abi.h"
+#include "adapters.h"
+#include "experts.h"
+#include "feed_forward.h"
 #include "functions.h"
 #include "paged_attention.h"
 #include "product.h"
@@ -11,26 +14,20 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
-inline Floats load_any(const uint8_t *p, int32_t storage, int64_t at) {
-    if (storage == kF32) return load(reinterpret_cast<const float *>(p) + at);
-    if (storage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(p) + at);
-    return load_f16(reinterpret_cast<const uint16_t *>(p) + at);
-}
-
 class DecoderStep {
   public:
     DecoderStep(const Model &model, const Step &step, Pool &pool, Workspace &space)
         : model_(model), step_(step), pool_(pool), space_(space), products_(pool, space),
-          attention_(model, step, pool, space), rows_(step.row_count) {
+          attention_(model, step, pool, space), adapters_(model, step, pool, space), rows_(step.row_count) {
         hidden_ = space.hidden.take(rows_ * model.hidden);
         qkv_ = space.qkv.take(rows_ * heads() * model.head_size);
         attended_ = space.attended.take(rows_ * model.head_count * model.head_size);
-        active_ = space.active.take(rows_ * model.intermediate);
+        branch_ = space.branch.take(rows_ * model.hidden);
     }
 
     void run() {
         over_rows(pool_, rows_, [&](int64_t row) { embed(row); });
-        for (int64_t index = 0; index < model_.layer_count; ++index) compute(model_.layers[index]);
+        for (int64_t index = 0; index < model_.layer_count; ++index) compute(index);
         finish();
     }
 
@@ -50,66 +47,77 @@ class DecoderStep {
         }
     }
 
-    void compute(const Layer &layer) {
-        const int64_t hidden = model_.hidden;
-        project(layer, layer.qkv, 0);
-        for (int64_t i = 0, first = layer.qkv.out; i < 2 && layer.qkv_rest[i].out; first += layer.qkv_rest[i++].out)
-            project(layer, layer.qkv_rest[i], first);
+    void compute(int64_t index) {
+        const Layer &layer = model_.layers[index];
+        project(index, layer.qkv, kQkv, 0);
+        int64_t first = layer.qkv.out;
+        for (int i = 0; i < 2 && layer.qkv_rest[i].out; first += layer.qkv_rest[i++].out)
+            project(index, layer.qkv_rest[i], static_cast<Product>(kQkv1 + i), first);
         attention_.run(layer, qkv_, attended_);
-        const Inputs attended = products_.prepare(layer.output, attended_, rows_);
-        products_.multiply_all(layer.output, attended, rows_, [&](int64_t panel, int64_t row, Floats y) {
-            add(hidden_ + row * hidden, panel, hidden, biased(layer.output, panel, y));
-        });
-        feed_forward(layer);
+        add_product(index, layer.output, kOutput, attended_, layer.post_attention_norm);
+        if (layer.experts) {
+            Experts(model_, products_, pool_, space_, rows_).run(layer, hidden_, branch_);
+            add_branch(layer.post_mlp_norm);
+        } else {
+            feed_forward(index);
+        }
     }
 
     // Computes `w.out` queries, keys and values, from number `first` on.
-    void project(const Layer &layer, const Matrix &w, int64_t first) {
+    void project(int64_t index, const Matrix &w, Product product, int64_t first) {
         const int64_t width = heads() * model_.head_size;
-        const Inputs normed = products_.prepare_normed(w, hidden_, layer.attention_norm, model_.epsilon, rows_);
+        const Inputs normed = normalized(index, w, product, model_.layers[index].attention_norm);
         products_.multiply_all(w, normed, rows_, [&](int64_t panel, int64_t row, Floats y) {
-            put(qkv_ + row * width + first, panel, w.out, biased(w, panel, y));
+            put(qkv_ + row * width + first, panel, w.out, adapters_.updated(panel, row, biased(w, panel, y)));
         });
     }
 
-    void feed_forward(const Layer &layer) {
+    // Prepares the inputs of a product from normalized hidden states, and its updates.
+    Inputs normalized(int64_t index, const Matrix &w, Product product, const float *norm) {
+        const Inputs inputs = products_.prepare_normed(w, hidden_, norm, model_.epsilon, rows_);
+        adapters_.shrink(index, product, inputs.plain);
+        return inputs;
+    }
+
+    void feed_forward(int64_t index) {
+        const Layer &layer = model_.layers[index];
+        const FeedForward &mlp = layer.mlp;
+        float *active = space_.active.take(rows_ * mlp.down.in);
+        const Gates gates(mlp, model_.activation, products_, &adapters_, active, rows_);
+        const Inputs normed = normalized(index, mlp.gate_up, kGateUp, layer.mlp_norm);
+        if (gates.are_apart()) {
+            gates.gate(normed);
+            gates.up(normalized(index, mlp.up, kUp, layer.mlp_norm));
+        } else {
+            gates.gate_and_up(normed);
+        }
+        add_product(index, mlp.down, kDown, active, layer.post_mlp_norm);
+    }
+
+    // Adds the product of x to the hidden states, normalized before where there is a norm. Reorders x in place where
+    // `w` has an order.
+    void add_product(int64_t index, const Matrix &w, Product product, float *x, const float *norm) {
         const int64_t hidden = model_.hidden;
-        if (layer.up.out)
-            gate_apart(layer);
-        else
-            gate(layer);
-        const Inputs active = products_.prepare(layer.down, active_, rows_);
-        products_.multiply_all(layer.down, active, rows_, [&](int64_t panel, int64_t row, Floats y) {
-            add(hidden_ + row * hidden, panel, hidden, biased(layer.down, panel, y));
-        });
-    }
-
-    void gate(const Layer &layer) {
-        const int64_t inner = model_.intermediate;
-        const Inputs normed = products_.prepare_normed(layer.gate_up, hidden_, layer.mlp_norm, model_.epsilon, rows_);
-        // Gate and up panels alternate, so each gate waits in this buffer for the up panel that follows it.
-        thread_local float gates[kRowBlock * kPanel];
-        products_.multiply_all(layer.gate_up, normed, rows_, [&](int64_t panel, int64_t row, Floats y) {
-            float *gate = gates + row % kRowBlock * kPanel;
-            if (panel % 2 == 0)
-                store(gate, silu(biased(layer.gate_up, panel, y)));
+        const Inputs inputs = products_.prepare(w, x, rows_);
+        adapters_.shrink(index, product, x);
+        products_.multiply_all(w, inputs, rows_, [&](int64_t panel, int64_t row, Floats y) {
+            y = adapters_.updated(panel, row, biased(w, panel, y));
+            if (norm)
+                put(branch_ + row * hidden, panel, hidden, y);
             else
-                put(active_ + row * inner, panel / 2, inner, load(gate) * biased(layer.gate_up, panel, y));
+                add(hidden_ + row * hidden, panel, hidden, y);
         });
+        if (norm) add_branch(norm);
     }
 
-    // As `gate`, where gates and ups are in different storage.
-    void gate_apart(const Layer &layer) {
-        const int64_t inner = model_.intermediate;
-        const auto prepare = [&](const Matrix &w) {
-            return products_.prepare_normed(w, hidden_, layer.mlp_norm, model_.epsilon, rows_);
-        };
-        products_.multiply_all(layer.gate_up, prepare(layer.gate_up), rows_, [&](int64_t panel, int64_t row, Floats y) {
-            put(active_ + row * inner, panel, inner, silu(biased(layer.gate_up, panel, y)));
-        });
-        products_.multiply_all(layer.up, prepare(layer.up), rows_, [&](int64_t panel, int64_t row, Floats y) {
-            float *to = active_ + row * inner;
-            put(to, panel, inner, get(to, panel, inner) * biased(layer.up, panel, y));
+    // Adds what a block has left in `branch_`, normalized before where there is a norm.
+    void add_branch(const float *norm) {
+        const int64_t hidden = model_.hidden;
+        over_rows(pool_, rows_, [&](int64_t row) {
+            float *from = branch_ + row * hidden;
+            float *to = hidden_ + row * hidden;
+            if (norm) normalize(from, norm, hidden, model_.epsilon, from);
+            for (int64_t i = 0; i < hidden; i += kLanes) store(to + i, load(to + i) + load(from + i));
         });
     }
 
@@ -129,9 +137,14 @@ class DecoderStep {
         });
         const Inputs normed = products_.prepare_normed(model_.head, wanted, model_.final_norm, model_.epsilon, count);
         products_.multiply_all(model_.head, normed, count, [&](int64_t panel, int64_t row, Floats y) {
-            put(step_.logits + row * model_.vocabulary, panel, model_.vocabulary, biased(model_.head, panel, y));
+            y = biased(model_.head, panel, y);
+            if (model_.logit_soft_cap) y = capped(y);
+            put(step_.logits + row * model_.vocabulary, panel, model_.vocabulary, y);
         });
     }
+
+    // Not inlined: the product of the head calls it from each of its many kernels.
+    [[gnu::noinline]] Floats capped(Floats y) const { return soft_cap(y, model_.logit_soft_cap); }
 
     const Model &model_;
     const Step &step_;
@@ -139,8 +152,9 @@ class DecoderStep {
     Workspace &space_;
     Products products_;
     PagedAttention attention_;
+    StepAdapters adapters_;
     int64_t rows_;
-    float *hidden_, *qkv_, *attended_, *active_;
+    float *hidden_, *qkv_, *attended_, *branch_;
 };
 
 }  // namespace HEADRACE_ISA

@@ -35,10 +35,10 @@ inline int64_t panel_bytes(const Matrix &w) {
     }
 }
 
-// Rows of x, prepared for a product: plain, or codes of one width with their scales and sums. Those for tiles are laid
-// out as in tile_product.h.
+// Rows of x, prepared for a product: plain, and where it takes them, codes of one width with their scales and sums.
+// Those for tiles are laid out as in tile_product.h.
 struct Inputs {
-    const float *plain;     // [rows, in]
+    const float *plain;     // [rows, in], in the order of columns
     const int8_t *codes8;   // [rows, in], for u4
     const S8Input *for_s8;  // [rows, in], for s8
     const float *scales;    // [rows, groups]

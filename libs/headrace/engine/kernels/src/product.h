@@ -37,11 +37,13 @@ class Products {
   public:
     Products(Pool &pool, Workspace &space) : pool_(pool), space_(space) {}
 
-    // Prepares the inputs of `w` from RMS-normalized rows of x.
-    Inputs prepare_normed(const Matrix &w, const float *x, const float *norm, float epsilon, int64_t rows) {
+    // Prepares the inputs of `w` from RMS-normalized rows of x: the first `rows` of them, or those that `chosen` names.
+    Inputs prepare_normed(const Matrix &w, const float *x, const float *norm, float epsilon, int64_t rows,
+                          const int64_t *chosen = nullptr) {
         float *normed = space_.normed.take(rows * w.in);
-        return prepare_rows(w, normed, rows,
-                            [=](int64_t row) { normalize(x + row * w.in, norm, w.in, epsilon, normed + row * w.in); });
+        return prepare_rows(w, normed, rows, [=](int64_t row) {
+            normalize(x + (chosen ? chosen[row] : row) * w.in, norm, w.in, epsilon, normed + row * w.in);
+        });
     }
 
     // Prepares the inputs of `w` from the rows of x. Reorders x in place where `w` has an order.
@@ -102,7 +104,7 @@ class Products {
             if (coded && w.storage == kS8)
                 quantize_row(values, w.in, w.group, for_s8 + row * w.in, scales + row * groups, sums + row * groups);
         });
-        if (coded) inputs = Inputs{nullptr, codes8, for_s8, scales, sums};
+        if (coded) inputs = Inputs{x, codes8, for_s8, scales, sums};
         return inputs;
     }
 
@@ -119,7 +121,7 @@ class Products {
             if (w.order) reorder(values, w);
             quantize_for_tiles(w, values, row, rows, codes, scales, sums);
         });
-        return Inputs{nullptr, codes, nullptr, scales, sums};
+        return Inputs{x, codes, nullptr, scales, sums};
     }
 #endif
 

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "abi.h"
+
 namespace headrace {
 
 // An uninitialized array, aligned to cache lines. Grows, never shrinks.
@@ -42,7 +44,12 @@ struct Part {
 };
 
 struct Workspace {
-    Buffer<float> hidden, normed, qkv, attended, active, scales, sums, ordered, segment_sums;
+    Buffer<float> hidden, normed, qkv, attended, active, branch, scales, sums, ordered, segment_sums;
+    Buffer<float> scores, shares;            // Of experts
+    Buffer<int64_t> chosen, firsts, places;  // Of experts
+    Buffer<float> shrunk;                    // Of adapters
+    Buffer<int64_t> groups;                  // Of adapters
+    Buffer<const Update *> updates;          // Of adapters
     Buffer<Part> parts;
     Buffer<int8_t> codes8;
     Buffer<int16_t> codes16;

@@ -1,12 +1,9 @@
 """A low-rank adapter, ready to be added to a decoder's products."""
 
 from dataclasses import dataclass
-from typing import Literal
 
+from headrace.engine.checkpoints.adapters.target_modules import Product
 from headrace.engine.torch.adapters.low_rank import LowRankUpdate
-
-Product = Literal["qkv", "output", "gate_up", "down"]
-"""Name of a product in a decoder layer."""
 
 LayerUpdates = dict[Product, LowRankUpdate]
 """Updates that an adapter adds to the products of one layer."""

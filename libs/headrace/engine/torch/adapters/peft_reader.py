@@ -1,6 +1,5 @@
 """Reads an adapter from a folder in PEFT's format."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,33 +7,25 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.adapters.adapter_file import AdapterFile
-from headrace.engine.checkpoints.adapters.lora_config import CONFIG_FILE, WEIGHTS_FILE, LoraConfig, read_lora_config
+from headrace.engine.checkpoints.adapters.adapter_parts import AdapterPart, read_parts
+from headrace.engine.checkpoints.adapters.lora_config import CONFIG_FILE
+from headrace.engine.checkpoints.adapters.target_modules import TargetModule
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.torch.adapters.adapter import Adapter, LayerUpdates, Product
+from headrace.engine.torch.adapters.adapter import Adapter, LayerUpdates
 from headrace.engine.torch.adapters.low_rank import LowRankUpdate
-from headrace.engine.torch.adapters.target_modules import TargetModule, target_modules
 from headrace.engine.torch.operators.operators import Operators
-from headrace.errors.tree import InvalidCheckpoint, Unsupported
+from headrace.errors.tree import InvalidCheckpoint
 
 
 def read_adapter(
     name: str, folder: Path, model: DecoderConfig, operators: Operators, dtype: torch.dtype, device: torch.device
 ) -> Adapter:
-    """Reads an adapter for `model`, whose weights may be quantized; the adapter's own weights are in `dtype`.
-
-    Raises InvalidCheckpoint if files are missing, malformed or made for another model, Unsupported if Headrace does not
-    support this kind of adapter. Both name the file, and the tensor or field at fault.
-    """
-    config = read_lora_config(folder / CONFIG_FILE)
-    file = AdapterFile(folder)
-    targets = _find_targets(folder, file, config, target_modules(model))
-    parts: defaultdict[tuple[int, Product], list[_Part]] = defaultdict(list)
-    for module, target in targets.items():
-        parts[target.layer, target.product].append(_read_part(file, config, module, target, dtype))
+    """Reads an adapter for `model`, whose weights may be quantized; the adapter's own weights are in `dtype`. Raises
+    InvalidCheckpoint or Unsupported, see `read_parts`."""
     layers = tuple(LayerUpdates() for _ in range(model.layer_count))
-    for (layer, product), found in parts.items():
-        layers[layer][product] = _joined(found, operators, device)
+    for (layer, product), parts in read_parts(folder, model).items():
+        converted = [_convert(folder, part, dtype) for part in parts]
+        layers[layer][product] = _joined(converted, operators, device)
     return Adapter(name, layers)
 
 
@@ -49,6 +40,14 @@ class _Part:
     """Matrix B times the scale: [out, rank]."""
 
 
+def _convert(folder: Path, part: AdapterPart, dtype: torch.dtype) -> _Part:
+    first, second = (torch.from_numpy(each).to(dtype) for each in (part.first, part.scaled_second))
+    if not bool(torch.isfinite(first).all() and torch.isfinite(second).all()):
+        path = folder / CONFIG_FILE
+        raise InvalidCheckpoint(f"{path}: the matrices of {part.module}, scaled, are too large for {dtype}")
+    return _Part(part.target, first, second)
+
+
 def _joined(parts: Sequence[_Part], operators: Operators, device: torch.device) -> LowRankUpdate:
     """Joins the updates of modules computed as one product: stacks the A matrices and puts the B matrices on a
     diagonal. An extra call would cost more than multiplying the zeros."""
@@ -60,34 +59,3 @@ def _joined(parts: Sequence[_Part], operators: Operators, device: torch.device) 
         second[part.target.columns, start:end] = part.second
         start = end
     return LowRankUpdate(operators.linear(first.to(device)), operators.linear(second.to(device)))
-
-
-def _find_targets(
-    folder: Path, file: AdapterFile, config: LoraConfig, known: dict[str, TargetModule]
-) -> dict[str, TargetModule]:
-    """Returns the modules that the file has matrices for. They must be the ones the settings name."""
-    path = folder / WEIGHTS_FILE
-    modules = file.modules
-    for module in modules:
-        if module not in known:
-            raise Unsupported(
-                f"{path}: module {module} cannot be adapted: the base model has no such linear module in its layers, "
-                "and heads, embeddings and experts are not supported"
-            )
-        if not config.is_target(module):
-            raise InvalidCheckpoint(f"{path} has matrices for {module}, which {CONFIG_FILE} does not name")
-    if not modules:
-        raise InvalidCheckpoint(f"{path} has no tensors")
-    if missing := next((module for module in known if config.is_target(module) and module not in modules), None):
-        raise InvalidCheckpoint(f"{path} has no matrices for {missing}, which {CONFIG_FILE} names")
-    return {module: known[module] for module in modules}
-
-
-def _read_part(file: AdapterFile, config: LoraConfig, module: str, target: TargetModule, dtype: torch.dtype) -> _Part:
-    rank = config.rank_of(module)
-    first = file.read(module, "A", (rank, target.in_size))
-    second = file.read(module, "B", (target.out_size, rank)) * config.scale_of(module)
-    first, second = first.to(dtype), second.to(dtype)
-    if not bool(torch.isfinite(first).all() and torch.isfinite(second).all()):
-        raise InvalidCheckpoint(f"{config.path}: the matrices of {module}, scaled, are too large for {dtype}")
-    return _Part(target, first, second)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from headrace.engine.checkpoints.adapters.target_modules import Product
 from headrace.engine.torch.adapters.adapted_linear import RowUpdate
-from headrace.engine.torch.adapters.adapter import Adapter, Product
+from headrace.engine.torch.adapters.adapter import Adapter
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.torch.adapters.adapter import Product
+
+Product = Literal["qkv", "output", "gate_up", "down"]
+"""Name of a product in a decoder layer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Adapters beside packed weights, as the kernels read them."""
