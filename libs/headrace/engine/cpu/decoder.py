@@ -9,7 +9,7 @@ from headrace.engine.cpu.weights.packed_weights import PackedWeights
 from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
-from headrace.engine.kernels.library import Instructions, pointer
+from headrace.engine.kernels.library import Instructions, move, pointer
 from headrace.engine.kernels.structures import Layer, Matrix, Model, Step
 from headrace.engine.memory.aligned import address
 from headrace.engine.memory.huge_page_copy import HugePageCopy, Move
@@ -92,7 +92,7 @@ class CpuDecoder:
             places |= {f"{index}.{name}": getattr(layer, name) for name in BLOCKS}
             rest = {"qkv.1": layer.qkv_rest[0], "qkv.2": layer.qkv_rest[1], "up": layer.up}
             places |= {f"{index}.{name}": place for name, place in rest.items() if f"{index}.{name}" in matrices}
-        moves = [Move(matrices[name].panels, partial(setattr, place, "panels")) for name, place in places.items()]
+        moves = [Move(matrices[name].panels, partial(move, place)) for name, place in places.items()]
         self._copy = HugePageCopy(file, moves)
         return self._copy
 
