@@ -29,8 +29,8 @@ _POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, c
 
 
 class Instructions(enum.IntEnum):
-    """Instruction sets that the kernels are compiled for, slower before faster. All give the same bits, on processors of
-    all kinds."""
+    """Instruction sets that the kernels are compiled for, slower before faster. All give the same bits, whatever the
+    processor."""
 
     PORTABLE = 0
     NEON = 1
