@@ -50,12 +50,16 @@ _AVX512 = (
     "-mf16c",
 )
 VECTORS = {
+    # Without fp16 arithmetic, which older processors lack: conversions need no flag.
+    "neon": ("-DHEADRACE_NEON", "-march=armv8.2-a+dotprod"),
     "avx2": ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c"),
     "avx512": _AVX512,
     # Its instructions are our own assembly, for which compilers have no flag.
     "amx": ("-DHEADRACE_AMX", *_AVX512),
 }
 """Instruction sets that only some processors have, with the compiler's flags. One that does not compile is left out."""
+ARM = {"neon"}
+"""Instruction sets of 64-bit Arm. The others are of x86-64."""
 
 
 class KernelBuildHook(BuildHookInterface[Any]):
@@ -126,7 +130,9 @@ def _object(folder: Path, name: str) -> str:
 
 def instruction_sets() -> list[str]:
     """Names the instruction sets that some processors of this kind have."""
-    return list(VECTORS) if platform.machine().lower() in ("x86_64", "amd64") else []
+    kinds = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}
+    kind = kinds.get(platform.machine().lower())
+    return [name for name in VECTORS if kind == ("arm" if name in ARM else "x86")]
 
 
 def compile_commands(

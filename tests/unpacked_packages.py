@@ -12,10 +12,22 @@ import tempfile
 from pathlib import Path
 
 FOLDER = Path(sys.prefix) / "share" / "unpacked-packages"
-SIMDE, PROMETHEUS = "libsimde-dev", "prometheus"
-WANTED = {SIMDE: Path("usr/include/simde"), PROMETHEUS: Path("usr/bin")}
-"""0.4 and 19 MB to download; the rest of a package is thrown away."""
-DOWNLOAD_SECONDS, UPDATE_SECONDS = 30, 60
+SIMDE, PROMETHEUS, ARM_COMPILER = "libsimde-dev", "prometheus", "g++-12-aarch64-linux-gnu"
+WANTED = {SIMDE: Path("usr/include/simde"), PROMETHEUS: Path("usr/bin"), ARM_COMPILER: Path("usr")}
+"""0.4, 19 and 55 MB to download; the rest of a package is thrown away."""
+NEEDED = {
+    ARM_COMPILER: (
+        "gcc-12-aarch64-linux-gnu",
+        "binutils-aarch64-linux-gnu",
+        *(f"{name}-arm64-cross" for name in ("libc6", "libc6-dev", "linux-libc-dev", "libgcc-s1", "libgcc-12-dev")),
+        *(f"{name}-arm64-cross" for name in ("libstdc++6", "libstdc++-12-dev")),
+        # Emulates the processor that the compiled programs are for.
+        "qemu-user",
+        *("libcapstone4", "liburing2", "libglib2.0-0", "libnuma1", "libbinutils", "libjansson4"),
+    )
+}
+"""Packages that are unpacked over the first one, because it does not work without them."""
+DOWNLOAD_SECONDS, UPDATE_SECONDS = 60, 60
 PATIENCE = ("-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10", "-o", "Acquire::https::Timeout=10")
 
 
@@ -33,16 +45,17 @@ class Downloads:
         self._has_updated = False
 
     def unpack(self, package: str) -> Path:
-        """A folder with all that the package holds. Raises Unfetched."""
+        """A folder with all that the package holds, and those that it needs. Raises Unfetched."""
         for tool in ("apt-get", "dpkg-deb"):
             if shutil.which(tool) is None:
                 raise Unfetched(f"there is no {tool} here to fetch {package} with")
-        try:
-            self._download(package)
-            (file,) = self._folder.glob(f"{package}_*.deb")
-            run("dpkg-deb", "--extract", str(file), str(self._folder / package), seconds=DOWNLOAD_SECONDS)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise Unfetched(f"{package} could not be fetched: {last_line(error)}") from None
+        for each in (package, *NEEDED.get(package, ())):
+            try:
+                self._download(each)
+                (file,) = self._folder.glob(f"{each}_*.deb")
+                run("dpkg-deb", "--extract", str(file), str(self._folder / package), seconds=DOWNLOAD_SECONDS)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                raise Unfetched(f"{each} could not be fetched: {last_line(error)}") from None
         return self._folder / package
 
     def _download(self, package: str) -> None:

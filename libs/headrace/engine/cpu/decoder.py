@@ -10,7 +10,7 @@ from headrace.engine.cpu.weights.packed_weights import PackedWeights
 from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
-from headrace.engine.kernels.library import Function, Instructions, pointer
+from headrace.engine.kernels.library import Function, Instructions, move, pointer
 from headrace.engine.kernels.structures import FeedForward, Layer, Matrix, Model, Routing, Step
 from headrace.engine.memory.aligned import address
 from headrace.engine.memory.huge_page_copy import HugePageCopy, Move
@@ -92,7 +92,7 @@ class CpuDecoder:
         if file is None:
             return None
         places = self._places()
-        moves = [Move(matrix.panels, partial(setattr, places[name], "panels")) for name, matrix in matrices.items()]
+        moves = [Move(matrix.panels, partial(move, places[name])) for name, matrix in matrices.items()]
         self._copy = HugePageCopy(file, moves)
         return self._copy
 

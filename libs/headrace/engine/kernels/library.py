@@ -29,13 +29,18 @@ _POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, c
 
 
 class Instructions(enum.IntEnum):
-    """Instruction sets that the kernels are compiled for. All give the same bits."""
+    """Instruction sets that the kernels are compiled for, slower before faster. All give the same bits, whatever the
+    processor."""
 
     PORTABLE = 0
-    AVX2 = 1
-    AVX512 = 2
+    NEON = 1
+    """Advanced SIMD with dot products, of 64-bit Arm."""
+    AVX2 = 2
+    AVX_VNNI = 3
+    """AVX2 with dot products of bytes."""
+    AVX512 = 4
     """AVX-512 with VNNI."""
-    AMX = 3
+    AMX = 5
     """AVX-512 with VNNI, and products of codes with many rows by tiles of bytes."""
 
 
@@ -75,6 +80,7 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_likeliest.argtypes = [_POINTER, _INT, _POINTER, _SIZE, _SIZE, _POINTER, _POINTER]
     library.headrace_draw.argtypes = [_POINTER, _INT, ctypes.POINTER(Draw), _SIZE, _SIZE]
     library.headrace_rank.argtypes = [_POINTER, _INT, ctypes.POINTER(Ranking), _SIZE, _SIZE]
+    library.headrace_move.argtypes = [ctypes.POINTER(Matrix), _POINTER]
     library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
     pack_arguments = (_INT, _POINTER, ctypes.c_int32, ctypes.POINTER(Matrix), _SIZE, _SIZE, _POINTER)
     library.headrace_pack_rounded.argtypes = pack_arguments
@@ -116,6 +122,15 @@ def unusable(forced: Instructions, reason: str) -> ConfigError:
     return ConfigError(
         f"{INSTRUCTIONS_VARIABLE} asks for {name}, which cannot be used: {reason}; unset it or change it"
     )
+
+
+def move(matrix: Matrix, panels: int) -> None:
+    """Has the kernels read a matrix from the address `panels` from now on, also while they run: what was written there
+    before is seen by all threads. Raises RuntimeError if the kernels are not compiled."""
+    library = load_kernels()
+    if library is None:
+        raise RuntimeError("the kernels are not compiled, so that no matrix can be moved; reinstall Headrace")
+    library.headrace_move(matrix, panels)
 
 
 def pointer(array: NDArray[np.generic] | None) -> int | None:

@@ -160,7 +160,8 @@ def test_what_is_not_a_number_is_not_hidden() -> None:
 def test_whole_steps(tmp_path: Path, bits: int | None, exact: bool) -> None:
     make_family(tmp_path, "qwen3", num_attention_heads=6, head_dim=16, intermediate_size=96)
     decoder = load_decoder(tmp_path, bits, exact)
-    found, expected = (run_steps(decoder, each, Storage.S8) for each in (Instructions.AMX, Instructions.PORTABLE))
+    contexts = (KernelContext(2, each) for each in (Instructions.AMX, Instructions.PORTABLE))
+    found, expected = (run_steps(decoder, context, Storage.S8) for context in contexts)
     for index, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         assert same_bits(ours, theirs), index
 

@@ -271,11 +271,10 @@ def run_step(decoder: CpuDecoder, context: KernelContext, spans: tuple[tuple[int
     return torch.from_numpy(logits)
 
 
-def run_steps(decoder: CpuDecoder, instructions: Instructions, storage: Storage) -> list[Tensor]:
+def run_steps(decoder: CpuDecoder, context: KernelContext, storage: Storage) -> list[Tensor]:
     """Logits of all steps, then all keys and values."""
     arena = KvArena(KvShape(3, 2, 16, BLOCK_SIZE, storage), BLOCK_COUNT)
     decoder.bind(arena)
-    context = KernelContext(2, instructions)
     logits = [run_step(decoder, context, spans) for spans in STEPS]
     return [*logits, torch.from_numpy(arena._memory.copy()).view(torch.int32)]
 
@@ -284,10 +283,11 @@ def run_steps(decoder: CpuDecoder, instructions: Instructions, storage: Storage)
 @pytest.mark.parametrize(("bits", "exact"), [(None, False), (4, False), (8, False), (4, True)])
 def test_whole_steps(folder: Path, bits: int | None, exact: bool, storage: Storage) -> None:
     decoder = load_decoder(folder, bits, exact)
-    found = run_steps(decoder, Instructions.AVX512, storage)
+    found = run_steps(decoder, KernelContext(2, Instructions.AVX512), storage)
     assert all(torch.isfinite(logits).all() for logits in found[: len(STEPS)])
     for other in OTHERS:
-        for index, (ours, theirs) in enumerate(zip(found, run_steps(decoder, other, storage), strict=True)):
+        expected = run_steps(decoder, KernelContext(2, other), storage)
+        for index, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
             assert same_bits(ours, theirs), (other, index)
 
 

@@ -37,7 +37,7 @@ def test_an_empty_name_asks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("ask", [available, candidates, choose_instructions])
 def test_an_unknown_name_is_an_error(monkeypatch: pytest.MonkeyPatch, ask: type) -> None:
     monkeypatch.setenv(INSTRUCTIONS_VARIABLE, "sse9")
-    with pytest.raises(ConfigError, match=r"HEADRACE_ISA is 'sse9', no instruction set; .*portable, avx2, avx512, amx"):
+    with pytest.raises(ConfigError, match=r"HEADRACE_ISA is 'sse9', no instruction set; .*portable, neon, .*amx"):
         ask()
 
 

@@ -8,6 +8,7 @@
 #include "checked_ids.h"
 #include "floating_point.h"
 #include "kernels.h"
+#include "processor.h"
 
 using namespace headrace;
 
@@ -15,13 +16,14 @@ namespace {
 
 constexpr int kPanelRows = 16;
 
-enum Instructions { kPortable = 0, kAvx2 = 1, kAvx512 = 2, kAmx = 3 };
-
 // Returns the kernels of an instruction set, or null if this library was built without them. hatch_build.py defines
 // HEADRACE_WITH_... for each set that the compiler takes.
 const Kernels *find(int instructions) {
     switch (instructions) {
         case kPortable: return &portable::kernels;
+#if defined(HEADRACE_WITH_NEON)
+        case kNeon: return &neon::kernels;
+#endif
 #if defined(HEADRACE_WITH_AVX2)
         case kAvx2: return &avx2::kernels;
 #endif
@@ -33,19 +35,6 @@ const Kernels *find(int instructions) {
 #endif
         default: return nullptr;
     }
-}
-
-bool has_processor(int instructions) {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (instructions == kAvx2)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    if (instructions == kAvx512 || instructions == kAmx)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512vnni");
-#endif
-    return instructions == kPortable;
 }
 
 // Says why an instruction set cannot be used here, or null.
@@ -167,6 +156,9 @@ int headrace_rank(void *context, int instructions, Ranking *rankings, int64_t co
     return call(context, instructions, check_rankings(rankings, count, vocabulary),
                 [&](const Kernels &k, Context &c) { k.rank(rankings, count, vocabulary, c.pool); });
 }
+
+// Has the kernels read a matrix from another address, also while they run: threads that see it see what lies there.
+void headrace_move(Matrix *w, const uint8_t *panels) { __atomic_store_n(&w->panels, panels, __ATOMIC_RELEASE); }
 
 // Packs plain weights of `width` bytes each. `rows` [out] names the source row of each packed row, or -1 for zeros.
 void headrace_pack_plain(const uint8_t *weights, const int64_t *rows, int64_t out, int64_t in, int64_t width,

@@ -51,7 +51,7 @@ HEADRACE_INLINE inline void fetch_group(const uint8_t *p, int64_t next) {
 }
 
 // Code that sum_group takes for 0 by itself: the rest is up to the number that its sums begin with.
-#if defined(HEADRACE_AVX2)
+#if defined(HEADRACE_AVX2) || defined(HEADRACE_NEON)
 constexpr int32_t kTakenZero = 128;
 #else
 constexpr int32_t kTakenZero = 0;
@@ -119,6 +119,28 @@ HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8
             }
         });
     }
+}
+
+#elif defined(HEADRACE_NEON)
+
+template <int kStorage, int kPanels, int kRows>
+HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride,
+                                      Ints (&s)[kPanels][kRows]) {
+    const uint8x16_t flip = vdupq_n_u8(0x80);
+    const auto to_signed = [=](int32x4_t codes) {
+        return vreinterpretq_s32_u8(veorq_u8(vreinterpretq_u8_s32(codes), flip));
+    };
+    fetch_group<kStorage, kPanels, kRows>(p, next);
+    each_quad<block_format(kStorage).group / 4>([&](auto quad) HEADRACE_INLINE {
+        int8x16_t inputs[kRows];
+        load_inputs(x + quad / 4 * 16, stride, inputs);
+        for (int j = 0; j < kPanels; ++j) {
+            Ints codes = quad_codes<kStorage, quad>(p + j * next);
+            if constexpr (kStorage == kQ8_0)
+                codes = {to_signed(codes.a), to_signed(codes.b), to_signed(codes.c), to_signed(codes.d)};
+            add_products<quad % 4>(codes, inputs, s[j]);
+        }
+    });
 }
 
 #else

@@ -33,6 +33,9 @@ template <int kPanels> inline void fetch_ahead(const uint8_t *p) {
 #if defined(HEADRACE_AVX512)
 using S8Input = int8_t;
 constexpr float kS8Shift = 128.0f;  // Number that sum_s8 adds to each code of the weights, to make it unsigned.
+#elif defined(HEADRACE_NEON)
+using S8Input = int8_t;
+constexpr float kS8Shift = 0.0f;
 #else
 using S8Input = int16_t;
 constexpr float kS8Shift = 0.0f;
@@ -157,6 +160,80 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
     }
 }
 
+#elif defined(HEADRACE_NEON)
+
+// Adds the products of four columns, one in each byte of a lane of `codes`, with the quad `kQuad` of sixteen inputs.
+template <int kQuad> inline Ints add_quad(Ints s, Ints codes, int8x16_t inputs) {
+    return {vdotq_laneq_s32(s.a, vreinterpretq_s8_s32(codes.a), inputs, kQuad),
+            vdotq_laneq_s32(s.b, vreinterpretq_s8_s32(codes.b), inputs, kQuad),
+            vdotq_laneq_s32(s.c, vreinterpretq_s8_s32(codes.c), inputs, kQuad),
+            vdotq_laneq_s32(s.d, vreinterpretq_s8_s32(codes.d), inputs, kQuad)};
+}
+
+template <int kQuad, int kRows>
+inline void add_products(Ints codes, const int8x16_t (&inputs)[kRows], Ints (&s)[kRows]) {
+    for (int m = 0; m < kRows; ++m) s[m] = add_quad<kQuad>(s[m], codes, inputs[m]);
+    for (int m = 0; m < kRows; ++m) pin(s[m]);
+}
+
+template <int kRows> inline void load_inputs(const int8_t *x, int64_t stride, int8x16_t (&inputs)[kRows]) {
+    for (int m = 0; m < kRows; ++m) inputs[m] = vld1q_s8(x + m * stride);
+}
+
+// Adds the products of eight columns: the low nibbles of 64 bytes hold four of them, the high nibbles the others.
+template <int kQuad, int kRows>
+inline void add_eight(const uint8_t *p, const int8x16_t (&inputs)[kRows], Ints (&s)[kRows]) {
+    const Ints low = spread(int32_t{0x0F0F0F0F});
+    const Ints bytes = load_i32(p);
+    add_products<kQuad>(bytes & low, inputs, s);
+    add_products<kQuad + 1>(shift_right<4>(bytes) & low, inputs, s);
+}
+
+template <int kPanels, int kRows>
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
+    for (int64_t k = 0; k < count; k += 16, p += 128) {
+        int8x16_t inputs[kRows];
+        load_inputs(x + k, stride, inputs);
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            fetch_ahead<kPanels>(p + 64);
+            add_eight<0>(p + j * next, inputs, s[j]);
+            add_eight<2>(p + j * next + 64, inputs, s[j]);
+        }
+    }
+}
+
+// Two pairs of columns lie one after the other: returns the four of a row side by side.
+inline Ints zip_pairs(const uint8_t *p) {
+    const Ints x = load_i32(p);
+    const auto words = [](int32x4_t each) { return vreinterpretq_s16_s32(each); };
+    const auto zip_low = [&](int32x4_t first, int32x4_t second) {
+        return vreinterpretq_s32_s16(vzip1q_s16(words(first), words(second)));
+    };
+    const auto zip_high = [&](int32x4_t first, int32x4_t second) {
+        return vreinterpretq_s32_s16(vzip2q_s16(words(first), words(second)));
+    };
+    return {zip_low(x.a, x.c), zip_high(x.a, x.c), zip_low(x.b, x.d), zip_high(x.b, x.d)};
+}
+
+template <int kPanels, int kRows>
+inline void sum_s8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
+    for (int64_t k = 0; k < count; k += 16, p += 256) {
+        int8x16_t inputs[kRows];
+        load_inputs(x + k, stride, inputs);
+        for (int j = 0; j < kPanels; ++j) {
+            for (int line = 0; line < 256; line += 64) fetch_ahead<kPanels>(p + line);
+            const uint8_t *codes = p + j * next;
+            add_products<0>(zip_pairs(codes), inputs, s[j]);
+            add_products<1>(zip_pairs(codes + 64), inputs, s[j]);
+            add_products<2>(zip_pairs(codes + 128), inputs, s[j]);
+            add_products<3>(zip_pairs(codes + 192), inputs, s[j]);
+        }
+    }
+}
+
 #else
 
 template <int kPanels, int kRows>
@@ -174,7 +251,7 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
 
 #endif
 
-#if !defined(HEADRACE_AVX512)
+#if !defined(HEADRACE_AVX512) && !defined(HEADRACE_NEON)
 
 template <int kPanels, int kRows>
 inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count,

@@ -41,6 +41,9 @@ struct Kernels {
 namespace portable {
 extern const Kernels kernels;
 }
+namespace neon {
+extern const Kernels kernels;
+}
 namespace avx2 {
 extern const Kernels kernels;
 }

@@ -1,7 +1,8 @@
 // Vectors of 16 lanes, with the same results on every instruction set.
 //
-// Each operation works lane by lane with IEEE 754 rounding, and sums over lanes use one fixed tree. So AVX-512, AVX2
-// and the portable code give the same bits, and so does all code built on these operations.
+// Each operation works lane by lane with IEEE 754 rounding, and sums over lanes use one fixed tree. So AVX-512, AVX2,
+// NEON and the portable code give the same bits, and so does all code built on these operations. Where x86 and Arm
+// differ, as for numbers that no integer holds, results are those of x86.
 
 #pragma once
 
@@ -20,6 +21,8 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
+#elif defined(HEADRACE_NEON)
+#include "neon_lanes.h"
 #endif
 
 namespace headrace {
@@ -170,7 +173,7 @@ inline Floats choose(Floats x, Floats y, Floats a, Floats b) {
             _mm256_blendv_ps(b.b, a.b, _mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ))};
 }
 
-#else
+#elif !defined(HEADRACE_NEON)
 
 struct Floats {
     float v[kLanes];
@@ -309,7 +312,7 @@ inline void pin(Ints &x) { asm volatile("" : "+v"(x.v)); }
 #elif defined(HEADRACE_AVX2)
 inline void pin(Floats &x) { asm volatile("" : "+x"(x.a), "+x"(x.b)); }
 inline void pin(Ints &x) { asm volatile("" : "+x"(x.a), "+x"(x.b)); }
-#else
+#elif !defined(HEADRACE_NEON)
 inline void pin(Floats &) {}
 inline void pin(Ints &) {}
 #endif

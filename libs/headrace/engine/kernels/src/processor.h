@@ -1,0 +1,69 @@
+// The instruction sets that the processor of this machine has.
+
+#pragma once
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
+namespace headrace {
+
+// Numbered as `Instructions` in library.py: slower before faster.
+enum Instructions { kPortable = 0, kNeon = 1, kAvx2 = 2, kAvxVnni = 3, kAvx512 = 4, kAmx = 5 };
+
+#if defined(__x86_64__)
+
+inline bool has_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+inline bool has_avx512() {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+
+inline bool has_processor(int instructions) {
+    __builtin_cpu_init();
+    switch (instructions) {
+        case kPortable: return true;
+        case kAvx2: return has_avx2();
+        case kAvx512:
+        case kAmx: return has_avx512();
+        default: return false;
+    }
+}
+
+#elif defined(__aarch64__)
+
+// Dot products of bytes, and the atomic operations that hatch_build.py lets the compiler use beside them.
+inline bool has_dot_products() {
+#if defined(__linux__)
+    // As arch/arm64/include/uapi/asm/hwcap.h of Linux numbers them: the C library's headers may be older.
+    constexpr unsigned long kAtomics = 1ul << 8;
+    constexpr unsigned long kDotProducts = 1ul << 20;
+    const unsigned long found = getauxval(AT_HWCAP);
+    return found & kAtomics && found & kDotProducts;
+#elif defined(__APPLE__)
+    int found = 0;
+    size_t size = sizeof found;
+    // All of Apple's processors with dot products have the atomic operations.
+    return !sysctlbyname("hw.optional.arm.FEAT_DotProd", &found, &size, nullptr, 0) && found;
+#else
+    return false;
+#endif
+}
+
+inline bool has_processor(int instructions) {
+    return instructions == kPortable || (instructions == kNeon && has_dot_products());
+}
+
+#else
+
+inline bool has_processor(int instructions) { return instructions == kPortable; }
+
+#endif
+
+}  // namespace headrace
