@@ -32,7 +32,7 @@ LINK_FLAGS = ("-shared", "-pthread")
 # Another machine's C++ library may be older. Apple's linker has no such flags, and macOS one library for all.
 if platform.system() == "Linux":
     LINK_FLAGS += ("-static-libstdc++", "-static-libgcc")
-COMPILE_SECONDS = 300
+COMPILE_SECONDS = 900
 """Patience with one file."""
 DONE_VARIABLE = "HEADRACE_KERNELS_COMPILED"
 """Variable that tells the hook that the kernels are compiled elsewhere at this moment."""
