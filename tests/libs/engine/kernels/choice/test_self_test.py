@@ -24,7 +24,7 @@ pytestmark = needs_kernels
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whoever runs these tests may ask for one set: make test on all of them is to give the same result."""
+    """Asks for no set, whichever the run of these tests asks for."""
     monkeypatch.delenv(INSTRUCTIONS_VARIABLE, raising=False)
     candidates.cache_clear()
     yield
