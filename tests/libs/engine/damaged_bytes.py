@@ -2,6 +2,7 @@
 
 import json
 import random
+from copy import copy
 from typing import Any
 
 INTERESTING = (b"-1", b"0", b"1e999", b"null", b'"x"', b"[]", b"{}", b"99999999999", b"NaN", b"../", b"\x00", b"\xff")
@@ -33,7 +34,7 @@ def resettle(content: bytes, generator: random.Random) -> bytes:
     for _ in range(generator.randint(1, 3)):
         places = list(_places(root))
         holder, key = generator.choice(places)
-        holder[key] = generator.choice(VALUES)
+        holder[key] = copy(generator.choice(VALUES))
     return json.dumps(root).encode()
 
 

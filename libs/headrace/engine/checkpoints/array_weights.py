@@ -10,7 +10,6 @@ from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
-from headrace.engine.checkpoints.weights.array_rounding import quantize_array
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
     BlockArrays,
@@ -20,6 +19,11 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
     stack_arrays,
 )
 from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
+from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
+from headrace.engine.kernels.storage import Storage
+
+EMBEDDING = "model.embed_tokens"
+"""Module whose rows are looked up, and so keep their numbers."""
 
 
 class ArraySource(Protocol):
@@ -29,8 +33,16 @@ class ArraySource(Protocol):
         """Reads one tensor as fp32."""
         ...
 
+    def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]:
+        """Reads one tensor in the type that it is stored in, if kernels read that; otherwise as fp32."""
+        ...
+
     def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | BlockArrays | None:
         """Reads the weight [out, in] of module `name`; None if it is stored as plain numbers."""
+        ...
+
+    def forget(self) -> None:
+        """Gives back the memory of what was read. Reading it again brings it back."""
         ...
 
 
@@ -50,16 +62,16 @@ class ArrayWeights:
             return quantized
         if quantized is not None:
             fits = shape[1] % quantized.group_size == 0 and kernel_group_of(quantized.group_size) is not None
-            return quantized if fits else quantized.dequantize()
-        weight = self._source.values(f"{name}.weight", shape)
+            return quantized if fits else StoredArrays((quantized.dequantize(),), Storage.F32)
+        numbers, storage = self._source.stored(f"{name}.weight", shape)
         group_size = next((size for size in GROUP_SIZES if shape[1] % size == 0), None)
-        if self._bits is None or group_size is None:
-            return weight
-        return quantize_array(weight, HEAD_BITS if name == "lm_head" else self._bits, group_size)
+        if self._bits is None or group_size is None or name == EMBEDDING:
+            return StoredArrays((numbers,), storage)
+        return StoredArrays((numbers,), storage, HEAD_BITS if name == "lm_head" else self._bits, group_size)
 
-    def has_blocks(self, name: str) -> bool:
-        """Whether `matrix` reads the weight of module `name` in blocks."""
-        return isinstance(self._source, GgufArrays) and self._source.has_blocks(name)
+    def forget(self) -> None:
+        """Gives back the memory of what was read, which must not be in use any longer."""
+        self._source.forget()
 
     def stack(self, weights: Sequence[ArrayWeight]) -> ArrayWeight:
         return stack_arrays(weights)

@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.facts.rope_scaling import LongRopeScaling, RopeScaling, YarnScaling
+from headrace.engine.checkpoints.facts.rotary_angles import angles_are_finite
 from headrace.engine.checkpoints.facts.scheme import read_scheme
 from headrace.engine.checkpoints.families.decoders.decoder_family import Family
 from headrace.engine.checkpoints.families.decoders.rope_parameters import find_rope_parameters, read_rope_scaling
@@ -13,6 +14,18 @@ from headrace.engine.checkpoints.families.registry import find_family
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.files.json_file import read_json
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
+
+MOST = {
+    "vocabulary_size": 1 << 24,
+    "hidden_size": 1 << 18,
+    "intermediate_size": 1 << 20,
+    "layer_count": 1 << 12,
+    "head_count": 1 << 12,
+    "kv_head_count": 1 << 12,
+    "head_size": 1 << 12,
+    "max_model_length": 1 << 24,
+}
+"""Largest sizes that are believed, far beyond those of any published model: memory is sized by them."""
 
 
 def read_model_config(folder: Path) -> DecoderConfig:
@@ -72,7 +85,7 @@ def _read_as_llama(folder: Path, raw: dict[str, Any]) -> DecoderConfig:
         eos_token_ids=_eos_token_ids(folder, raw),
         precision=str(raw.get("dtype") or raw.get("torch_dtype") or "float32"),
         quantization=read_scheme(folder, raw),
-        windows=(None,) * int(raw["num_hidden_layers"]),
+        windows=(None,) * min(int(raw["num_hidden_layers"]), MOST["layer_count"]),
         attention_scale=head_size**-0.5,
     )
 
@@ -101,19 +114,10 @@ def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
 
 
 def _check_sizes(config: DecoderConfig) -> None:
-    sizes = (
-        "vocabulary_size",
-        "hidden_size",
-        "intermediate_size",
-        "layer_count",
-        "head_count",
-        "kv_head_count",
-        "head_size",
-        "max_model_length",
-    )
-    for name in sizes:
-        if getattr(config, name) < 1:
-            raise InvalidCheckpoint(f"config.json: {name} is {getattr(config, name)}")
+    for name, most in MOST.items():
+        size = getattr(config, name)
+        if not 1 <= size <= most:
+            raise InvalidCheckpoint(f"config.json: {name} is {size}, and may be from 1 to {most}")
     if config.head_count % config.kv_head_count:
         raise InvalidCheckpoint(
             f"config.json: {config.head_count} attention heads cannot share {config.kv_head_count} KV heads evenly"
@@ -124,6 +128,7 @@ def _check_sizes(config: DecoderConfig) -> None:
         raise InvalidCheckpoint(
             f"config.json: {config.experts.chosen_count} of {config.experts.count} experts are chosen for each token"
         )
+    _check_long_rope(config)
     _check_rotary(config)
 
 
@@ -132,6 +137,13 @@ def _check_rotary(config: DecoderConfig) -> None:
         raise InvalidCheckpoint(f"config.json: head_dim is {config.head_size}, but rotary embedding needs an even one")
     if config.rotary_size % 2 or not 2 <= config.rotary_size <= config.head_size:
         raise InvalidCheckpoint(f"config.json: {config.rotary_size} of {config.head_size} elements of a head turn")
+    if not angles_are_finite(config.rotary_size, config.rope_theta, config.rope_scaling, config.max_model_length):
+        raise InvalidCheckpoint(
+            f"config.json: a rope_theta of {config.rope_theta}, or the scaling of it, gives angles that are not finite"
+        )
+
+
+def _check_long_rope(config: DecoderConfig) -> None:
     if isinstance(config.rope_scaling, LongRopeScaling):
         for factors in (config.rope_scaling.short_factors, config.rope_scaling.long_factors):
             if len(factors) != config.rotary_size // 2:

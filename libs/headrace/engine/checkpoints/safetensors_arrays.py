@@ -18,6 +18,9 @@ from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.safetensors_files import check_index, list_files
 from headrace.engine.checkpoints.formats.formats import read_quantized
 from headrace.engine.checkpoints.weights.quantized_arrays import Floats, QuantizedArrays
+from headrace.engine.checkpoints.weights.stored_arrays import Numbers
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.memory.mapped_file import MappedFile
 from headrace.errors.tree import InvalidCheckpoint
 
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -32,6 +35,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype(np.uint8),
     "BOOL": np.dtype(np.bool_),
 }
+_STORED = {"BF16": (np.dtype(np.int16), Storage.BF16), "F16": (np.dtype(np.float16), Storage.F16)}
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
 
@@ -40,12 +44,15 @@ class _Place:
     """Place of a tensor in its file."""
 
     path: Path
-    contents: NDArray[np.uint8]
-    """The whole file, mapped."""
+    file: MappedFile
     dtype: str
     shape: tuple[int, ...]
     begin: int
     end: int
+
+    def numbers(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Views the tensor as numbers of a type. They may not be aligned."""
+        return self.file.bytes[self.begin : self.end].view(dtype).reshape(self.shape)
 
 
 class SafetensorsArrays:
@@ -73,6 +80,20 @@ class SafetensorsArrays:
             raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, not floating-point numbers")
         return self.array(name).astype(np.float32, copy=False)
 
+    def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]:
+        """Reads one tensor: bfloat16 (as int16) and fp16 as the file has them, without a copy, and others as fp32.
+        Raises InvalidCheckpoint if it is missing or misshapen."""
+        place = self._find(name)
+        if place.shape != shape or place.dtype not in _STORED:
+            return self.values(name, shape), Storage.F32
+        dtype, storage = _STORED[place.dtype]
+        return np.require(place.numbers(dtype), requirements=["A", "C"]), storage
+
+    def forget(self) -> None:
+        """Gives back the memory of the files' pages. Arrays that lie in them stay valid: they are read again."""
+        for file in {place.file for place in self._places.values()}:
+            file.forget(file.bytes)
+
     def quantized(self, name: str, shape: tuple[int, int]) -> QuantizedArrays | None:
         """Reads the weight [out, in] of module `name`; None if the checkpoint has it as plain numbers."""
         return read_quantized(self, name, *shape, self._scheme)
@@ -82,8 +103,7 @@ class SafetensorsArrays:
         place = self._find(name)
         if place.dtype not in _DTYPES:
             raise InvalidCheckpoint(f"{place.path}: tensor {name} holds {place.dtype}, which is not read")
-        mapped = place.contents[place.begin : place.end].view(_DTYPES[place.dtype]).reshape(place.shape)
-        stored = np.require(mapped, requirements="A")
+        stored = np.require(place.numbers(_DTYPES[place.dtype]), requirements="A")
         if place.dtype == "BF16":
             return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return stored.astype(np.float32) if place.dtype == "F16" else stored
@@ -102,7 +122,7 @@ def _places(path: Path) -> dict[str, _Place]:
         with safe_open(path, framework="numpy"), path.open("rb") as file:
             (size,) = struct.unpack("<Q", file.read(8))
             header = json.loads(file.read(size))
-        contents = np.asarray(np.memmap(path, np.uint8, mode="r"))
+            contents = MappedFile(file)
     except (SafetensorError, OSError, ValueError) as error:
         raise InvalidCheckpoint(f"{path} is not a whole safetensors file: {error}") from error
     base = 8 + size

@@ -76,6 +76,8 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_draw.argtypes = [_POINTER, _INT, ctypes.POINTER(Draw), _SIZE, _SIZE]
     library.headrace_rank.argtypes = [_POINTER, _INT, ctypes.POINTER(Ranking), _SIZE, _SIZE]
     library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
+    pack_arguments = (_INT, _POINTER, ctypes.c_int32, ctypes.POINTER(Matrix), _SIZE, _SIZE, _POINTER)
+    library.headrace_pack_rounded.argtypes = pack_arguments
     library.headrace_pack_codes.argtypes = [*[_POINTER] * 4, _SIZE, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
     library.headrace_pack_blocks.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
     return library

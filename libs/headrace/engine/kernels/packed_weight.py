@@ -1,17 +1,22 @@
 """Weights in the kernels' layout: panels of 16 rows, see `src/matrix.h`."""
 
 import ctypes
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.library import load_kernels, pointer
+from headrace.engine.kernels.library import available, load_kernels, pointer
 from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.kernels.structures import Matrix
-from headrace.engine.memory.aligned import Bytes, allocate
+from headrace.engine.memory.aligned import Bytes, address, allocate
+from headrace.engine.memory.host_cores import usable_core_count
 
 PANEL = 16
+PANELS_PER_TASK = 16
+"""Panels that a thread rounds at a time."""
 GROUPS = (128, 64, 32)
 """Allowed numbers of inputs per quantization group: the largest that divides the weight's own groups is used."""
 
@@ -56,6 +61,30 @@ def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.i
     panels = allocate(panel_bytes(len(rows), in_size, storage, in_size))
     _library().headrace_pack_plain(pointer(weight), pointer(rows), len(rows), in_size, width, pointer(panels))
     return PackedWeight(panels, storage, len(rows), in_size, in_size)
+
+
+def pack_rounded(
+    parts: Sequence[NDArray[np.generic]], stored: Storage, storage: Storage, group: int, rows: NDArray[np.int64]
+) -> PackedWeight:
+    """Rounds plain numbers to codes of 4 or 8 bits (`storage`) and packs them, on all cores. `parts` [., in],
+    contiguous and of the type `stored`, are the rows of the weight; `rows` is as in `pack_plain`. Chooses the grids
+    that `round_to_nearest.quantize` chooses. Raises IndexError as `pack_plain` does."""
+    _check_rows(rows, sum(len(part) for part in parts))
+    in_size = parts[0].shape[1]
+    places = np.concatenate([address(part) + np.arange(len(part)) * part.strides[0] for part in parts])
+    wanted = np.where(rows >= 0, places[np.maximum(rows, 0)], 0).astype(np.uint64)
+    packed = PackedWeight(allocate(panel_bytes(len(rows), in_size, storage, group)), storage, len(rows), in_size, group)
+    matrix, panel_count = packed.matrix(exact=True), -(-len(rows) // PANEL)
+    library, instructions = _library(), max(available())
+
+    def pack(first: int) -> int:
+        arguments = (pointer(wanted), stored, matrix, first, min(first + PANELS_PER_TASK, panel_count))
+        return int(library.headrace_pack_rounded(instructions, *arguments, pointer(packed.panels)))
+
+    with ThreadPoolExecutor(usable_core_count()) as threads:
+        if any(threads.map(pack, range(0, panel_count, PANELS_PER_TASK))):
+            raise MemoryError("there is no memory to round weights in")
+    return packed
 
 
 def pack_codes(

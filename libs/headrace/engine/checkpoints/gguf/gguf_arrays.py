@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from headrace.engine.checkpoints.gguf.gguf_architecture import EXPERT_NAMES, find_architecture
 from headrace.engine.checkpoints.gguf.gguf_metadata import GgufMetadata
 from headrace.engine.checkpoints.weights.quantized_arrays import BlockArrays, BlockRun, Floats
+from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.memory.mapped_file import MappedFile
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
@@ -85,6 +86,13 @@ class GgufArrays:
         if gguf_name.endswith("norm.weight"):
             values = values - np.float32(self._architecture.norm_offset)
         return values
+
+    def stored(self, name: str, shape: tuple[int, ...]) -> tuple[Numbers, Storage]:
+        """Reads the tensor that Hugging Face calls `name`, as fp32: see `values`."""
+        return self.values(name, shape), Storage.F32
+
+    def forget(self) -> None:
+        """Does nothing: blocks are given back as they are read."""
 
     def quantized(self, name: str, shape: tuple[int, int]) -> BlockArrays | None:
         """Copies the blocks of the weight [out, in] of module `name`; None if it is to be read as the numbers that it

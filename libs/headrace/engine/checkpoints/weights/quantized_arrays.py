@@ -2,12 +2,13 @@
 Both are read without torch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.kernels.packed_weight import GROUPS
 from headrace.engine.kernels.storage import BLOCKS, Storage
 
@@ -91,15 +92,18 @@ class BlockArrays:
         return np.concatenate([gguf.dequantize(run.blocks, kinds[run.storage.name]) for run in self.runs])
 
 
-ArrayWeight = Floats | QuantizedArrays | BlockArrays
+ArrayWeight = StoredArrays | QuantizedArrays | BlockArrays
 """The weight [out, in] of a product, plain or quantized."""
 
 
 def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
-    """Stacks the rows of weights that share their inputs into one weight. Keeps quantized ones quantized if they are
-    alike, and blocks of any kinds."""
+    """Stacks the rows of weights that share their inputs into one weight. Keeps quantized ones quantized and stored
+    ones stored if they are alike, and blocks of any kinds; others become fp32."""
     if len(weights) == 1:
         return weights[0]
+    stored = [weight for weight in weights if isinstance(weight, StoredArrays)]
+    if len(stored) == len(weights) and all(stored[0].is_like(weight) for weight in stored):
+        return replace(stored[0], parts=tuple(part for weight in stored for part in weight.parts))
     matrices = [weight for weight in weights if isinstance(weight, QuantizedArrays)]
     if len(matrices) == len(weights) and all(_is_like(matrices[0], matrix) for matrix in matrices):
         return QuantizedArrays(
@@ -113,12 +117,12 @@ def stack_arrays(weights: Sequence[ArrayWeight]) -> ArrayWeight:
     blocks = [weight for weight in weights if isinstance(weight, BlockArrays)]
     if len(blocks) == len(weights):
         return BlockArrays.stack(blocks)
-    return np.concatenate([plain_array(weight) for weight in weights])
+    return StoredArrays((np.concatenate([plain_array(weight) for weight in weights]),), Storage.F32)
 
 
 def plain_array(weight: ArrayWeight) -> Floats:
     """Returns the weight as floating-point numbers."""
-    return weight if isinstance(weight, np.ndarray) else weight.dequantize()
+    return weight.values() if isinstance(weight, StoredArrays) else weight.dequantize()
 
 
 def kernel_group_of(group_size: int) -> int | None:

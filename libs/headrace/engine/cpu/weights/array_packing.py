@@ -13,7 +13,8 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
     QuantizedArrays,
     kernel_group_of,
 )
-from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks, pack_codes, pack_plain
+from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
+from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks, pack_codes, pack_plain, pack_rounded
 from headrace.engine.kernels.storage import Storage
 
 Rows = Sequence[int] | NDArray[np.int64]
@@ -29,7 +30,7 @@ def pack_array(weight: ArrayWeight, bias: Floats | None = None, rows: Rows | Non
         return with_bias(packed, bias, rows)
     if isinstance(weight, QuantizedArrays):
         return with_bias(_pack_codes(weight, chosen_rows(rows, len(weight.codes))), bias, rows)
-    return with_bias(pack_plain(*stored_array(weight), chosen_rows(rows, len(weight))), bias, rows)
+    return with_bias(_pack_stored(weight, chosen_rows(rows, weight.row_count)), bias, rows)
 
 
 def pack_runs(weight: ArrayWeight, bias: Floats | None = None) -> list[PackedWeight]:
@@ -68,6 +69,26 @@ def stored_array(numbers: Floats) -> tuple[NDArray[np.generic], Storage]:
     with np.errstate(over="ignore"):
         half = numbers.astype(np.float16)
     return (half, Storage.F16) if np.array_equal(half.astype(np.float32), numbers) else (numbers, Storage.F32)
+
+
+def narrowed(weight: StoredArrays) -> tuple[Numbers, Storage]:
+    """Returns the numbers of a weight in the narrowest type that holds them, in memory of their own."""
+    if weight.storage is Storage.F32:
+        return stored_array(weight.values())
+    return np.array(weight.whole()), weight.storage
+
+
+def _pack_stored(weight: StoredArrays, rows: NDArray[np.int64]) -> PackedWeight:
+    """Packs a plain weight, rounded to its bits if it has any."""
+    if weight.bits is None:
+        is_wide = weight.storage is Storage.F32
+        numbers, storage = stored_array(weight.values()) if is_wide else (weight.whole(), weight.storage)
+        return pack_plain(numbers, storage, rows)
+    group = kernel_group_of(weight.group_size)
+    if group != weight.group_size:
+        raise ValueError(f"kernels have no groups of {weight.group_size}")
+    storage = Storage.U4 if weight.bits <= 4 else Storage.S8
+    return pack_rounded(weight.parts, weight.storage, storage, group, rows)
 
 
 def _pack_codes(matrix: QuantizedArrays, rows: NDArray[np.int64]) -> PackedWeight:

@@ -74,6 +74,8 @@ def read_packed(file: BinaryIO, config: DecoderConfig, key: str) -> PackedWeight
     if size != start + header["byte_count"]:
         raise ValueError(f"it has {size} bytes, not {start + header['byte_count']}")
     _check_content(file, header, start)
+    if type(header["parameter_count"]) is not int or header["parameter_count"] < 0:
+        raise ValueError(f"its parameter_count is {header['parameter_count']!r}")
     try:
         weights = _restore(header, MappedFile(file), start)
     except (KeyError, TypeError) as error:

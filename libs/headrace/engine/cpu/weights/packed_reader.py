@@ -1,6 +1,7 @@
 """Packs the weights of a checkpoint for a CpuDecoder."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,10 @@ import numpy as np
 from headrace.engine.checkpoints.array_weights import open_array_weights
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, Projection
-from headrace.engine.checkpoints.weights.array_rounding import quantize_array
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, BlockArrays, Floats
 from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS
-from headrace.engine.cpu.weights.array_packing import pack_array, pack_runs, stored_array
+from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
+from headrace.engine.cpu.weights.array_packing import narrowed, pack_array, pack_runs
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS
@@ -30,14 +31,14 @@ def read_packed_weights(
     Raises InvalidCheckpoint or Unsupported."""
     tensors = open_array_weights(source, config.quantization, bits, keeps_blocks=keeps_blocks)
     reader: _Reader = DecoderWeights(config, tensors)
-    has_blocks = tensors.has_blocks("model.embed_tokens")
-    embedding = reader.embedding_matrix() if has_blocks else reader.embedding()
+    embedding = reader.embedding_matrix()
     weights = PackedWeights(_table(embedding))
     for name, size in norm_names(config).items():
         weights.vectors[name] = np.array(reader.norm(name, size))
     for index in range(config.layer_count):
         _log.info("packing weights", extra={"done": index, "total": config.layer_count + 1})
         weights.matrices |= _pack_attention(reader, index) | _pack_feed_forward(reader, config, index)
+        tensors.forget()
     head = embedding if config.tied_embeddings else reader.head().weight
     weights.matrices["head"] = _pack_head(head, weights, config, exact=exact)
     weights.parameter_count = reader.parameter_count
@@ -45,8 +46,8 @@ def read_packed_weights(
 
 
 def _table(embedding: ArrayWeight) -> Table:
-    if isinstance(embedding, np.ndarray):
-        return Table(*stored_array(embedding))
+    if isinstance(embedding, StoredArrays):
+        return Table(*narrowed(embedding))
     packed = pack_array(embedding)
     return Table(packed.panels, packed.storage)
 
@@ -106,6 +107,6 @@ def _pack_gate_up(projection: _Projection, inner: int) -> dict[str, PackedWeight
 
 def _rounded(weight: ArrayWeight, in_size: int) -> ArrayWeight:
     group = next((size for size in GROUPS if in_size % size == 0), None)
-    if group is None or not isinstance(weight, np.ndarray):
+    if group is None or not isinstance(weight, StoredArrays):
         return weight
-    return quantize_array(weight, HEAD_BITS, group)
+    return replace(weight, bits=HEAD_BITS, group_size=group)

@@ -60,7 +60,7 @@ class TrialModel:
         model = self._plain(arena, layer)
         model.soft_cap, model.logit_soft_cap, model.activation = 5.0, 400.0, Function.GELU_TANH
         model.routing, model.adapter_count = Routing(EXPERTS, 2, True), 1
-        pointers = map(address, (self._scales, self._expand, self._starts, self._ranks))
+        pointers = [address(self._scales), address(self._expand), address(self._starts), address(self._ranks)]
         updates = (Update * PRODUCTS)()
         updates[OUTPUT] = Update(self._shrink.matrix(exact=True), *pointers, Storage.F32)
         model.updates = updates

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "abi.h"
@@ -54,26 +55,28 @@ inline Grid choose_grid(const uint8_t *row, int32_t storage, int64_t k, int64_t 
     return {std::max(through_f16(step), kLeastScale) + add_lanes(flaw), zero};
 }
 
+// Rounds a group to codes, less `shift`.
 inline void round_group(const uint8_t *row, int32_t storage, int64_t k, int64_t group, const Grid &grid, float top,
-                        uint8_t *codes) {
+                        float shift, int8_t *codes) {
     for (int64_t i = 0; i < group; i += kLanes) {
         const Floats steps = to_floats(round_to_ints(load_plain(row, storage, k + i) / spread(grid.scale)));
-        float v[kLanes];
-        store(v, smaller(larger(steps + spread(grid.zero), spread(0.0f)), spread(top)));
-        for (int lane = 0; lane < kLanes; ++lane) codes[i + lane] = static_cast<uint8_t>(v[lane]);
+        const Floats code = smaller(larger(steps + spread(grid.zero), spread(0.0f)), spread(top));
+        store_s8(codes + i, round_to_ints(code - spread(shift)));
     }
 }
 
 // Puts the codes of one row into its lane of a panel: see matrix.h.
-inline void put_codes(const uint8_t *codes, const Matrix &w, int64_t lane, uint8_t *panel) {
+inline void put_codes(const int8_t *codes, const Matrix &w, int64_t lane, uint8_t *panel) {
     if (w.storage == kU4)
-        for (int64_t k = 0; k < w.in; k += 8)
-            for (int64_t j = 0; j < 4; ++j)
-                panel[k * 8 + lane * 4 + j] = static_cast<uint8_t>(codes[k + j] | codes[k + 4 + j] << 4);
+        for (int64_t k = 0; k < w.in; k += 8) {
+            uint32_t low, high;
+            std::memcpy(&low, codes + k, 4);
+            std::memcpy(&high, codes + k + 4, 4);
+            const uint32_t both = low | high << 4;
+            std::memcpy(panel + k * 8 + lane * 4, &both, 4);
+        }
     else
-        for (int64_t k = 0; k < w.in; k += 2)
-            for (int64_t j = 0; j < 2; ++j)
-                panel[k * kPanel + lane * 2 + j] = static_cast<uint8_t>(codes[k + j] ^ 0x80);
+        for (int64_t k = 0; k < w.in; k += 2) std::memcpy(panel + k * kPanel + lane * 2, codes + k, 2);
 }
 
 // Packs the panels from `first` to `last` of `w`, which must be zeros. `rows` are the addresses of the numbers [in] of
@@ -81,9 +84,10 @@ inline void put_codes(const uint8_t *codes, const Matrix &w, int64_t lane, uint8
 inline void pack_rounded(const uint8_t *const *rows, int32_t storage, const Matrix &w, int64_t first, int64_t last,
                          uint8_t *panels) {
     const float top = w.storage == kU4 ? 15.0f : 255.0f;
-    const int sign = w.storage == kU4 ? 0 : 0x80;
+    // Codes of 8 bits are stored as signed ones.
+    const float shift = w.storage == kU4 ? 0.0f : 128.0f;
     const int64_t groups = w.in / w.group;
-    std::vector<uint8_t> codes(static_cast<size_t>(w.in));
+    std::vector<int8_t> codes(static_cast<size_t>(w.in));
     for (int64_t row = first * kPanel; row < std::min(last * kPanel, w.out); ++row) {
         if (!rows[row]) continue;
         const int64_t lane = row % kPanel;
@@ -92,9 +96,9 @@ inline void pack_rounded(const uint8_t *const *rows, int32_t storage, const Matr
         uint8_t *zeros = panel + code_bytes(w) + groups * kPanel * 4;
         for (int64_t g = 0; g < groups; ++g) {
             const Grid grid = choose_grid(rows[row], storage, g * w.group, w.group, top);
-            round_group(rows[row], storage, g * w.group, w.group, grid, top, codes.data() + g * w.group);
+            round_group(rows[row], storage, g * w.group, w.group, grid, top, shift, codes.data() + g * w.group);
             scales[g * kPanel + lane] = grid.scale;
-            zeros[g * kPanel + lane] = static_cast<uint8_t>(static_cast<int>(grid.zero) ^ sign);
+            zeros[g * kPanel + lane] = static_cast<uint8_t>(static_cast<int>(grid.zero - shift));
         }
         put_codes(codes.data(), w, lane, panel);
     }
