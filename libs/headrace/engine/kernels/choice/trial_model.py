@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from headrace.engine.kernels.choice.trial_weights import coded_weight, plain_weight
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
-from headrace.engine.kernels.library import Function, pointer
+from headrace.engine.kernels.library import Function
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import FeedForward, Layer, Model, Routing, Step, Update
@@ -60,7 +60,7 @@ class TrialModel:
         model = self._plain(arena, layer)
         model.soft_cap, model.logit_soft_cap, model.activation = 5.0, 400.0, Function.GELU_TANH
         model.routing, model.adapter_count = Routing(EXPERTS, 2, True), 1
-        pointers = [pointer(array) for array in (self._scales, self._expand, self._starts, self._ranks)]
+        pointers = [address(self._scales), address(self._expand), address(self._starts), address(self._ranks)]
         updates = (Update * PRODUCTS)()
         updates[OUTPUT] = Update(self._shrink.matrix(exact=True), *pointers, Storage.F32)
         model.updates = updates

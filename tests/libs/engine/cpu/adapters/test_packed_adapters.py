@@ -7,12 +7,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tests.libs.engine.cpu.test_fused_families import FAMILIES, make
+from tests.libs.engine.cpu.weights.test_block_models import CONFIG, MIXES, write
 from tests.libs.engine.determinism.covering_array import cover_pairs
 from tests.libs.engine.determinism.test_one_text import TINY_FACTORS, USUAL, Found, load, run_in_order
 from tests.libs.engine.engine_running import engine_config, run
 from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_adapters import make_adapter, prompt_logprobs, relative_error, request
-from tests.libs.engine.tiny_models import continue_greedily, make_family, make_prompts
+from tests.libs.engine.tiny_models import continue_greedily, make_family, make_prompts, save_random
 from tests.libs.engine.tiny_quantized import quantize_projections
 
 from headrace.engine.contract.request import EngineRequest
@@ -128,9 +129,33 @@ def test_inputs_in_an_order_of_their_own_reach_the_adapter_in_its_order(tmp_path
     quantize_projections(base, "gptq")
     path = adapter / "adapter_model.safetensors"
     save_file({name: tensor.to(dtype) for name, tensor in load_file(path).items()}, path)
+    check_against_torch(base, adapter)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_matrices_in_parts_are_updated_part_by_part(tmp_path: Path, mix: str) -> None:
+    """Blocks of several kinds make up query, key and value, and gate and up."""
+    base = save_random(tmp_path / "base", CONFIG)
+    make_adapter(tmp_path / "adapter", base)
+    path = write(tmp_path, mix)
+    names = check_against_torch(path, tmp_path / "adapter")
+    assert {name.partition(".")[2] for name in names} >= ({"qkv.1", "up"} if mix == "all" else {"qkv.1"})
+
+
+def check_against_torch(base: Path, adapter: Path) -> list[str]:
+    """Compares log-probabilities. Returns the names of the packed matrices."""
     oracle = load_text_engine(base, engine_config(adapters={"tuned": adapter}, kernels="torch", block_count=64))
-    expected = prompt_logprobs(oracle, PROMPTS[2], "tuned")
-    found = prompt_logprobs(fused(base, {"tuned": adapter}, exact=True), PROMPTS[2], "tuned")
-    pairs = list(zip(found, expected, strict=True))
+    engine: Any = fused(base, {"tuned": adapter}, exact=True)
+    prompt = PROMPTS[2][:60]
+    expected, found = prompt_logprobs(oracle, prompt, "tuned"), prompt_logprobs(engine, prompt, "tuned")
+    plain = prompt_logprobs(oracle, prompt, "")
+    assert distance(expected, found) < TOLERANCE
+    assert distance(expected, plain) > 10 * TOLERANCE
+    return list(engine._runner._decoder._weights.matrices)
+
+
+def distance(some: list[dict[int, float]], others: list[dict[int, float]]) -> float:
+    """The largest difference of log-probabilities, by the largest of them."""
+    pairs = list(zip(some, others, strict=True))
     worst = max(abs(row[token_id] - other[token_id]) for row, other in pairs for token_id in row.keys() & other.keys())
-    assert worst < TOLERANCE * max(abs(value) for row in expected for value in row.values())
+    return worst / max(abs(value) for row in some for value in row.values())

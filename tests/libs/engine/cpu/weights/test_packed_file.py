@@ -89,7 +89,7 @@ def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -
         assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
         assert decoder._copy.wait(30)
         for index, layer in enumerate(decoder._layers):
-            assert layer.down.panels != address(mapped[f"{index}.down"].panels)
+            assert layer.mlp.down.panels != address(mapped[f"{index}.down"].panels)
         assert decoder._model.head.panels != address(mapped["head"].panels)
         assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
 

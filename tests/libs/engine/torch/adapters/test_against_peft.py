@@ -1,4 +1,4 @@
-"""The engine with an adapter against PEFT on the same model."""
+"""The engine on torch with an adapter against PEFT on the same model. The fused kernels have tests of their own."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,13 @@ def _threads() -> Iterator[None]:
 def load(folder: Path, adapter: Path, thread_count: int = 1) -> TextEngine:
     return load_text_engine(
         folder,
-        engine_config(adapters={"tuned": adapter}, thread_count=thread_count, block_count=64, max_step_token_count=32),
+        engine_config(
+            adapters={"tuned": adapter},
+            kernels="torch",
+            thread_count=thread_count,
+            block_count=64,
+            max_step_token_count=32,
+        ),
     )
 
 
