@@ -43,6 +43,7 @@ headrace: without kernels every model needs torch, and is several times slower. 
     apk add g++                 Alpine
     xcode-select --install      macOS
 """
+_AVX2 = ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c")
 _AVX512 = (
     "-DHEADRACE_AVX512",
     *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vnni")),
@@ -52,7 +53,8 @@ _AVX512 = (
 VECTORS = {
     # Without fp16 arithmetic, which older processors lack: conversions need no flag.
     "neon": ("-DHEADRACE_NEON", "-march=armv8.2-a+dotprod"),
-    "avx2": ("-DHEADRACE_AVX2", "-mavx2", "-mfma", "-mf16c"),
+    "avx2": _AVX2,
+    "avx_vnni": (*_AVX2, "-DHEADRACE_AVX_VNNI", "-mavxvnni"),
     "avx512": _AVX512,
     # Its instructions are our own assembly, for which compilers have no flag.
     "amx": ("-DHEADRACE_AMX", *_AVX512),

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]
 
-OBJECTS = ("api", "pool", "portable", "avx2", "amx", "emulated amx")
+OBJECTS = ("api", "pool", "portable", "avx2", "avx_vnni", "amx", "emulated amx")
 """Object files. The code for AMX has all of that for AVX-512."""
 
 

@@ -5,7 +5,15 @@ from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
-from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, available, forced_instructions, why_not
+from headrace.engine.kernels.library import (
+    INSTRUCTIONS_VARIABLE,
+    Instructions,
+    available,
+    forced_instructions,
+    move,
+    why_not,
+)
+from headrace.engine.kernels.structures import Matrix
 from headrace.errors import ConfigError
 
 pytestmark = needs_kernels
@@ -49,3 +57,14 @@ def test_a_set_that_this_machine_lacks_is_an_error(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(INSTRUCTIONS_VARIABLE, name)
     with pytest.raises(ConfigError, match=f"asks for {name}, which cannot be used: {reason}"):
         choose_instructions()
+
+
+def test_a_matrix_is_read_from_where_it_was_moved() -> None:
+    matrix = Matrix(panels=4096, out=16)
+    move(matrix, 1 << 40)
+    assert (matrix.panels, matrix.out) == (1 << 40, 16)
+
+
+def test_sets_of_two_architectures_are_never_here_together() -> None:
+    """The best of all is therefore of this machine."""
+    assert Instructions.NEON not in available() or max(available()) is Instructions.NEON

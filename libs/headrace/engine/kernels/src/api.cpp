@@ -27,6 +27,9 @@ const Kernels *find(int instructions) {
 #if defined(HEADRACE_WITH_AVX2)
         case kAvx2: return &avx2::kernels;
 #endif
+#if defined(HEADRACE_WITH_AVX_VNNI)
+        case kAvxVnni: return &avx_vnni::kernels;
+#endif
 #if defined(HEADRACE_WITH_AVX512)
         case kAvx512: return &avx512::kernels;
 #endif

@@ -51,7 +51,7 @@ HEADRACE_INLINE inline void fetch_group(const uint8_t *p, int64_t next) {
 }
 
 // Code that sum_group takes for 0 by itself: the rest is up to the number that its sums begin with.
-#if defined(HEADRACE_AVX2) || defined(HEADRACE_NEON)
+#if (defined(HEADRACE_AVX2) && !defined(HEADRACE_AVX_VNNI)) || defined(HEADRACE_NEON)
 constexpr int32_t kTakenZero = 128;
 #else
 constexpr int32_t kTakenZero = 0;
@@ -74,6 +74,18 @@ HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8
             const __m512i four = _mm512_set1_epi32(load_word(x + m * stride + 4 * quad));
             for (int j = 0; j < kPanels; ++j) s[j][m].v = _mm512_dpbusd_epi32(s[j][m].v, codes[j].v, four);
         }
+    });
+}
+
+#elif defined(HEADRACE_AVX_VNNI)
+
+template <int kStorage, int kPanels, int kRows>
+HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride,
+                                      Ints (&s)[kPanels][kRows]) {
+    fetch_group<kStorage, kPanels, kRows>(p, next);
+    each_quad<block_format(kStorage).group / 4>([&](auto quad) HEADRACE_INLINE {
+        for (int j = 0; j < kPanels; ++j)
+            add_products(quad_codes<kStorage, quad>(p + j * next), x + 4 * quad, stride, s[j]);
     });
 }
 

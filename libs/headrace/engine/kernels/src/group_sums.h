@@ -30,7 +30,7 @@ template <int kPanels> inline void fetch_ahead(const uint8_t *p) {
 }
 
 // Codes of inputs for s8: bytes where the instruction set multiplies bytes, else words.
-#if defined(HEADRACE_AVX512)
+#if defined(HEADRACE_AVX512) || defined(HEADRACE_AVX_VNNI)
 using S8Input = int8_t;
 constexpr float kS8Shift = 128.0f;  // Number that sum_s8 adds to each code of the weights, to make it unsigned.
 #elif defined(HEADRACE_NEON)
@@ -114,6 +114,50 @@ inline void sum_s8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
             for (int j = 0; j < kPanels; ++j) s[j][m].v = _mm512_dpbusd_epi32(s[j][m].v, codes[j], four);
         }
     }
+}
+
+#elif defined(HEADRACE_AVX_VNNI)
+
+// Adds the products of four columns, one in each byte of a lane of `codes`, with four inputs for each row of x.
+template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
+    for (int m = 0; m < kRows; ++m) {
+        const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
+        s[m].a = _mm256_dpbusd_epi32(s[m].a, codes.a, four);
+        s[m].b = _mm256_dpbusd_epi32(s[m].b, codes.b, four);
+        pin(s[m]);
+    }
+}
+
+template <int kPanels, int kRows>
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
+    const Ints low = spread(int32_t{0x0F0F0F0F});
+    for (int64_t k = 0; k < count; k += 8, p += 64)
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            const Ints bytes = load_i32(p + j * next);
+            add_products(bytes & low, x + k, stride, s[j]);
+            add_products(shift_right<4>(bytes) & low, x + k + 4, stride, s[j]);
+        }
+}
+
+// Two pairs of columns lie one after the other: returns the four of a row side by side, made unsigned.
+inline Ints zip_pairs(const uint8_t *p) {
+    const __m256i flip = _mm256_set1_epi8(-128);
+    const Ints pairs = load_i32(p);
+    const __m256i low = _mm256_xor_si256(_mm256_unpacklo_epi16(pairs.a, pairs.b), flip);
+    const __m256i high = _mm256_xor_si256(_mm256_unpackhi_epi16(pairs.a, pairs.b), flip);
+    return {_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31)};
+}
+
+template <int kPanels, int kRows>
+inline void sum_s8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
+    for (int64_t k = 0; k < count; k += 4, p += 64)
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            add_products(zip_pairs(p + j * next), x + k, stride, s[j]);
+        }
 }
 
 #elif defined(HEADRACE_AVX2)
@@ -251,7 +295,7 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
 
 #endif
 
-#if !defined(HEADRACE_AVX512) && !defined(HEADRACE_NEON)
+#if !defined(HEADRACE_AVX512) && !defined(HEADRACE_AVX_VNNI) && !defined(HEADRACE_NEON)
 
 template <int kPanels, int kRows>
 inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count,

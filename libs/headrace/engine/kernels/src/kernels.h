@@ -47,6 +47,9 @@ extern const Kernels kernels;
 namespace avx2 {
 extern const Kernels kernels;
 }
+namespace avx_vnni {
+extern const Kernels kernels;
+}
 namespace avx512 {
 extern const Kernels kernels;
 }

@@ -2,7 +2,9 @@
 
 #pragma once
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <sys/sysctl.h>
@@ -19,6 +21,12 @@ inline bool has_avx2() {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 }
 
+// Not all compilers know its name. It keeps nothing that the system would have to save beyond AVX's registers.
+inline bool has_avx_vnni() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 4;
+}
+
 inline bool has_avx512() {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -30,6 +38,7 @@ inline bool has_processor(int instructions) {
     switch (instructions) {
         case kPortable: return true;
         case kAvx2: return has_avx2();
+        case kAvxVnni: return has_avx_vnni();
         case kAvx512:
         case kAmx: return has_avx512();
         default: return false;
