@@ -9,6 +9,8 @@ from headrace.gateway.filter.filter_rules import FilterRules
 
 FINDINGS = Counter("headrace_filter_findings", "Texts that a filter masked or blocked", ["detector", "action"])
 
+LETTER = "\N{LATIN SMALL LETTER E WITH ACUTE}"
+
 
 class TextFilter:
     """Holds back the end of a text while it may belong to a finding, however the text is split."""
@@ -57,9 +59,17 @@ class TextFilter:
             at = finding.end
         parts.append(self._held[at:limit])
         self._take(limit)
+        if 0 < at == limit:
+            self._shown = _stand_in(self._shown)
         return "".join(parts)
 
     def _within_held(self, findings: Sequence[Finding]) -> list[Finding]:
         """Returns findings by their places in the text that is held."""
         before = len(self._shown)
         return [Finding(found.start - before, found.end - before, found.name) for found in findings]
+
+
+def _stand_in(character: str) -> str:
+    """Returns a character that takes the place of the last one of a finding: in a word if that was, and in nothing that
+    is found. One that was taken out must not begin another finding, which would then begin before what is held."""
+    return LETTER if character.isalnum() or character == "_" else "\0"

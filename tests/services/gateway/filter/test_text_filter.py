@@ -68,6 +68,16 @@ def test_a_phrase_that_begins_inside_a_word_is_none_at_any_split_point() -> None
     assert filtered(ALL, *text) == "digit12Project [word]"
 
 
+def test_addresses_that_share_letters_are_none_shown_at_any_split_point() -> None:
+    """The second begins within the end of the first, which may be taken out before the second is whole."""
+    text = "is jane.doe+x@example.co.ukjane.doe+x@example.co.uk4111"
+    whole = filtered(ALL, text)
+    assert "@" not in whole
+    for at in range(len(text) + 1):
+        for later in range(at, len(text) + 1, 3):
+            assert filtered(ALL, text[:at], text[at:later], text[later:]) == whole, (at, later)
+
+
 @pytest.mark.parametrize(("name", "hidden"), CASES)
 def test_no_part_of_it_is_shown_before_it_is_whole(name: str, hidden: str) -> None:
     text = TextFilter(ALL)

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 7;
+constexpr int kVersion = 8;
 
 enum Storage : int32_t {
     kF32 = 0,
