@@ -29,7 +29,7 @@ class FilterRules:
     def findings(self, text: str, begin: int = 0) -> list[Finding]:
         """Returns findings that begin at `begin` or later and do not overlap, from the left. Of several at one place,
         the longest counts."""
-        found = [finding for detector in self.detectors for finding in detector.find(text) if finding.start >= begin]
+        found = [finding for detector in self.detectors for finding in detector.find(text, begin)]
         if not found:
             return found
         found.sort(key=lambda finding: (finding.start, -finding.end))

@@ -9,8 +9,6 @@ from headrace.gateway.filter.filter_rules import FilterRules
 
 FINDINGS = Counter("headrace_filter_findings", "Texts that a filter masked or blocked", ["detector", "action"])
 
-LETTER = "\N{LATIN SMALL LETTER E WITH ACUTE}"
-
 
 class TextFilter:
     """Holds back the end of a text while it may belong to a finding, however the text is split."""
@@ -31,7 +29,7 @@ class TextFilter:
         seen, limit = self._shown + self._held, len(self._held)
         if not is_last:
             limit -= min(limit, self._rules.undecided(seen))
-        # What was shown began no finding; whether it could, depends on a character that is not known any more.
+        # What was settled begins no finding any more; it only tells whether a word goes on.
         if findings := self._rules.findings(seen, len(self._shown)):
             return self._settle(limit, self._within_held(findings))
         return self._take(limit)
@@ -59,17 +57,9 @@ class TextFilter:
             at = finding.end
         parts.append(self._held[at:limit])
         self._take(limit)
-        if 0 < at == limit:
-            self._shown = _stand_in(self._shown)
         return "".join(parts)
 
     def _within_held(self, findings: Sequence[Finding]) -> list[Finding]:
         """Returns findings by their places in the text that is held."""
         before = len(self._shown)
         return [Finding(found.start - before, found.end - before, found.name) for found in findings]
-
-
-def _stand_in(character: str) -> str:
-    """Returns a character that takes the place of the last one of a finding: in a word if that was, and in nothing that
-    is found. One that was taken out must not begin another finding, which would then begin before what is held."""
-    return LETTER if character.isalnum() or character == "_" else "\0"

@@ -23,8 +23,8 @@ class BoundedDetector:
                 f"the pattern {name} is no regular expression of RE2: {error}", param="filters_file"
             ) from None
 
-    def find(self, text: str) -> Iterator[Finding]:
-        for match in self._expression.finditer(text):
+    def find(self, text: str, begin: int = 0) -> Iterator[Finding]:
+        for match in self._expression.finditer(text, begin):
             if match.end() > match.start():
                 yield Finding(match.start(), match.end(), self.names[0])
 

@@ -13,8 +13,8 @@ class Detector(Protocol):
     def names(self) -> Sequence[str]:
         """Returns the names of what it finds."""
 
-    def find(self, text: str) -> Iterable[Finding]:
-        """Returns findings from the left."""
+    def find(self, text: str, begin: int = 0) -> Iterable[Finding]:
+        """Returns findings from the left, as if none could begin before `begin`."""
 
     def undecided(self, text: str) -> int:
         """Returns the length of the end of `text` that may belong to a finding when more text follows."""

@@ -21,8 +21,8 @@ class PatternDetector:
         self._expression = re.compile(expression)
         self._check = check
 
-    def find(self, text: str) -> Iterator[Finding]:
-        at = 0
+    def find(self, text: str, begin: int = 0) -> Iterator[Finding]:
+        at = begin
         while (match := self._expression.search(text, at)) is not None:
             start = match.start()
             length = 0 if _is_inside_word(text, start) else self._check(match.group())

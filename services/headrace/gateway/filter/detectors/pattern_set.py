@@ -20,10 +20,10 @@ class PatternSet:
         self._match_tails = re.compile("".join(f"(?=({tail})|)" for tail in tails)).match
         """Matches every tail at the beginning, each as a group."""
 
-    def find(self, text: str) -> Iterable[Finding]:
+    def find(self, text: str, begin: int = 0) -> Iterable[Finding]:
         if not self._has_sign(text):
             return ()
-        return [finding for detector in self._detectors for finding in detector.find(text)]
+        return [finding for detector in self._detectors for finding in detector.find(text, begin)]
 
     def undecided(self, text: str) -> int:
         match = self._match_tails(text[: -LONGEST_TAIL - 1 : -1])

@@ -22,10 +22,10 @@ class WordDetector:
         first = "".join(sorted({re.escape(word[0]) for word in folded}))
         self._begins = re.compile(f"[{first}]")
 
-    def find(self, text: str) -> Iterable[Finding]:
+    def find(self, text: str, begin: int = 0) -> Iterable[Finding]:
         folded = _folded(text)
         found = [Finding(last + 1 - length, last + 1, self.names[0]) for last, length in self._automaton.iter(folded)]
-        return sorted(each for each in found if _is_whole(folded, each)) if found else ()
+        return sorted(each for each in found if each.start >= begin and _is_whole(folded, each)) if found else ()
 
     def undecided(self, text: str) -> int:
         end = _folded(text[-self._longest :])
