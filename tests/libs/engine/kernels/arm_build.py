@@ -17,6 +17,9 @@ COMPILER = FOLDER / "bin" / "aarch64-linux-gnu-g++-12"
 EMULATOR = FOLDER / "bin" / "qemu-aarch64"
 SERVER = Path(__file__).with_name("emulated_arm") / "serve.cpp"
 
+PROGRAM_PLACE = 0x20_0000_0000
+"""Address of the program: where neither a Python that is linked for a fixed address lies, as Debian's is, nor its heap."""
+
 
 class ArmBuild:
     """A folder with object files, and the programs that are linked from them."""
@@ -50,8 +53,9 @@ class ArmBuild:
         others = (str(self._folder / f"{name}.o") for name in ("api", "pool", "portable"))
         program = neon.with_name("serve")
         command = [str(COMPILER), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-static"]
+        place = f"-Wl,-Ttext-segment={PROGRAM_PLACE:#x}"
         with unpacked_libraries():
-            self._run([*command, f"-I{self._sources}", "-o", str(program), str(SERVER), *others, str(neon)])
+            self._run([*command, place, f"-I{self._sources}", "-o", str(program), str(SERVER), *others, str(neon)])
         return program
 
     def _run(self, command: list[str]) -> None:
