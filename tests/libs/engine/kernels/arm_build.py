@@ -18,7 +18,7 @@ EMULATOR = FOLDER / "bin" / "qemu-aarch64"
 SERVER = Path(__file__).with_name("emulated_arm") / "serve.cpp"
 
 PROGRAM_PLACE = 0x20_0000_0000
-"""Address of the program: where neither a Python that is linked for a fixed address lies, as Debian's is, nor its heap."""
+"""Address of the program: far from a Python that is linked for a fixed address, as Debian's is, and from its heap."""
 
 
 class ArmBuild:
