@@ -54,8 +54,8 @@ async def ask_all(url: str, names: list[str]) -> tuple[Counter[int], set[str], l
 
 
 def settled_fleet(url: str) -> tuple[list[dict[str, Any]], int]:
-    """What the fleet tells of each model, and how many are awake. Each tells of itself, so that for a moment one that
-    has just woken and one that has just been put to sleep may both be counted."""
+    """Returns the status of each model, and the number of those that are awake. Each reports its own, so that for a
+    moment one that has just woken and one that has just been put to sleep may both be counted."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         told = httpx2.get(f"{url}/headrace/fleet", timeout=TIMEOUT).json()["workers"]
