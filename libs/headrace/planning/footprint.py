@@ -12,7 +12,7 @@ from headrace.engine.kernels.storage import Storage
 
 BYTE_BITS = 8
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-GRID_BYTES = {"cpu": 8, "cuda": 5}
+GRID_BYTES = {"cpu": 4, "cuda": 5}
 """Size of a group's scale and zero point in the kernels of each kind of device, in bytes."""
 
 

@@ -21,7 +21,7 @@ SHAPE = (11_264, 2048)
 GROUP = 128
 MATRIX_COUNT = 6
 ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128)
-KINDS = {"int4": (Storage.U4, 16, 8), "int8": (Storage.S8, 256, 0)}
+KINDS = {"int4": (Storage.U4, 16, 8), "int8": (Storage.U8, 256, 128)}
 """Storage, number of codes and zero point of each kind of weights."""
 
 

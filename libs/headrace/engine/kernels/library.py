@@ -21,7 +21,7 @@ PATH = Path(os.environ.get(LIBRARY_VARIABLE) or Path(__file__).with_name("_kerne
 INSTRUCTIONS_VARIABLE = "HEADRACE_ISA"
 """Environment variable with the name of the one instruction set to use, in any case. Unset or empty: the fastest that
 passes the self test."""
-VERSION = 8
+VERSION = 9
 """Version of the interface and the packed layout. The library reports the version it was built for."""
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
     pack_arguments = (_INT, _POINTER, ctypes.c_int32, ctypes.POINTER(Matrix), _SIZE, _SIZE, _POINTER)
     library.headrace_pack_rounded.argtypes = pack_arguments
-    library.headrace_pack_codes.argtypes = [*[_POINTER] * 4, _SIZE, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
+    library.headrace_pack_codes.argtypes = [*[_POINTER] * 4, ctypes.POINTER(Matrix), _POINTER]
     library.headrace_pack_blocks.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, ctypes.c_int32, _POINTER]
     return library
 

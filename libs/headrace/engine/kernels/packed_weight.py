@@ -15,6 +15,8 @@ from headrace.engine.memory.aligned import Bytes, address, allocate
 from headrace.engine.memory.host_cores import usable_core_count
 
 PANEL = 16
+GRID_BYTES = 4
+"""Bytes of the scale of a group of codes, with its zero point."""
 PANELS_PER_TASK = 16
 """Panels that a thread rounds at a time."""
 GROUPS = (128, 64, 32)
@@ -45,7 +47,7 @@ class PackedWeight:
     @property
     def is_coded(self) -> bool:
         """Whether the weight is stored as codes of 8 bits or fewer."""
-        return self.storage in (Storage.U4, Storage.S8) or self.storage in BLOCKS
+        return self.storage in (Storage.U4, Storage.U8) or self.storage in BLOCKS
 
     @property
     def byte_count(self) -> int:
@@ -90,15 +92,15 @@ def pack_rounded(
 def pack_codes(
     codes: Bytes, scales: NDArray[np.float32], zeros: Bytes, storage: Storage, rows: NDArray[np.int64]
 ) -> PackedWeight:
-    """Packs [., in] codes with scales and zeros [., groups], as signed bytes or unsigned nibbles. `rows` is as in
-    `pack_plain`."""
+    """Packs [., in] codes with scales and zeros [., groups], a byte each, as bytes or nibbles. Scales are rounded to 16
+    significant bits. `rows` is as in `pack_plain`. Raises IndexError as `pack_plain` does."""
     _check_rows(rows, len(codes))
     in_size, group_count = codes.shape[1], scales.shape[1]
     group = in_size // group_count
-    panels = allocate(panel_bytes(len(rows), in_size, storage, group))
+    packed = PackedWeight(allocate(panel_bytes(len(rows), in_size, storage, group)), storage, len(rows), in_size, group)
     pointers = (pointer(codes), pointer(scales), pointer(zeros), pointer(rows))
-    _library().headrace_pack_codes(*pointers, len(rows), in_size, group, storage, pointer(panels))
-    return PackedWeight(panels, storage, len(rows), in_size, group)
+    _library().headrace_pack_codes(*pointers, packed.matrix(exact=True), pointer(packed.panels))
+    return packed
 
 
 def pack_blocks(blocks: Bytes, storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
@@ -115,12 +117,13 @@ def pack_blocks(blocks: Bytes, storage: Storage, rows: NDArray[np.int64]) -> Pac
 
 
 def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> int:
-    """Returns the bytes of a weight's [out, in] panels. Codes add an fp32 scale and a 1-byte zero per row and group."""
+    """Returns the bytes of a weight's [out, in] panels. Codes add a grid per row and
+    group."""
     if storage in BLOCKS:
         return -(-out_size // PANEL) * BLOCKS[storage].padded_panel_bytes(in_size)
     row_bytes = int(in_size * storage.byte_count)
-    if storage in (Storage.U4, Storage.S8):
-        row_bytes += in_size // group * 5
+    if storage in (Storage.U4, Storage.U8):
+        row_bytes += in_size // group * GRID_BYTES
     return -(-out_size // PANEL) * PANEL * row_bytes
 
 

@@ -14,20 +14,22 @@ class Storage(enum.IntEnum):
     BF16 = 1
     F16 = 2
     U4 = 3
-    """Codes 0..15, two per byte."""
-    S8 = 4
-    """Codes -128..127."""
-    FP8 = 5
+    """Codes 0..15, two per byte. For weights only."""
+    U8 = 4
+    """Codes 0..255. For weights only."""
+    S8 = 5
+    """Codes -128..127. For keys and values only."""
+    FP8 = 6
     """e4m3fn (Micikevicius et al., 2022). For keys and values only."""
-    Q4_0 = 6
+    Q4_0 = 7
     """GGUF's blocks, here and below, under ggml's names: see `BLOCKS`."""
-    Q4_1 = 7
-    Q5_0 = 8
-    Q5_1 = 9
-    Q8_0 = 10
-    Q4_K = 11
-    Q5_K = 12
-    Q6_K = 13
+    Q4_1 = 8
+    Q5_0 = 9
+    Q5_1 = 10
+    Q8_0 = 11
+    Q4_K = 12
+    Q5_K = 13
+    Q6_K = 14
 
     @property
     def byte_count(self) -> float:

@@ -189,4 +189,4 @@ def test_rows_that_a_weight_does_not_have_cannot_be_packed(rows: list[int]) -> N
         pack_plain(np.ones((4, 32), np.float32), Storage.F32, chosen)
     codes, scales, zeros = np.ones((4, 32), np.uint8), np.ones((4, 1), np.float32), np.zeros((4, 1), np.uint8)
     with pytest.raises(IndexError, match="of a weight that has 4"):
-        pack_codes(codes, scales, zeros, Storage.S8, chosen)
+        pack_codes(codes, scales, zeros, Storage.U8, chosen)

@@ -32,11 +32,14 @@ def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: type[
 
 
 def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Reads scales as float32. Raises InvalidCheckpoint if one is not finite."""
+    """Reads scales as float32, rounded to 16 significant bits (to nearest, ties to even): fp16 and bf16 have no more, and
+    the kernels keep no more. Raises InvalidCheckpoint if one is not finite."""
     scales = take(source, name, shape, np.float32)
     if not np.isfinite(scales).all():
         raise InvalidCheckpoint(f"tensor {name} holds scales that are not finite numbers")
-    return scales
+    bits = np.ascontiguousarray(scales).view(np.uint32)
+    rounded: NDArray[np.float32] = (bits + 127 + (bits >> 8 & 1) & ~np.uint32(255)).view(np.float32)
+    return rounded
 
 
 def check_divisible(name: str, what: str, size: int, divisor: int) -> None:

@@ -87,20 +87,18 @@ def _pack_stored(weight: StoredArrays, rows: NDArray[np.int64]) -> PackedWeight:
     group = kernel_group_of(weight.group_size)
     if group != weight.group_size:
         raise ValueError(f"kernels have no groups of {weight.group_size}")
-    storage = Storage.U4 if weight.bits <= 4 else Storage.S8
+    storage = Storage.U4 if weight.bits <= 4 else Storage.U8
     return pack_rounded(weight.parts, weight.storage, storage, group, rows)
 
 
 def _pack_codes(matrix: QuantizedArrays, rows: NDArray[np.int64]) -> PackedWeight:
-    """Packs the codes of a quantized matrix. 8-bit codes become signed."""
+    """Packs the codes of a quantized matrix."""
     group = kernel_group_of(matrix.group_size)
     if group is None:
         raise ValueError("ask can_pack first")
-    storage = Storage.U4 if matrix.bits <= 4 else Storage.S8
+    storage = Storage.U4 if matrix.bits <= 4 else Storage.U8
     repeats = matrix.group_size // group
     scales = np.repeat(matrix.scales, repeats, axis=1)
     zeros, codes = np.repeat(matrix.zeros, repeats, axis=1), np.ascontiguousarray(matrix.codes)
-    if storage is Storage.S8:
-        codes, zeros = codes ^ np.uint8(0x80), zeros ^ np.uint8(0x80)
     packed = pack_codes(codes, np.ascontiguousarray(scales), np.ascontiguousarray(zeros), storage, rows)
     return packed if matrix.input_order is None else replace(packed, order=matrix.input_order.astype(np.int32))

@@ -16,7 +16,7 @@ PLAIN: dict[Storage, np.dtype[Any]] = {
     Storage.BF16: np.dtype(np.int16),
     Storage.F16: np.dtype(np.float16),
 }
-CODED = (Storage.U4, Storage.S8)
+CODED = (Storage.U4, Storage.U8)
 
 
 def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:

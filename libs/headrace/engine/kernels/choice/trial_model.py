@@ -29,7 +29,7 @@ class TrialModel:
     def __init__(self, generator: np.random.Generator) -> None:
         width, half = (HEADS + 2 * KV_HEADS) * HEAD, HEAD // 2
         shapes = ((width, HIDDEN), (HIDDEN, HEADS * HEAD), (2 * INNER, HIDDEN), (HIDDEN, INNER), (VOCABULARY, HIDDEN))
-        storages = (Storage.U4, Storage.S8, Storage.U4, Storage.S8, Storage.S8)
+        storages = (Storage.U4, Storage.U8, Storage.U4, Storage.U8, Storage.U8)
         self._weights: list[PackedWeight] = [
             coded_weight(generator, shape, storage, 32).packed for shape, storage in zip(shapes, storages, strict=True)
         ]

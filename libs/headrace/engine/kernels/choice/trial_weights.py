@@ -30,7 +30,7 @@ def trial_weights(generator: np.random.Generator, out_size: int, in_size: int) -
     inputs."""
     shape = (out_size, in_size)
     plain = [plain_weight(generator, shape, storage) for storage in (Storage.F32, Storage.F16, Storage.BF16)]
-    coded = [coded_weight(generator, shape, storage, group) for storage in (Storage.U4, Storage.S8) for group in GROUPS]
+    coded = [coded_weight(generator, shape, storage, group) for storage in (Storage.U4, Storage.U8) for group in GROUPS]
     return [*plain, *coded]
 
 
@@ -53,10 +53,9 @@ def coded_weight(generator: np.random.Generator, shape: tuple[int, int], storage
     middle = 1 << (bits - 1)
     codes = generator.integers(0, 1 << bits, shape, np.uint8)
     zeros = generator.integers(middle - 3, middle + 3, (out_size, in_size // group), np.uint8)
-    scales = generator.random(zeros.shape, np.float32)
+    scales = generator.random(zeros.shape, np.float32).astype(np.float16).astype(np.float32)
     values = (codes.astype(np.float32) - zeros.repeat(group, axis=1)) * scales.repeat(group, axis=1)
-    flip = np.uint8(0 if storage is Storage.U4 else 0x80)
-    packed = pack_codes(codes ^ flip, scales, zeros ^ flip, storage, np.arange(out_size))
+    packed = pack_codes(codes, scales, zeros, storage, np.arange(out_size))
     if group != min(GROUPS):
         return TrialWeight(packed, values)
     order = generator.permutation(in_size).astype(np.int32)

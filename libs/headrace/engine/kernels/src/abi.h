@@ -7,24 +7,27 @@
 
 namespace headrace {
 
-constexpr int kVersion = 8;
+constexpr int kVersion = 9;
+
+constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
 enum Storage : int32_t {
     kF32 = 0,
     kBf16 = 1,
     kF16 = 2,
-    kU4 = 3,   // Unsigned codes, 0..15.
-    kS8 = 4,   // Signed codes, -128..127.
-    kFp8 = 5,  // e4m3fn, for keys and values only.
+    kU4 = 3,   // Codes 0..15, for weights only.
+    kU8 = 4,   // Codes 0..255, for weights only.
+    kS8 = 5,   // Codes -128..127, for keys and values only.
+    kFp8 = 6,  // e4m3fn, for keys and values only.
     // GGUF's blocks: see block_format.h.
-    kQ4_0 = 6,
-    kQ4_1 = 7,
-    kQ5_0 = 8,
-    kQ5_1 = 9,
-    kQ8_0 = 10,
-    kQ4K = 11,
-    kQ5K = 12,
-    kQ6K = 13,
+    kQ4_0 = 7,
+    kQ4_1 = 8,
+    kQ5_0 = 9,
+    kQ5_1 = 10,
+    kQ8_0 = 11,
+    kQ4K = 12,
+    kQ5K = 13,
+    kQ6K = 14,
 };
 
 // Elementwise functions.

@@ -6,6 +6,7 @@
 
 #include "block_packing.h"
 #include "checked_ids.h"
+#include "code_packing.h"
 #include "floating_point.h"
 #include "kernels.h"
 #include "processor.h"
@@ -13,8 +14,6 @@
 using namespace headrace;
 
 namespace {
-
-constexpr int kPanelRows = 16;
 
 // Returns the kernels of an instruction set, or null if this library was built without them. hatch_build.py defines
 // HEADRACE_WITH_... for each set that the compiler takes.
@@ -166,41 +165,21 @@ void headrace_move(Matrix *w, const uint8_t *panels) { __atomic_store_n(&w->pane
 // Packs plain weights of `width` bytes each. `rows` [out] names the source row of each packed row, or -1 for zeros.
 void headrace_pack_plain(const uint8_t *weights, const int64_t *rows, int64_t out, int64_t in, int64_t width,
                          uint8_t *panels) {
-    const int64_t panel_count = (out + kPanelRows - 1) / kPanelRows;
-    std::memset(panels, 0, static_cast<size_t>(panel_count * in * kPanelRows * width));
-    for (int64_t row = 0; row < panel_count * kPanelRows; ++row) {
+    const int64_t panel_count = (out + kPanel - 1) / kPanel;
+    std::memset(panels, 0, static_cast<size_t>(panel_count * in * kPanel * width));
+    for (int64_t row = 0; row < panel_count * kPanel; ++row) {
         const int64_t source = source_row(rows, row, out);
         if (source < 0) continue;
-        uint8_t *to = panels + (row / kPanelRows * in * kPanelRows + row % kPanelRows) * width;
+        uint8_t *to = panels + (row / kPanel * in * kPanel + row % kPanel) * width;
         const uint8_t *from = weights + source * in * width;
-        for (int64_t k = 0; k < in; ++k, to += kPanelRows * width, from += width) std::memcpy(to, from, width);
+        for (int64_t k = 0; k < in; ++k, to += kPanel * width, from += width) std::memcpy(to, from, width);
     }
 }
 
-// Packs codes [., in] with scales and zeros [., groups]. Signed codes are bytes in two's complement throughout.
+// Packs codes of w.storage [., w.in] with scales and zeros [., groups]. `rows` [w.out] is as in headrace_pack_plain.
 void headrace_pack_codes(const uint8_t *codes, const float *scales, const uint8_t *zeros, const int64_t *rows,
-                         int64_t out, int64_t in, int64_t group, int32_t storage, uint8_t *panels) {
-    const int64_t panel_count = (out + kPanelRows - 1) / kPanelRows;
-    const int64_t groups = in / group;
-    const int64_t bytes = storage == kU4 ? in * kPanelRows / 2 : in * kPanelRows;
-    const int64_t size = bytes + groups * kPanelRows * 5;
-    std::memset(panels, 0, static_cast<size_t>(panel_count * size));
-    for (int64_t row = 0; row < panel_count * kPanelRows; ++row) {
-        const int64_t source = source_row(rows, row, out);
-        const int64_t lane = row % kPanelRows;
-        if (source < 0) continue;
-        uint8_t *panel = panels + row / kPanelRows * size;
-        const uint8_t *from = codes + source * in;
-        if (storage == kU4)
-            for (int64_t k = 0; k < in; ++k)
-                panel[k / 8 * 64 + lane * 4 + k % 4] |= static_cast<uint8_t>(from[k] << (k % 8 / 4 * 4));
-        else
-            for (int64_t k = 0; k < in; ++k) panel[k / 2 * 32 + lane * 2 + k % 2] = from[k];
-        for (int64_t g = 0; g < groups; ++g) {
-            std::memcpy(panel + bytes + (g * kPanelRows + lane) * 4, scales + source * groups + g, 4);
-            panel[bytes + groups * kPanelRows * 4 + g * kPanelRows + lane] = zeros[source * groups + g];
-        }
-    }
+                         const Matrix *w, uint8_t *panels) {
+    pack_codes(codes, scales, zeros, rows, *w, panels);
 }
 
 // Rounds plain weights to the codes of `w`, and packs the panels from `first` to `last`, which must be zeros. `rows`

@@ -41,7 +41,7 @@ Inputs prepare_for_blocks(const Matrix &w, float *x, int64_t rows, const First &
     const int64_t spans = w.in / format.span;
     const int64_t width = word_count(format, w.in);
     const int32_t zero = format.zero - (w.storage == kQ8_0 ? taken_zero<kQ8_0>() : 0);
-    int8_t *codes = space.codes8.take(rows * w.in);
+    int8_t *codes = space.codes.take(rows * w.in);
     float *scales = space.scales.take(rows * spans);
     float *sums = space.sums.take(rows * spans);
     int32_t *words = space.words.take(rows * width);
@@ -56,8 +56,8 @@ Inputs prepare_for_blocks(const Matrix &w, float *x, int64_t rows, const First &
         }
         write_words(format, zero, codes + row * w.in, w.in, words + row * width);
     });
-    if (w.exact) return Inputs{x, nullptr, nullptr, nullptr, nullptr};
-    return Inputs{x, codes, nullptr, scales, sums, words};
+    if (w.exact) return Inputs{x, nullptr, nullptr, nullptr};
+    return Inputs{x, codes, scales, sums, words};
 }
 
 }  // namespace HEADRACE_ISA

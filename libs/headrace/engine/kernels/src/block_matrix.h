@@ -29,7 +29,7 @@ inline void multiply_small_blocks(const Matrix &w, const Inputs &x, int64_t pane
         Ints sums[kPanels][kRows];
         for (int m = 0; m < kRows; ++m)
             for (int j = 0; j < kPanels; ++j) sums[j][m] = spread(x.words[(row + m) * groups + g]);
-        sum_group<kStorage>(p + g * format.code_bytes(), next, x.codes8 + row * w.in + g * format.span, w.in, sums);
+        sum_group<kStorage>(p + g * format.code_bytes(), next, x.codes + row * w.in + g * format.span, w.in, sums);
         for (int j = 0; j < kPanels; ++j) {
             const int64_t at = j * next + g * kPanel * 2;
             const Floats scale = load_f16(reinterpret_cast<const uint16_t *>(scales + at));
@@ -94,7 +94,7 @@ inline void multiply_large_blocks(const Matrix &w, const Inputs &x, int64_t pane
         Ints totals[kPanels][kRows];
         const int32_t *words = x.words + row * width + i * width / spans;
         const float *scales = x.scales + row * spans + i;
-        sum_span<kStorage>(p, next, x.codes8 + row * w.in + i * format.span, w.in, words, width, totals);
+        sum_span<kStorage>(p, next, x.codes + row * w.in + i * format.span, w.in, words, width, totals);
         for (int j = 0; j < kPanels; ++j) {
             const Floats scale = load_f16(reinterpret_cast<const uint16_t *>(p + j * next));
             for (int m = 0; m < kRows; ++m)
@@ -233,13 +233,15 @@ constexpr int kBlockPanels = 2;  // 32 registers hold the sums of two panels bes
 constexpr int kBlockPanels = 1;
 #endif
 
-// One row takes four panels side by side, because it is memory-bound (decision 0011). A last panel that has no partner
-// is computed twice: a kernel of its own would take longer to compile than this ever costs.
+// One row waits for memory, and reads it in order (decision 0011): panels of spans of 256 one by one, and four side by
+// side of those whose scales lie apart. A last panel that has no partner is computed twice: a kernel of its own would
+// take longer to compile than this ever costs.
 template <int kStorage, typename Finish>
 void multiply_block_panels(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t first_row,
                            int64_t last_row, const Finish &finish) {
-    for (; last_row - first_row == 1 && panel + 4 <= last_panel; panel += 4)
-        BlockKernel<kStorage, false, 4>{w, x, panel}.template run<1>(first_row, finish);
+    constexpr int kBeside = block_format(kStorage).span == 32 ? 4 : 1;
+    for (; last_row - first_row == 1 && panel + kBeside <= last_panel; panel += kBeside)
+        BlockKernel<kStorage, false, kBeside>{w, x, panel}.template run<1>(first_row, finish);
     for (; panel < last_panel; panel += kBlockPanels) {
         const int64_t count = panel + kBlockPanels <= last_panel ? kBlockPanels : 1;
         over_tiles(first_row, last_row, BlockKernel<kStorage, false, kBlockPanels>{w, x, panel, count}, finish);

@@ -50,12 +50,7 @@ HEADRACE_INLINE inline void fetch_group(const uint8_t *p, int64_t next) {
         for (int j = 0; j < kPanels; ++j) fetch_codes<kPanels, kRows>(p + j * next + line);
 }
 
-// Code that sum_group takes for 0 by itself: the rest is up to the number that its sums begin with.
-#if (defined(HEADRACE_AVX2) && !defined(HEADRACE_AVX_VNNI)) || defined(HEADRACE_NEON)
-constexpr int32_t kTakenZero = 128;
-#else
-constexpr int32_t kTakenZero = 0;
-#endif
+// Code of 0 that sum_group subtracts by itself; the rest is up to the number that its sums begin with.
 template <int kStorage> constexpr int32_t taken_zero() { return kStorage == kQ8_0 ? kTakenZero : 0; }
 
 // sum_group adds to `s[j][m]` the products of the group of panel j, `j * next` bytes after `p`, with row m of the
@@ -100,10 +95,7 @@ template <int kStorage> constexpr int narrow_quads() {
 inline __m256i multiply_bytes(__m256i codes, __m256i four, std::false_type) {
     return _mm256_maddubs_epi16(codes, four);
 }
-// Signed codes: their signs move to the inputs. The largest sum is 2 * 128 * 127, which fits 16 bits.
-inline __m256i multiply_bytes(__m256i codes, __m256i four, std::true_type) {
-    return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(four, codes));
-}
+inline __m256i multiply_bytes(__m256i codes, __m256i four, std::true_type) { return multiply_signed(codes, four); }
 
 template <int kStorage, int kPanels, int kRows>
 HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride,
@@ -138,18 +130,13 @@ HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8
 template <int kStorage, int kPanels, int kRows>
 HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride,
                                       Ints (&s)[kPanels][kRows]) {
-    const uint8x16_t flip = vdupq_n_u8(0x80);
-    const auto to_signed = [=](int32x4_t codes) {
-        return vreinterpretq_s32_u8(veorq_u8(vreinterpretq_u8_s32(codes), flip));
-    };
     fetch_group<kStorage, kPanels, kRows>(p, next);
     each_quad<block_format(kStorage).group / 4>([&](auto quad) HEADRACE_INLINE {
         int8x16_t inputs[kRows];
         load_inputs(x + quad / 4 * 16, stride, inputs);
         for (int j = 0; j < kPanels; ++j) {
             Ints codes = quad_codes<kStorage, quad>(p + j * next);
-            if constexpr (kStorage == kQ8_0)
-                codes = {to_signed(codes.a), to_signed(codes.b), to_signed(codes.c), to_signed(codes.d)};
+            if constexpr (kStorage == kQ8_0) codes = to_signed(codes);
             add_products<quad % 4>(codes, inputs, s[j]);
         }
     });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "code_packing.h"
 #include "kv_cache.h"
 #include "lanes.h"
 #include "matrix.h"
@@ -19,8 +20,8 @@ namespace HEADRACE_ISA {
 constexpr float kLeastStep = 1e-8f;
 constexpr float kLeastScale = 6.103515625e-05f;  // The smallest normal number of fp16, in which formats store scales
 
-// Grid of a group of weights: weight = (code - zero) * scale.
-struct Grid {
+// Grid of a group of weights of one row: weight = (code - zero) * scale.
+struct RowGrid {
     float scale;
     float zero;
 };
@@ -39,7 +40,7 @@ inline float through_f16(float value) {
 }
 
 // Chooses a grid that covers the numbers from `k` on, and zero. Its scale is NaN if one of them is not finite.
-inline Grid choose_grid(const uint8_t *row, int32_t storage, int64_t k, int64_t group, float top) {
+inline RowGrid choose_grid(const uint8_t *row, int32_t storage, int64_t k, int64_t group, float top) {
     Floats low = spread(0.0f);
     Floats high = spread(0.0f);
     Floats flaw = spread(0.0f);
@@ -55,28 +56,16 @@ inline Grid choose_grid(const uint8_t *row, int32_t storage, int64_t k, int64_t 
     return {std::max(through_f16(step), kLeastScale) + add_lanes(flaw), zero};
 }
 
-// Rounds a group to codes, less `shift`.
-inline void round_group(const uint8_t *row, int32_t storage, int64_t k, int64_t group, const Grid &grid, float top,
-                        float shift, int8_t *codes) {
+// Rounds a group to codes 0..top.
+inline void round_group(const uint8_t *row, int32_t storage, int64_t k, int64_t group, const RowGrid &grid, float top,
+                        uint8_t *codes) {
     for (int64_t i = 0; i < group; i += kLanes) {
         const Floats steps = to_floats(round_to_ints(load_plain(row, storage, k + i) / spread(grid.scale)));
         const Floats code = smaller(larger(steps + spread(grid.zero), spread(0.0f)), spread(top));
-        store_s8(codes + i, round_to_ints(code - spread(shift)));
+        // Lanes become signed bytes: flipping the sign bit adds 128 again.
+        store_s8(reinterpret_cast<int8_t *>(codes + i), round_to_ints(code - spread(128.0f)));
     }
-}
-
-// Puts the codes of one row into its lane of a panel: see matrix.h.
-inline void put_codes(const int8_t *codes, const Matrix &w, int64_t lane, uint8_t *panel) {
-    if (w.storage == kU4)
-        for (int64_t k = 0; k < w.in; k += 8) {
-            uint32_t low, high;
-            std::memcpy(&low, codes + k, 4);
-            std::memcpy(&high, codes + k + 4, 4);
-            const uint32_t both = low | high << 4;
-            std::memcpy(panel + k * 8 + lane * 4, &both, 4);
-        }
-    else
-        for (int64_t k = 0; k < w.in; k += 2) std::memcpy(panel + k * kPanel + lane * 2, codes + k, 2);
+    for (int64_t i = 0; i < group; ++i) codes[i] ^= 0x80;
 }
 
 // Packs the panels from `first` to `last` of `w`, which must be zeros. `rows` are the addresses of the numbers [in] of
@@ -84,23 +73,16 @@ inline void put_codes(const int8_t *codes, const Matrix &w, int64_t lane, uint8_
 inline void pack_rounded(const uint8_t *const *rows, int32_t storage, const Matrix &w, int64_t first, int64_t last,
                          uint8_t *panels) {
     const float top = w.storage == kU4 ? 15.0f : 255.0f;
-    // Codes of 8 bits are stored as signed ones.
-    const float shift = w.storage == kU4 ? 0.0f : 128.0f;
-    const int64_t groups = w.in / w.group;
-    std::vector<int8_t> codes(static_cast<size_t>(w.in));
+    const int64_t size = group_bytes(w);
+    std::vector<uint8_t> codes(static_cast<size_t>(w.group));
     for (int64_t row = first * kPanel; row < std::min(last * kPanel, w.out); ++row) {
         if (!rows[row]) continue;
-        const int64_t lane = row % kPanel;
-        uint8_t *panel = panels + row / kPanel * panel_bytes(w);
-        float *scales = reinterpret_cast<float *>(panel + code_bytes(w));
-        uint8_t *zeros = panel + code_bytes(w) + groups * kPanel * 4;
-        for (int64_t g = 0; g < groups; ++g) {
-            const Grid grid = choose_grid(rows[row], storage, g * w.group, w.group, top);
-            round_group(rows[row], storage, g * w.group, w.group, grid, top, shift, codes.data() + g * w.group);
-            scales[g * kPanel + lane] = grid.scale;
-            zeros[g * kPanel + lane] = static_cast<uint8_t>(static_cast<int>(grid.zero - shift));
+        uint8_t *to = panels + row / kPanel * panel_bytes(w);
+        for (int64_t k = 0; k < w.in; k += w.group, to += size) {
+            const RowGrid grid = choose_grid(rows[row], storage, k, w.group, top);
+            round_group(rows[row], storage, k, w.group, grid, top, codes.data());
+            write_group(codes.data(), grid.scale, static_cast<uint8_t>(grid.zero), w, row % kPanel, to);
         }
-        put_codes(codes.data(), w, lane, panel);
     }
 }
 

@@ -10,8 +10,8 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
-constexpr int kPanel = 16;        // Rows of W in a panel.
-constexpr int64_t kAhead = 2048;  // Prefetch distance in bytes.
+// Prefetch distances in bytes.
+constexpr int64_t kAhead = 512;
 constexpr int64_t kAheadOfTile = 1024;
 
 template <int kPanels, int kRows> inline void clear(Ints (&sums)[kPanels][kRows]) {
@@ -24,24 +24,19 @@ template <int kPanels, int kRows> inline void add(const Ints (&from)[kPanels][kR
         for (int m = 0; m < kRows; ++m) to[j][m] = to[j][m] + from[j][m];
 }
 
-// With a single panel the hardware prefetcher does not run far enough ahead.
+// The hardware prefetches a single panel by itself, which is read in order, but not beyond the end of its page.
 template <int kPanels> inline void fetch_ahead(const uint8_t *p) {
     if constexpr (kPanels == 1) __builtin_prefetch(p + kAhead);
 }
 
-// Codes of inputs for s8: bytes where the instruction set multiplies bytes, else words.
-#if defined(HEADRACE_AVX512) || defined(HEADRACE_AVX_VNNI)
-using S8Input = int8_t;
-constexpr float kS8Shift = 128.0f;  // Number that sum_s8 adds to each code of the weights, to make it unsigned.
-#elif defined(HEADRACE_NEON)
-using S8Input = int8_t;
-constexpr float kS8Shift = 0.0f;
+// The number that sum_u8 subtracts from each code, where the instruction set multiplies signed bytes.
+#if (defined(HEADRACE_AVX2) && !defined(HEADRACE_AVX_VNNI)) || defined(HEADRACE_NEON)
+constexpr int32_t kTakenZero = 128;
 #else
-using S8Input = int16_t;
-constexpr float kS8Shift = 0.0f;
+constexpr int32_t kTakenZero = 0;
 #endif
 
-// sum_u4 and sum_s8 add to the accumulators `s[j][m]` the products of `count` columns of panel j, `j * next` bytes
+// sum_u4 and sum_u8 add to the accumulators `s[j][m]` the products of `count` columns of panel j, `j * next` bytes
 // after `p`, with row m of the inputs, `m * stride` codes after `x`. matrix.h has the layout of a panel.
 
 #if defined(HEADRACE_AVX512)
@@ -95,19 +90,14 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
     add(others, s);
 }
 
-// Two pairs of columns lie one after the other: their words are put side by side, for one product of four columns.
 template <int kPanels, int kRows>
-inline void sum_s8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+inline void sum_u8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
                    Ints (&s)[kPanels][kRows]) {
-    const __m512i flip = _mm512_set1_epi8(-128);
-    const __m512i side_by_side = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
-                                                  22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     for (int64_t k = 0; k < count; k += 4, p += 64) {
         __m512i codes[kPanels];
         for (int j = 0; j < kPanels; ++j) {
-            fetch_ahead<kPanels>(p);
-            const __m512i bytes = _mm512_loadu_si512(p + j * next);
-            codes[j] = _mm512_xor_si512(_mm512_permutexvar_epi16(side_by_side, bytes), flip);
+            __builtin_prefetch(p + j * next + (kPanels == 1 ? kAhead : kAheadOfTile));
+            codes[j] = _mm512_loadu_si512(p + j * next);
         }
         for (int m = 0; m < kRows; ++m) {
             const __m512i four = _mm512_set1_epi32(load_word(x + m * stride + k));
@@ -141,22 +131,13 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
         }
 }
 
-// Two pairs of columns lie one after the other: returns the four of a row side by side, made unsigned.
-inline Ints zip_pairs(const uint8_t *p) {
-    const __m256i flip = _mm256_set1_epi8(-128);
-    const Ints pairs = load_i32(p);
-    const __m256i low = _mm256_xor_si256(_mm256_unpacklo_epi16(pairs.a, pairs.b), flip);
-    const __m256i high = _mm256_xor_si256(_mm256_unpackhi_epi16(pairs.a, pairs.b), flip);
-    return {_mm256_permute2x128_si256(low, high, 0x20), _mm256_permute2x128_si256(low, high, 0x31)};
-}
-
 template <int kPanels, int kRows>
-inline void sum_s8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+inline void sum_u8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
                    Ints (&s)[kPanels][kRows]) {
     for (int64_t k = 0; k < count; k += 4, p += 64)
         for (int j = 0; j < kPanels; ++j) {
             fetch_ahead<kPanels>(p);
-            add_products(zip_pairs(p + j * next), x + k, stride, s[j]);
+            add_products(load_i32(p + j * next), x + k, stride, s[j]);
         }
 }
 
@@ -204,6 +185,31 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
     }
 }
 
+// Products of signed bytes: the signs of the codes move to the inputs. The largest sum of two, 2 * 128 * 127, fits 16
+// bits.
+inline __m256i multiply_signed(__m256i codes, __m256i four) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(four, codes));
+}
+
+template <int kPanels, int kRows>
+inline void sum_u8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    const __m256i flip = _mm256_set1_epi8(-128);
+    for (int64_t k = 0; k < count; k += 4, p += 64)
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            const Ints bytes = load_i32(p + j * next);
+            const Ints codes{_mm256_xor_si256(bytes.a, flip), _mm256_xor_si256(bytes.b, flip)};
+            for (int m = 0; m < kRows; ++m) {
+                const __m256i four = _mm256_set1_epi32(load_word(x + m * stride + k));
+                s[j][m] = s[j][m] + Ints{_mm256_madd_epi16(multiply_signed(codes.a, four), ones),
+                                         _mm256_madd_epi16(multiply_signed(codes.b, four), ones)};
+                pin(s[j][m]);
+            }
+        }
+}
+
 #elif defined(HEADRACE_NEON)
 
 // Adds the products of four columns, one in each byte of a lane of `codes`, with the quad `kQuad` of sixteen inputs.
@@ -248,21 +254,15 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
     }
 }
 
-// Two pairs of columns lie one after the other: returns the four of a row side by side.
-inline Ints zip_pairs(const uint8_t *p) {
-    const Ints x = load_i32(p);
-    const auto words = [](int32x4_t each) { return vreinterpretq_s16_s32(each); };
-    const auto zip_low = [&](int32x4_t first, int32x4_t second) {
-        return vreinterpretq_s32_s16(vzip1q_s16(words(first), words(second)));
-    };
-    const auto zip_high = [&](int32x4_t first, int32x4_t second) {
-        return vreinterpretq_s32_s16(vzip2q_s16(words(first), words(second)));
-    };
-    return {zip_low(x.a, x.c), zip_high(x.a, x.c), zip_low(x.b, x.d), zip_high(x.b, x.d)};
+// Makes codes signed.
+inline Ints to_signed(Ints codes) {
+    const uint8x16_t flip = vdupq_n_u8(0x80);
+    const auto each = [=](int32x4_t four) { return vreinterpretq_s32_u8(veorq_u8(vreinterpretq_u8_s32(four), flip)); };
+    return {each(codes.a), each(codes.b), each(codes.c), each(codes.d)};
 }
 
 template <int kPanels, int kRows>
-inline void sum_s8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+inline void sum_u8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
                    Ints (&s)[kPanels][kRows]) {
     for (int64_t k = 0; k < count; k += 16, p += 256) {
         int8x16_t inputs[kRows];
@@ -270,10 +270,10 @@ inline void sum_s8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
         for (int j = 0; j < kPanels; ++j) {
             for (int line = 0; line < 256; line += 64) fetch_ahead<kPanels>(p + line);
             const uint8_t *codes = p + j * next;
-            add_products<0>(zip_pairs(codes), inputs, s[j]);
-            add_products<1>(zip_pairs(codes + 64), inputs, s[j]);
-            add_products<2>(zip_pairs(codes + 128), inputs, s[j]);
-            add_products<3>(zip_pairs(codes + 192), inputs, s[j]);
+            add_products<0>(to_signed(load_i32(codes)), inputs, s[j]);
+            add_products<1>(to_signed(load_i32(codes + 64)), inputs, s[j]);
+            add_products<2>(to_signed(load_i32(codes + 128)), inputs, s[j]);
+            add_products<3>(to_signed(load_i32(codes + 192)), inputs, s[j]);
         }
     }
 }
@@ -293,23 +293,14 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
                 }
 }
 
-#endif
-
-#if !defined(HEADRACE_AVX512) && !defined(HEADRACE_AVX_VNNI) && !defined(HEADRACE_NEON)
-
 template <int kPanels, int kRows>
-inline void sum_s8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count,
+inline void sum_u8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
                    Ints (&s)[kPanels][kRows]) {
-#pragma GCC unroll 2
-    for (int64_t k = 0; k < count; k += 2, p += 32)
-        for (int j = 0; j < kPanels; ++j) {
-            fetch_ahead<kPanels>(p);
-            const Pairs codes = load_pairs(p + j * next);
-            for (int m = 0; m < kRows; ++m) {
-                s[j][m] = add_pairs(s[j][m], codes, load_word(x + m * stride + k));
-                pin(s[j][m]);
-            }
-        }
+    for (int j = 0; j < kPanels; ++j)
+        for (int m = 0; m < kRows; ++m)
+            for (int64_t k = 0; k < count; k += 4)
+                for (int n = 0; n < kPanel * 4; ++n)
+                    s[j][m].v[n / 4] += p[j * next + k * kPanel + n] * x[m * stride + k + n % 4];
 }
 
 #endif

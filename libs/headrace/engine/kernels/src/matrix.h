@@ -2,10 +2,12 @@
 //
 // A panel is laid out so that one load takes 16 rows of one column (plain weights) or of a few columns (codes):
 //   plain  [in][16]
-//   u4     [in / 8][16 rows][4 bytes], low nibbles columns 0..3 of the eight, high ones 4..7; then scales and zeros
-//   s8     [in / 2][16 rows][2 bytes]; then scales and zeros
+//   codes  group by group, the codes of its columns and then its grid, so that all is read in order:
+//     u4   [group / 8][16 rows][4 bytes], low nibbles columns 0..3 of the eight, high ones 4..7
+//     u8   [group / 4][16 rows][4 bytes]
+//     grid [16 rows] fp32 scales, with the zero point in place of the last 8 bits
 //   blocks see block_format.h
-// Scales are [groups][16] fp32 and zeros [groups][16] bytes (unsigned for u4, signed for s8). Missing rows are zeros.
+// Missing rows are zeros.
 //
 // The products are batch-invariant: an element of y depends on its row of x and its row of W alone, and has the same
 // bits on every instruction set. For codes the inputs are quantized too (symmetric, one scale per row and group), so
@@ -16,6 +18,7 @@
 
 #include "abi.h"
 #include "block_format.h"
+#include "code_packing.h"
 #include "group_sums.h"
 #include "lanes.h"
 #include "rounding.h"
@@ -23,26 +26,23 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
-inline int64_t code_bytes(const Matrix &w) { return w.storage == kU4 ? w.in * kPanel / 2 : w.in * kPanel; }
-
 inline int64_t panel_bytes(const Matrix &w) {
     if (is_block(w.storage)) return block_panel_bytes(w.storage, w.in);
     switch (w.storage) {
         case kF32: return w.in * kPanel * 4;
         case kBf16:
         case kF16: return w.in * kPanel * 2;
-        default: return code_bytes(w) + w.in / w.group * kPanel * 5;
+        default: return w.in / w.group * group_bytes(w);
     }
 }
 
-// Rows of x, prepared for a product: plain, and where it takes them, codes of one width with their scales and sums.
-// Those for tiles are laid out as in tile_product.h.
+// Rows of x, prepared for a product: plain, and where it takes them, codes with their scales and sums. Those for tiles
+// are laid out as in tile_product.h.
 struct Inputs {
-    const float *plain;     // [rows, in], in the order of columns
-    const int8_t *codes8;   // [rows, in], for u4
-    const S8Input *for_s8;  // [rows, in], for s8
-    const float *scales;    // [rows, groups]
-    const float *sums;      // [rows, groups]: sums of the codes of each group
+    const float *plain;   // [rows, in], in the order of columns
+    const int8_t *codes;  // [rows, in]
+    const float *scales;  // [rows, groups]
+    const float *sums;    // [rows, groups]: sums of the codes of each group
     // Integers for blocks: see block_inputs.h.
     const int32_t *words = nullptr;
 };
@@ -79,85 +79,78 @@ inline void multiply_plain(const Matrix &w, const Inputs &x, int64_t panel, int6
 
 // --- Codes ---------------------------------------------------------------------------------------------------------
 
-inline const float *panel_scales(const Matrix &w, const uint8_t *p) {
-    return reinterpret_cast<const float *>(p + code_bytes(w));
-}
-inline const uint8_t *panel_zeros(const Matrix &w, const uint8_t *p) {
-    return p + code_bytes(w) + w.in / w.group * kPanel * 4;
-}
-inline Floats load_zeros(const Matrix &w, const uint8_t *zeros) {
-    return to_floats(w.storage == kU4 ? load_u8(zeros) : load_s8(reinterpret_cast<const int8_t *>(zeros)));
+// Scales and zero points of a group of columns, for 16 rows.
+struct Grid {
+    Floats scale, zero;
+};
+
+inline Grid load_grid(const uint8_t *p) {
+    const Ints words = load_i32(p);
+    return {as_floats(words & spread(int32_t{~255})), to_floats(words & spread(int32_t{255}))};
 }
 
 template <int kStorage, int kRows, int kPanels>
 inline void multiply_codes(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[kPanels][kRows]) {
     const int64_t next = panel_bytes(w);
     const uint8_t *p = w.panels + panel * next;
-    const float *scales = panel_scales(w, p);
-    const uint8_t *zeros = panel_zeros(w, p);
     const int64_t groups = w.in / w.group;
-    const int64_t bytes = w.group * (kStorage == kU4 ? kPanel / 2 : kPanel);
+    const int64_t bytes = code_bytes(w);
     for (auto &rows : y)
         for (Floats &sum : rows) sum = spread(0.0f);
-    for (int64_t g = 0; g < groups; ++g, p += bytes) {
+    for (int64_t g = 0; g < groups; ++g, p += bytes + kPanel * 4) {
         Ints sums[kPanels][kRows];
         clear(sums);
+        const int8_t *codes = x.codes + row * w.in + g * w.group;
         if constexpr (kStorage == kU4)
-            sum_u4(p, next, x.codes8 + row * w.in + g * w.group, w.in, w.group, sums);
+            sum_u4(p, next, codes, w.in, w.group, sums);
         else
-            sum_s8(p, next, x.for_s8 + row * w.in + g * w.group, w.in, w.group, sums);
+            sum_u8(p, next, codes, w.in, w.group, sums);
         for (int j = 0; j < kPanels; ++j) {
-            const Floats scale = load(scales + j * next / 4 + g * kPanel);
-            Floats zero = load_zeros(w, zeros + j * next + g * kPanel);
-            if constexpr (kStorage == kS8) zero = zero + spread(kS8Shift);
+            Grid grid = load_grid(p + j * next + bytes);
+            if constexpr (kStorage == kU8) grid.zero = grid.zero - spread(float{kTakenZero});
             for (int m = 0; m < kRows; ++m) {
                 const int64_t at = (row + m) * groups + g;
                 // Both terms are integers below 2^24, so the difference is exact.
-                const Floats centered = fma(zero, spread(-x.sums[at]), to_floats(sums[j][m]));
-                y[j][m] = fma(centered, scale * spread(x.scales[at]), y[j][m]);
+                const Floats centered = fma(grid.zero, spread(-x.sums[at]), to_floats(sums[j][m]));
+                y[j][m] = fma(centered, grid.scale * spread(x.scales[at]), y[j][m]);
             }
         }
+    }
+}
+
+// Returns the codes of eight columns of u4, or of four of u8, from 64 bytes of a panel.
+template <int kStorage, int kColumns> inline void load_columns(const uint8_t *p, Floats (&columns)[kColumns]) {
+    constexpr int kBits = kStorage == kU4 ? 4 : 8;
+    const Ints words = load_i32(p);
+    const Ints low = spread(int32_t{(1 << kBits) - 1});
+    columns[0] = to_floats(words & low);
+    columns[1] = to_floats(shift_right<8>(words) & low);
+    columns[2] = to_floats(shift_right<16>(words) & low);
+    columns[3] = to_floats(shift_right<24>(words) & low);
+    if constexpr (kStorage == kU4) {
+        columns[4] = to_floats(shift_right<4>(words) & low);
+        columns[5] = to_floats(shift_right<12>(words) & low);
+        columns[6] = to_floats(shift_right<20>(words) & low);
+        columns[7] = to_floats(shift_right<28>(words));
     }
 }
 
 // Dequantizes the weights, (code - zero) * scale rounded once, and multiplies plain inputs by them.
 template <int kStorage, int kRows>
 inline void multiply_exactly(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[1][kRows]) {
+    constexpr int kColumns = kStorage == kU4 ? 8 : 4;
     const uint8_t *p = w.panels + panel * panel_bytes(w);
-    const float *scales = panel_scales(w, p);
-    const uint8_t *zeros = panel_zeros(w, p);
-    constexpr int kColumns = kStorage == kU4 ? 8 : 2;
-    constexpr int64_t kBytes = kPanel * (kStorage == kU4 ? 4 : 2);
     for (int m = 0; m < kRows; ++m) y[0][m] = spread(0.0f);
-    for (int64_t k = 0; k < w.in; k += kColumns, p += kBytes) {
-        const Floats scale = load(scales + k / w.group * kPanel);
-        const Floats zero = load_zeros(w, zeros + k / w.group * kPanel);
-        Floats columns[kColumns];
-        if constexpr (kStorage == kU4) {
-            const Ints words = load_i32(p);
-            const Ints low = spread(int32_t{15});
-            columns[0] = to_floats(words & low);
-            columns[4] = to_floats(shift_right<4>(words) & low);
-            columns[1] = to_floats(shift_right<8>(words) & low);
-            columns[5] = to_floats(shift_right<12>(words) & low);
-            columns[2] = to_floats(shift_right<16>(words) & low);
-            columns[6] = to_floats(shift_right<20>(words) & low);
-            columns[3] = to_floats(shift_right<24>(words) & low);
-            columns[7] = to_floats(shift_right<28>(words));
-        } else {
-            const Ints words = load_u16(reinterpret_cast<const uint16_t *>(p));
-            const Ints low = spread(int32_t{255});
-            // Flipping the sign bit maps -128..127 to 0..255, which saves the sign extension.
-            const Floats middle = spread(128.0f);
-            const Ints flip = spread(int32_t{0x80});
-            const Ints first = words & low;
-            const Ints second = shift_right<8>(words) & low;
-            columns[0] = to_floats((first + flip) & low) - middle;
-            columns[1] = to_floats((second + flip) & low) - middle;
-        }
-        for (int j = 0; j < kColumns; ++j) {
-            const Floats weight = (columns[j] - zero) * scale;
-            for (int m = 0; m < kRows; ++m) y[0][m] = fma(spread(x.plain[(row + m) * w.in + k + j]), weight, y[0][m]);
+    for (int64_t first = 0; first < w.in; first += w.group, p += kPanel * 4) {
+        const Grid grid = load_grid(p + code_bytes(w));
+        for (int64_t k = first; k < first + w.group; k += kColumns, p += kLineBytes) {
+            Floats columns[kColumns];
+            load_columns<kStorage>(p, columns);
+            for (int j = 0; j < kColumns; ++j) {
+                const Floats weight = (columns[j] - grid.zero) * grid.scale;
+                for (int m = 0; m < kRows; ++m)
+                    y[0][m] = fma(spread(x.plain[(row + m) * w.in + k + j]), weight, y[0][m]);
+            }
         }
     }
 }
@@ -198,9 +191,8 @@ template <int kStorage, bool kExact, int kPanels, int kMost = kStorage <= kF16 ?
     }
 };
 
-// Multiplies several panels side by side, for few rows: one row has too few accumulators to keep the multipliers busy,
-// and few rows are memory-bound. The hardware prefetcher follows several streams, but each only to the end of its page.
-// Returns the first remaining panel.
+// Multiplies several panels of plain weights side by side, for few rows: a row has one accumulator in each, too few to
+// keep the multipliers busy. Returns the first remaining panel.
 template <int kRows, int kStorage, int kPanels, typename Finish>
 int64_t multiply_together(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t row,
                           const Finish &finish) {
@@ -224,8 +216,8 @@ template <int kStorage, typename Finish>
 int64_t multiply_code_tiles(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t first_row,
                             int64_t last_row, const Finish &finish) {
     const int64_t rows = last_row - first_row;
-    if (rows < 2) return panel;
-    for (; rows <= kFewRows && panel + 4 <= last_panel; panel += 4)
+    if (rows < kFewRows) return panel;
+    for (; rows == kFewRows && panel + 4 <= last_panel; panel += 4)
         over_tiles(first_row, last_row, PanelKernel<kStorage, false, 4>{w, x, panel}, finish);
     for (; panel + 2 <= last_panel; panel += 2)
         if (rows < kManyRows)
@@ -237,16 +229,18 @@ int64_t multiply_code_tiles(const Matrix &w, const Inputs &x, int64_t panel, int
 
 #endif
 
+// Not inlined: within a function of all storages, compilers keep the sums of a tile in memory.
 template <int kStorage, bool kExact, typename Finish>
-void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
-                     int64_t last_row, const Finish &finish) {
+__attribute__((noinline)) void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel,
+                                               int64_t last_panel, int64_t first_row, int64_t last_row,
+                                               const Finish &finish) {
     int64_t panel = first_panel;
     const int64_t rows = last_row - first_row;
-    if constexpr (!kExact)
+    // Codes of one panel after the other lie in memory as they are read, which is what one row waits for.
+    if constexpr (kStorage <= kF16) {
         if (rows == 1) panel = multiply_together<1, kStorage, 4>(w, x, panel, last_panel, first_row, finish);
-    // Unpacking 4-bit codes takes long enough to hide the memory latency for two rows.
-    if constexpr (!kExact && kStorage != kU4)
         if (rows == 2) panel = multiply_together<2, kStorage, 2>(w, x, panel, last_panel, first_row, finish);
+    }
 #if defined(HEADRACE_AVX512)
     if constexpr (kStorage >= kU4 && !kExact)
         panel = multiply_code_tiles<kStorage>(w, x, panel, last_panel, first_row, last_row, finish);
@@ -279,9 +273,9 @@ void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t las
         case kU4:
             if (w.exact) return multiply_panels<kU4, true>(w, x, first_panel, last_panel, first_row, last_row, finish);
             return multiply_panels<kU4, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
-        case kS8:
-            if (w.exact) return multiply_panels<kS8, true>(w, x, first_panel, last_panel, first_row, last_row, finish);
-            return multiply_panels<kS8, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
+        case kU8:
+            if (w.exact) return multiply_panels<kU8, true>(w, x, first_panel, last_panel, first_row, last_row, finish);
+            return multiply_panels<kU8, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
         default: return multiply_blocks(w, x, first_panel, last_panel, first_row, last_row, finish);
     }
 }
@@ -289,8 +283,7 @@ void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t las
 // --- Inputs --------------------------------------------------------------------------------------------------------
 
 // Quantizes each group of a row to symmetric codes -127..127. Groups must be multiples of 16.
-template <typename Code>
-inline void quantize_row(const float *x, int64_t in, int64_t group, Code *codes, float *scales, float *sums) {
+inline void quantize_row(const float *x, int64_t in, int64_t group, int8_t *codes, float *scales, float *sums) {
     for (int64_t g = 0; g < in / group; ++g) {
         const Rounded rounded = round_to_codes(x + g * group, group, 127.0f, codes + g * group);
         scales[g] = rounded.unit;

@@ -90,29 +90,24 @@ class Products {
 #endif
         const bool coded = w.storage >= kU4 && !w.exact;
         const int64_t groups = coded ? w.in / w.group : 0;
-        Inputs inputs{x, nullptr, nullptr, nullptr, nullptr};
         float *scales = space_.scales.take(rows * groups);
         float *sums = space_.sums.take(rows * groups);
-        int8_t *codes8 = w.storage == kU4 ? room_for<int8_t>(rows * w.in) : nullptr;
-        S8Input *for_s8 = w.storage == kS8 ? room_for<S8Input>(rows * w.in) : nullptr;
+        int8_t *codes = space_.codes.take(coded ? rows * w.in : 0);
         over_rows(pool_, rows, [&](int64_t row) {
             first(row);
             float *values = x + row * w.in;
             if (w.order) reorder(values, w);
-            if (coded && w.storage == kU4)
-                quantize_row(values, w.in, w.group, codes8 + row * w.in, scales + row * groups, sums + row * groups);
-            if (coded && w.storage == kS8)
-                quantize_row(values, w.in, w.group, for_s8 + row * w.in, scales + row * groups, sums + row * groups);
+            if (coded)
+                quantize_row(values, w.in, w.group, codes + row * w.in, scales + row * groups, sums + row * groups);
         });
-        if (coded) inputs = Inputs{x, codes8, for_s8, scales, sums};
-        return inputs;
+        return coded ? Inputs{x, codes, scales, sums} : Inputs{x, nullptr, nullptr, nullptr};
     }
 
 #if defined(HEADRACE_AMX)
     // Does as `prepare_rows`, with the layout in tile_product.h.
     template <typename First> Inputs prepare_for_tiles(const Matrix &w, float *x, int64_t rows, const First &first) {
         const int64_t padded = row_blocks(rows) * kTileRows;
-        int8_t *codes = space_.codes8.take(padded * w.in);
+        int8_t *codes = space_.codes.take(padded * w.in);
         float *scales = space_.scales.take(padded * (w.in / w.group));
         float *sums = space_.sums.take(padded * (w.in / w.group));
         over_rows(pool_, rows, [&](int64_t row) {
@@ -121,17 +116,9 @@ class Products {
             if (w.order) reorder(values, w);
             quantize_for_tiles(w, values, row, rows, codes, scales, sums);
         });
-        return Inputs{x, codes, nullptr, scales, sums};
+        return Inputs{x, codes, scales, sums};
     }
 #endif
-
-    // Returns room for `count` codes of inputs.
-    template <typename Code> Code *room_for(int64_t count) {
-        if constexpr (sizeof(Code) == 1)
-            return space_.codes8.take(count);
-        else
-            return space_.codes16.take(count);
-    }
 
     static void reorder(float *values, const Matrix &w) {
         thread_local std::vector<float> copy;

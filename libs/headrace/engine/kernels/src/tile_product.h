@@ -27,7 +27,7 @@ constexpr int64_t kBlocksTogether = 8;  // Of 16 rows each: their inputs stay in
 constexpr int64_t kTileTasksPerThread = 8;
 
 inline bool suits_tiles(const Matrix &w, int64_t rows) {
-    const bool is_coded = (w.storage == kU4 || w.storage == kS8) && !w.exact;
+    const bool is_coded = (w.storage == kU4 || w.storage == kU8) && !w.exact;
     return rows >= kLeastTileRows && is_coded && (w.group == 32 || w.group == 64 || w.group == 128);
 }
 
@@ -49,11 +49,13 @@ inline void quantize_for_tiles(const Matrix &w, const float *x, int64_t row, int
     }
 }
 
-// Writes the codes of one group of a panel as tiles take them, [kGroup / 4][16 rows][4 columns].
-template <int kStorage, int kGroup> inline void unpack_group(const uint8_t *p, const uint8_t *zeros, int8_t *to) {
+// Writes the codes of one group of a panel, made signed, as tiles take them: [kGroup / 4][16 rows][4 columns]. From u4
+// the zero points are subtracted, from u8 128.
+template <int kStorage, int kGroup> inline void unpack_group(const uint8_t *p, int8_t *to) {
     if constexpr (kStorage == kU4) {
         const __m512i low = _mm512_set1_epi8(15);
-        const __m512i zero = _mm512_mullo_epi32(load_u8(zeros).v, _mm512_set1_epi32(0x01010101));
+        const Ints zeros = load_i32(p + kGroup * kPanel / 2) & spread(int32_t{255});
+        const __m512i zero = (zeros * spread(int32_t{0x01010101})).v;
         for (int k = 0; k < kGroup; k += 8, p += 64, to += 128) {
             __builtin_prefetch(p + kAheadOfTile, 0, 2);
             const __m512i bytes = _mm512_loadu_si512(p);
@@ -62,12 +64,10 @@ template <int kStorage, int kGroup> inline void unpack_group(const uint8_t *p, c
             _mm512_storeu_si512(to + 64, _mm512_sub_epi8(high, zero));
         }
     } else {
-        // Two pairs of columns lie one after the other.
-        const __m512i side_by_side = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
-                                                      7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+        const __m512i flip = _mm512_set1_epi8(-128);
         for (int k = 0; k < kGroup; k += 4, p += 64, to += 64) {
             __builtin_prefetch(p + kAheadOfTile, 0, 2);
-            _mm512_storeu_si512(to, _mm512_permutexvar_epi16(side_by_side, _mm512_loadu_si512(p)));
+            _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_loadu_si512(p), flip));
         }
     }
 }
@@ -123,15 +123,14 @@ template <int kStorage, int kGroup, int kPanels> class TileKernel {
   private:
     static constexpr int kStep = kGroup < kTileBytes ? kGroup : kTileBytes;
     static constexpr int kSteps = kGroup / kStep;
-    static constexpr int64_t kGroupBytes = kGroup * (kStorage == kU4 ? kPanel / 2 : kPanel);
+
+    const uint8_t *group_of(int panel, int64_t g) const {
+        return panels_ + panel * panel_bytes(w_) + g * group_bytes(w_);
+    }
 
     // Unpacks a group of columns and loads it into tiles.
     void load_weights(int64_t g) {
-        for (int j = 0; j < kPanels; ++j) {
-            const uint8_t *p = panels_ + j * panel_bytes(w_);
-            const uint8_t *zeros = panel_zeros(w_, p) + g * kPanel;
-            unpack_group<kStorage, kGroup>(p + g * kGroupBytes, zeros, room_.codes[j]);
-        }
+        for (int j = 0; j < kPanels; ++j) unpack_group<kStorage, kGroup>(group_of(j, g), room_.codes[j]);
         load_tile<2>(room_.codes[0], kTileBytes);
         if constexpr (kPanels == 2) load_tile<3>(room_.codes[1], kTileBytes);
         if constexpr (kSteps == 2) load_tile<4>(room_.codes[0] + kStep * kPanel, kTileBytes);
@@ -141,7 +140,7 @@ template <int kStorage, int kGroup, int kPanels> class TileKernel {
     // Sums up the products of a group for 16 rows.
     void sum_block(int64_t g, int64_t block, int32_t (*sums)[kTileRows][kPanel]) const {
         const int64_t next = blocks_.all() * kTileRows * kStep;
-        const int8_t *codes = x_.codes8 + g * kSteps * next + block * kTileRows * kStep;
+        const int8_t *codes = x_.codes + g * kSteps * next + block * kTileRows * kStep;
         load_tile<6>(codes, kStep);
         if constexpr (kSteps == 2) load_tile<7>(codes + next, kStep);
         clear_tile<0>();
@@ -158,11 +157,10 @@ template <int kStorage, int kGroup, int kPanels> class TileKernel {
 
     // Scales the sums of a group and adds them to those of the groups before it, as `multiply_codes` does.
     void add_scaled(int64_t g, int64_t block, const int32_t (*sums)[kTileRows][kPanel]) {
-        Floats scale[kPanels], zero[kPanels];
+        Grid grids[kPanels];
         for (int j = 0; j < kPanels; ++j) {
-            const uint8_t *p = panels_ + j * panel_bytes(w_);
-            scale[j] = load(panel_scales(w_, p) + g * kPanel);
-            zero[j] = load_zeros(w_, panel_zeros(w_, p) + g * kPanel);
+            grids[j] = load_grid(group_of(j, g) + code_bytes(w_));
+            grids[j].zero = grids[j].zero - spread(128.0f);
         }
         const int64_t at = (g * blocks_.all() + block) * kTileRows;
         const float *input_scales = x_.scales + at;
@@ -173,8 +171,8 @@ template <int kStorage, int kGroup, int kPanels> class TileKernel {
             const Floats input_scale = spread(input_scales[row]);
             for (int j = 0; j < kPanels; ++j) {
                 Floats centered = to_floats(load_i32(sums[j][row]));
-                if constexpr (kStorage == kS8) centered = fma(zero[j], spread(-input_sums[row]), centered);
-                store(y[row][j], fma(centered, scale[j] * input_scale, load(y[row][j])));
+                if constexpr (kStorage == kU8) centered = fma(grids[j].zero, spread(-input_sums[row]), centered);
+                store(y[row][j], fma(centered, grids[j].scale * input_scale, load(y[row][j])));
             }
         }
     }
@@ -227,7 +225,7 @@ void multiply_all_on_tiles(const Matrix &w, const Inputs &x, int64_t rows, Pool 
                 default: return multiply_on_tiles<kStorage, 32>(w, x, panel, last, blocks, finish);
             }
         };
-        w.storage == kU4 ? multiply.template operator()<kU4>() : multiply.template operator()<kS8>();
+        w.storage == kU4 ? multiply.template operator()<kU4>() : multiply.template operator()<kU8>();
     });
 }
 

@@ -51,8 +51,7 @@ struct Workspace {
     Buffer<int64_t> groups;                  // Of adapters
     Buffer<const Update *> updates;          // Of adapters
     Buffer<Part> parts;
-    Buffer<int8_t> codes8;
-    Buffer<int16_t> codes16;
+    Buffer<int8_t> codes;
     Buffer<int32_t> words;
 };
 

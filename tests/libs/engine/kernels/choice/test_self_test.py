@@ -87,7 +87,7 @@ def test_every_way_of_a_product_is_tried() -> None:
         "F32",
         "F16",
         "BF16",
-        *(f"{kind} weights in groups of {size}" for kind in ("U4", "S8") for size in (32, 128)),
+        *(f"{kind} weights in groups of {size}" for kind in ("U4", "U8") for size in (32, 128)),
     ):
         assert {f"product of {rows} rows with {weight}" in " ".join(PATHS) for rows in (1, 2, 3, 9, 18)} == {True}
     assert "exact product of 1 rows with U4 weights in groups of 128" in PATHS
