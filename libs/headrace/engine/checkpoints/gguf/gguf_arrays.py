@@ -93,19 +93,18 @@ class GgufArrays:
         return self.values(name, shape), Storage.F32
 
     def forget(self) -> None:
-        """Does nothing: blocks are given back as they are read."""
+        """Gives back the memory of the blocks that were read. They stay valid: they are read again."""
+        self._file.forget(self._file.bytes)
 
     def quantized(self, name: str, shape: tuple[int, int]) -> BlockArrays | None:
-        """Copies the blocks of the weight [out, in] of module `name`; None if it is to be read as the numbers that it
-        stands for. Raises InvalidCheckpoint if it is missing, misshapen or not finite."""
+        """Views the blocks of the weight [out, in] of module `name` in the file, or copies them where they are to be
+        reordered; None if it is to be read as the numbers that it stands for. Raises InvalidCheckpoint if it is
+        missing, misshapen or not finite."""
         if not self.has_blocks(name):
             return None
         gguf_name, expert = self._find(f"{name}.weight", shape)
         tensor = self._tensors[gguf_name]
-        rows = self._in_order(gguf_name, np.arange(shape[0]))
-        data = self._bytes(tensor, expert)
-        run = BlockRun(data[rows], Storage[tensor.kind])
-        self._file.forget(data)
+        run = BlockRun((self._in_order(gguf_name, self._bytes(tensor, expert)),), Storage[tensor.kind])
         if not run.has_finite_scales():
             raise InvalidCheckpoint(f"{self._path}: tensor {gguf_name} holds values that are not finite numbers")
         return BlockArrays((run,))
