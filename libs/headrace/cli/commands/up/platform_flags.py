@@ -109,7 +109,7 @@ class PlatformFlags:
     grpc_port: int = 9000
     """Port of the gRPC API; 0 picks a free one."""
     reach: Reach = _REACH
-    """Who reaches the platform."""
+    """Address of the platform, and keys."""
     workers: WorkerCounts = _WORKER_COUNTS
     """Numbers of workers."""
     shared: SharedWorker = _SHARED_WORKER
