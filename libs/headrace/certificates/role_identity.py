@@ -7,9 +7,6 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-
 from headrace.certificates.role import role_of
 from headrace.errors import ConfigError
 
@@ -44,6 +41,10 @@ class RoleIdentity:
 
 def read_identity(folder: Path) -> RoleIdentity:
     """Reads the identity in a folder, be it expired or not. Raises ConfigError."""
+    # Importing it takes tens of milliseconds, which a start without certificates does not need.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+
     try:
         authority, certificate, private_key = ((folder / name).read_bytes() for name in FILES)
     except OSError as error:
@@ -73,6 +74,9 @@ def read_identity(folder: Path) -> RoleIdentity:
 
 def first_name(certificate: bytes) -> str:
     """Returns a name that a PEM certificate is for, the wildcard in it replaced. Raises ConfigError."""
+    # As in `read_identity`.
+    from cryptography import x509
+
     try:
         names = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(
             x509.SubjectAlternativeName

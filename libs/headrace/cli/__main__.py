@@ -17,7 +17,7 @@ app = App(
     help="Serves large language models: OpenAI-compatible outside, gRPC and NATS inside.",
 )
 COMMANDS = {
-    "up": ("up:up", "Runs the whole platform on this machine."),
+    "up": ("up.up:up", "Runs the whole platform on this machine."),
     "chat": ("chat:chat", "Talks to a model in the terminal."),
     "ps": ("ps:ps", "Shows the services of a running platform."),
     "top": ("daily.top:top", "Watches a running platform: services, models, load."),

@@ -14,8 +14,9 @@ WRITTEN_OTHERWISE = {"draft_folder", "adapters"}
 
 def _flags() -> type:
     """Makes a dataclass of the options, each None unless the user sets it."""
+    texts = EngineConfig.help_texts()
     fields: list[tuple[str, Any, Any]] = [
-        (name, Annotated[field.annotation | None, Parameter(help=_help(field), group=GROUP)], None)  # type: ignore[operator]
+        (name, Annotated[field.annotation | None, Parameter(help=_help(texts[name], field), group=GROUP)], None)  # type: ignore[operator]
         for name, field in EngineConfig.model_fields.items()
         if name not in WRITTEN_OTHERWISE
     ]
@@ -25,8 +26,8 @@ def _flags() -> type:
     return Parameter(name="*")(made)
 
 
-def _help(field: Any) -> str:
-    text = " ".join((field.description or "").split())
+def _help(text: str, field: Any) -> str:
+    text = " ".join(text.split())
     return text if field.default is None else f"{text} [default: {field.default}]"
 
 

@@ -1,1 +1,1 @@
-"""The tokenizer inside a GGUF file."""
+"""The header of a GGUF file, and the tokenizer inside it."""

@@ -7,10 +7,10 @@ merges follow from the scores of the pieces.
 from pathlib import Path
 from typing import Any
 
-import gguf
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from headrace.errors import InvalidCheckpoint, Unsupported
+from headrace.gguf_text.gguf_header import GgufHeader
 
 CONTROL, USER_DEFINED = 3, 4
 """Token types whose text is never split."""
@@ -37,7 +37,7 @@ class GgufText:
     def __init__(self, path: Path) -> None:
         """Reads the file's metadata. Raises InvalidCheckpoint."""
         try:
-            self._reader = gguf.GGUFReader(path)
+            self._header = GgufHeader(path)
             self.tokens: list[str] = self.get("tokenizer.ggml.tokens", [])
             self._types: list[int] = self.get("tokenizer.ggml.token_type", [])
         except (ValueError, KeyError, IndexError, TypeError, OSError, UnicodeDecodeError) as error:
@@ -46,8 +46,7 @@ class GgufText:
             raise InvalidCheckpoint(f"{path} holds no tokenizer")
 
     def get(self, key: str, default: Any = None) -> Any:
-        field = self._reader.get_field(key)
-        return default if field is None else field.contents()
+        return self._header.get(key, default)
 
     @property
     def chat_template(self) -> str | None:

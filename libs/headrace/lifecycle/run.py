@@ -80,7 +80,7 @@ async def _live(settings: C, open_app: OpenApp[C]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     failure: TaskDied | None = None
-    provider = configure_tracing(settings.service_id, settings.otlp_endpoint, settings.trace_sampler())
+    provider = configure_tracing(settings.service_id, settings.otlp_endpoint, settings.trace_sampler)
     with contextlib.ExitStack() as metrics:
         if settings.metrics_port:
             metrics_server, _thread = start_http_server(settings.metrics_port)

@@ -1,12 +1,15 @@
 """Settings that every process has."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from opentelemetry.sdk.trace.sampling import Sampler
 from pydantic import Field
 
 from headrace.settings import Settings
 from headrace.settings.secret import Secret
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.sampling import Sampler
 
 
 class ServiceSettings(Settings):
@@ -39,6 +42,6 @@ class ServiceSettings(Settings):
     drain_seconds: float = Field(default=6.0, gt=0)
     """Time that running work is given to end after a stop signal."""
 
-    def trace_sampler(self) -> Sampler | None:
+    def trace_sampler(self) -> "Sampler | None":
         """Returns what decides which traces are recorded. None: the caller does."""
         return None

@@ -22,7 +22,7 @@ def described(schema: type[Settings], section: str, argv: Sequence[str], environ
     layers = read_layers(schema, section, argv, environ)
     merged = {name: value for layer in layers for name, value in layer.values.items()}
     origins = {name: layer.origin_of(name) for layer in layers for name in layer.values}
-    values = _validated(schema, section, merged, origins)
+    values, texts = _validated(schema, section, merged, origins), schema.help_texts()
     settings = [
         {
             "name": name,
@@ -30,7 +30,7 @@ def described(schema: type[Settings], section: str, argv: Sequence[str], environ
             "default": _shown(_default(field), field),
             "origin": origins.get(name, MISSING if field.is_required() else "default"),
             "secret": is_secret(field.json_schema_extra),
-            "help": " ".join((field.description or "").split()),
+            "help": " ".join(texts.get(name, "").split()),
         }
         for name, field in schema.model_fields.items()
     ]
@@ -42,6 +42,8 @@ def table_schema(schema: type[Settings]) -> dict[str, Any]:
     flags and environment may give it. Lists and mappings may be written as text."""
     found = schema.model_json_schema()
     properties: dict[str, Any] = found["properties"]
+    for name, text in schema.help_texts().items():
+        properties[name]["description"] = text
     for name, field in schema.model_fields.items():
         if any(isinstance(each, BeforeValidator) for each in field.metadata):
             told = {key: properties[name].pop(key) for key in ("default", "description") if key in properties[name]}

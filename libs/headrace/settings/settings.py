@@ -5,8 +5,13 @@ start, and the error names the setting and its source.
 """
 
 import argparse
+import ast
+import inspect
+import itertools
+import os
+import textwrap
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar
@@ -18,13 +23,18 @@ from headrace.errors import ConfigError
 DEFAULTS = "other_defaults"
 DEFAULT_HELP = "value for a setting that neither flag, environment nor file gives; may be repeated"
 SECTIONS = frozenset({"gateway", "tokenizer", "scheduler", "cache", "worker", "platform"})
+HELP_FLAGS = frozenset({"-h", "--help"})
+
+# Looking for plugins of pydantic reads the metadata of every installed package, which takes tens of milliseconds.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 class Settings(BaseModel):
     """Base of every service's settings. The docstring under a field is its help text."""
 
+    # A class that others extend is never validated itself, so none is built before its first use.
     model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=(), validate_default=True
+        frozen=True, extra="forbid", protected_namespaces=(), validate_default=True, defer_build=True
     )
 
     @classmethod
@@ -34,6 +44,25 @@ class Settings(BaseModel):
             return cls.model_validate(values)
         except ValidationError as error:
             raise explain(error, "", {}) from None
+
+    @classmethod
+    def help_texts(cls) -> dict[str, str]:
+        """Returns the help text of every setting that has one, by its name. Reads the source of the class and of those
+        that it extends, so it is for people who ask: a start does without. Raises OSError where there is no source."""
+        texts: dict[str, str] = {}
+        for each in reversed(cls.__mro__):
+            if issubclass(each, Settings):
+                texts |= dict(_docstrings(each))
+        return {name: texts[name] for name in cls.model_fields if name in texts}
+
+
+def _docstrings(schema: type[Settings]) -> Iterator[tuple[str, str]]:
+    """Yields the names of a class's own fields, with the text that stands as a string below each."""
+    (found,) = ast.parse(textwrap.dedent(inspect.getsource(schema))).body
+    for pair in itertools.pairwise(found.body if isinstance(found, ast.ClassDef) else []):
+        match pair:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, inspect.cleandoc(text)
 
 
 S = TypeVar("S", bound=Settings)
@@ -113,9 +142,10 @@ def _parse_flags(schema: type[Settings], section: str, argv: Sequence[str]) -> d
     parser = _Parser(prog=f"headrace.{section}", description=schema.__doc__, allow_abbrev=False)
     parser.add_argument("--config", dest="config_file", help="TOML file with a table per service", default=None)
     parser.add_argument("--default", dest=DEFAULTS, help=DEFAULT_HELP, metavar="NAME=VALUE", action="append")
+    texts = schema.help_texts() if HELP_FLAGS.intersection(argv) else {}
     for name, field in schema.model_fields.items():
         flag = "--" + name.replace("_", "-")
-        text = f"{field.description or ''} [default: {field.default}]".replace("%", "%%")
+        text = f"{texts.get(name, '')} [default: {field.default}]".replace("%", "%%")
         if field.annotation is bool:
             parser.add_argument(flag, dest=name, action=argparse.BooleanOptionalAction, default=None, help=text)
         else:

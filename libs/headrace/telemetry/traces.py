@@ -3,18 +3,19 @@
 Without an endpoint nothing is recorded, and an incoming trace context is passed on as it came.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.sampling import Sampler
+
+    MakeSampler = Callable[[], Sampler | None]
 
 EXPORT_TIMEOUT = 2
 """Seconds to wait for a collector: one that is away must not delay a stop."""
@@ -25,13 +26,20 @@ _tracer: trace.Tracer | None = None
 """Recorder of spans; None while nothing is recorded. Kept, because looking it up costs as much as a span."""
 
 
-def configure_tracing(service: str, endpoint: str, sampler: Sampler | None = None) -> TracerProvider | None:
-    """Sends spans to an OTLP gRPC endpoint such as `127.0.0.1:4317`. An empty endpoint records nothing. `sampler`: what
-    decides which traces are recorded; None records those that the caller records, and all that begin here."""
+def configure_tracing(service: str, endpoint: str, make_sampler: "MakeSampler") -> "TracerProvider | None":
+    """Sends spans to an OTLP gRPC endpoint such as `127.0.0.1:4317`. An empty endpoint records nothing. `make_sampler`
+    makes what decides which traces are recorded; None records those that the caller records, and all that begin here.
+    """
     if not endpoint:
         return None
+    # Importing the exporter takes longer than the rest of some services' start, and few have an endpoint.
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     resource = Resource.create({"service.name": f"headrace-{service}", "service.namespace": "headrace"})
-    provider = TracerProvider(resource=resource, sampler=sampler)
+    provider = TracerProvider(resource=resource, sampler=make_sampler())
     exporter = OTLPSpanExporter(endpoint=endpoint, insecure=True, timeout=EXPORT_TIMEOUT)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
@@ -40,9 +48,12 @@ def configure_tracing(service: str, endpoint: str, sampler: Sampler | None = Non
     return provider
 
 
-def edge_sampler(ratio: float, obeys_callers: bool) -> Sampler:
+def edge_sampler(ratio: float, obeys_callers: bool) -> "Sampler":
     """Returns the sampler of a service that strangers call: it records `ratio` of all traces, from 0 to 1, whatever the
     `sampled` flag of a caller says, unless it obeys callers."""
+    # As in `configure_tracing`.
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased, TraceIdRatioBased
+
     own = TraceIdRatioBased(ratio)
     if obeys_callers:
         return ParentBased(own, remote_parent_sampled=ALWAYS_ON, remote_parent_not_sampled=ALWAYS_OFF)

@@ -141,12 +141,6 @@ async def open_app(
         others.start(background)
         background.watch(await http.start())
         stack.push_async_callback(http.stop, Deadline.after(0))
-
-        async def drain(deadline: Deadline) -> None:
-            health.stopping = True
-            await batches.close()
-            await _end_requests(deadline, fleet, http, ledger)
-
         yield Service(
             kind="gateway",
             is_public=True,
@@ -156,13 +150,17 @@ async def open_app(
             service_names=["headrace.v1.InferenceService"],
             epoch=epoch,
             on_listening=lambda address: _print_addresses(http.address, address),
-            drain=drain,
+            drain=partial(_drain, health, batches, fleet, http, ledger),
             background=background,
         )
 
 
-async def _end_requests(deadline: Deadline, fleet: Fleet, http: HttpServer, ledger: Ledger) -> None:
+async def _drain(
+    health: PlatformHealth, batches: BatchRunner, fleet: Fleet, http: HttpServer, ledger: Ledger, deadline: Deadline
+) -> None:
     """Lets requests end until shortly before the deadline, when those that still run are told so."""
+    health.stopping = True
+    await batches.close()
     asyncio.get_running_loop().call_later(deadline.remaining - FAREWELL_SECONDS, fleet.inboxes.stop)
     await http.stop(deadline)
     await ledger.wait_until_empty(deadline)

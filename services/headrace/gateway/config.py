@@ -2,9 +2,8 @@
 
 import math
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from opentelemetry.sdk.trace.sampling import Sampler
 from pydantic import Field, model_validator
 
 from headrace.errors import ConfigError
@@ -14,6 +13,9 @@ from headrace.settings.names_by_name import NamesByName
 from headrace.settings.seconds_by_name import SecondsByName
 from headrace.settings.web_names import HostNames, Origins
 from headrace.telemetry.traces import edge_sampler
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.sampling import Sampler
 
 
 class GatewaySettings(ServiceSettings):
@@ -148,6 +150,6 @@ class GatewaySettings(ServiceSettings):
         """Certificate chain and key that clients see. None: they speak plain text."""
         return None if self.tls_certificate is None or self.tls_key is None else (self.tls_certificate, self.tls_key)
 
-    def trace_sampler(self) -> Sampler:
+    def trace_sampler(self) -> "Sampler":
         """Returns the sampler of a service that strangers call."""
         return edge_sampler(self.trace_ratio, self.obeys_traceparent)

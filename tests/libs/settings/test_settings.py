@@ -64,3 +64,19 @@ def test_settings_cannot_be_changed() -> None:
     settings = load(Demo, "gateway", [], {})
     with pytest.raises(ValueError, match="frozen"):
         settings.http_port = 1
+
+
+def test_only_those_who_ask_for_help_have_the_source_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> dict[str, str]:
+        raise OSError("there is no source")
+
+    monkeypatch.setattr(Demo, "help_texts", refuse)
+    assert load(Demo, "gateway", ["--http-port", "3"], {}).http_port == 3
+    with pytest.raises(OSError, match="no source"):
+        load(Demo, "gateway", ["--help"], {})
+
+
+def test_the_help_has_the_docstrings_of_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        load(Demo, "gateway", ["--help"], {})
+    assert "The port. [default: 8000]" in capsys.readouterr().out

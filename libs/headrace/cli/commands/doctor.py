@@ -20,6 +20,7 @@ from rich.text import Text
 from headrace.cli.compiler_remedy import compiler_remedy
 from headrace.cli.engine_parts import missing_parts
 from headrace.cli.output import console, print_json
+from headrace.engine.kernels.choice.processor import TELLING, UNUSED, Processor
 from headrace.engine.loading.required_torch import torch_command
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import ConfigError, HeadraceError
@@ -28,7 +29,6 @@ from headrace.supervisor.ports import HOST
 from headrace.supervisor.state import DEFAULT_FOLDER, read_platform
 
 GIB = 1024**3
-CPU_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8")
 _MARKS = {"ok": ("✓", "green"), "note": ("·", "yellow"), "problem": ("✗", "red")}
 
 
@@ -78,27 +78,18 @@ def _python() -> Iterator[Finding]:
 
 
 def _cpu() -> Iterator[Finding]:
-    cores = usable_core_count()
-    status: Literal["ok", "note"] = "ok" if cores > 1 else "note"
-    yield Finding("CPU", status, f"{_cpu_name()}, {cores} cores for us")
-    flags = _cpu_flags()
-    if flags:
-        found = [name for name in CPU_FEATURES if name in flags]
-        yield Finding("CPU features", "ok" if "avx2" in found else "note", ", ".join(found) or "none that kernels use")
+    cores, processor = usable_core_count(), Processor.here()
+    yield Finding("CPU", "ok" if cores > 1 else "note", f"{processor.name}, {cores} cores for us")
+    if processor.features:
+        yield _features(processor.features)
 
 
-def _cpu_name() -> str:
-    for line in _read_lines("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _cpu_flags() -> frozenset[str]:
-    for line in _read_lines("/proc/cpuinfo"):
-        if line.startswith("flags"):
-            return frozenset(line.split()[2:])
-    return frozenset()
+def _features(features: frozenset[str]) -> Finding:
+    """Tells of the features that decide how fast a model runs."""
+    used, spare = ([name for name in names if name in features] for names in (TELLING, UNUSED))
+    told = f"kernels use {', '.join(used)}" if used else f"none that kernels use, which are {', '.join(TELLING)}"
+    told += f"; no kernels here use its {', '.join(spare)}" if spare else ""
+    return Finding("CPU features", "ok" if used else "note", told)
 
 
 def _read_lines(path: str) -> list[str]:
@@ -146,6 +137,8 @@ def _engine() -> Iterator[Finding]:
 def _kernels(has_torch: bool) -> Iterator[Finding]:
     """Reports the kernels that run models on the CPU, and why none are faster."""
     from headrace.engine.kernels.choice.kernel_speed import MANY_ROWS, measure_kernels
+    from headrace.engine.kernels.choice.passed_over import passed_over
+    from headrace.engine.kernels.choice.processor import Processor
     from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 
     try:
@@ -158,9 +151,9 @@ def _kernels(has_torch: bool) -> Iterator[Finding]:
         text = f"none: {candidates()[-1].reason}; {outcome}. {compiler_remedy()}"
         yield Finding("Kernels", "note" if has_torch else "problem", text)
         return
-    refused = [f"not {each.instructions.name}: {each.reason}" for each in candidates() if each.reason]
-    text = "; ".join([f"{chosen.name}, tried against numpy", *refused])
-    yield Finding("Kernels", "ok", text)
+    yield Finding("Kernels", "ok", f"{chosen.name}, tried against numpy")
+    for each in passed_over(chosen, Processor.here()):
+        yield Finding(f"  not {each.instructions.name}", "note", f"{each.reason}; {each.remedy}")
     for speed in measure_kernels(usable_core_count()):
         reading = f"{speed.gigabytes_per_second:.1f} GB/s of int4 weights for one row"
         computing = f"{speed.gigaoperations_per_second:.0f} GOP/s for {MANY_ROWS}"

@@ -5,7 +5,6 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
-from rich.markdown import Markdown
 from rich.text import Text
 
 SPARE_ROWS = 2
@@ -33,6 +32,9 @@ class AnswerView:
         self._live.update(Text(""), refresh=True)
         self._live.stop()
         if self._said:
+            # Importing it takes as long as the rest of the command's start, and answers that are piped do without.
+            from rich.markdown import Markdown
+
             self._console.print(Markdown(self._said))
 
     def show(self, texts: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, 
 from headrace.engine.engines.cached_blocks import CachedBlocks
 from headrace.engine.engines.grammar_queue import GrammarQueue
 from headrace.engine.grammar.grammar_compiler import GrammarCompiler
-from headrace.engine.grammar.grammar_source import refusal
+from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.speculation.speculator import Speculator
 from headrace.engine.step.block_store import store_of
 from headrace.engine.step.runner import Runner

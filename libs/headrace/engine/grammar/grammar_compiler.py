@@ -4,26 +4,26 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future
 from pathlib import Path
-
-from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+from typing import TYPE_CHECKING
 
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.grammar import Grammar
 from headrace.engine.grammar.compile_threads import CompileThreads
-from headrace.engine.grammar.grammar_source import refusal, write_source
+from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.grammar.token_matcher import TokenMatcher
 from headrace.errors.tree import Overloaded, Unsupported
+
+if TYPE_CHECKING:
+    from llguidance import LLTokenizer
 
 THREAD_COUNT = 2
 """Number of threads: more than one, so that one slow grammar does not hold up the next."""
 COMPILE_SECONDS = 5.0
 """Seconds that a grammar may take to compile, its first step included."""
 CAPACITY = 64
-LIMITS = LLParserLimits(
-    # A step is taken while everybody's tokens wait: a quarter of llguidance's own limit, some 0.1 s.
-    step_lexer_fuel=50_000,
-    verbose_errors=False,
-)
+STEP_FUEL = 50_000
+"""Work of the lexer that one step may take, in llguidance's measure: a quarter of its own limit, some 0.1 s, because
+everybody's tokens wait for a step."""
 
 
 class GrammarCompiler:
@@ -58,8 +58,14 @@ class GrammarCompiler:
         self._threads.close()
 
     def _compile(self, grammar: Grammar) -> TokenMatcher:
+        # Importing llguidance takes a tenth of the start of a worker, and many never see a grammar.
+        from llguidance import LLMatcher, LLParserLimits
+
+        from headrace.engine.grammar.grammar_source import write_source
+
         source = write_source(grammar)
-        matcher = LLMatcher(self._load_tokenizer(), source, log_level=0, limits=LIMITS)
+        limits = LLParserLimits(step_lexer_fuel=STEP_FUEL, verbose_errors=False)
+        matcher = LLMatcher(self._load_tokenizer(), source, log_level=0, limits=limits)
         if not matcher.is_error():
             # The first step is the costliest by far, and what it computes is kept for all copies.
             first = matcher.deep_copy()
@@ -69,14 +75,17 @@ class GrammarCompiler:
             matcher = first
         raise refusal(grammar, matcher.get_error())
 
-    def _load_tokenizer(self) -> LLTokenizer:
+    def _load_tokenizer(self) -> "LLTokenizer":
         """Reads the vocabulary, once. Takes up to a second for large ones."""
         with self._tokenizer_lock:
             if self._tokenizer is None:
                 self._tokenizer = self._read_tokenizer()
             return self._tokenizer
 
-    def _read_tokenizer(self) -> LLTokenizer:
+    def _read_tokenizer(self) -> "LLTokenizer":
+        # As in `_compile`.
+        from llguidance import LLTokenizer
+
         if not self._spec.eos_token_ids:
             raise Unsupported("structured output needs a model that names an end-of-sequence token")
         try:

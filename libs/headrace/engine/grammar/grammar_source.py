@@ -8,13 +8,13 @@ from typing import Any
 from llguidance import LLMatcher, grammar_from
 
 from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.grammar.multiples import check_multiples, check_multiples_in_text
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 MAX_RULE_COUNT = 1000
 """Most rules of a Lark grammar. llguidance 1.9.1 recurses through chains of rules and overflows the stack at some
 8000."""
-MAX_EXPLANATION_LENGTH = 300
 
 _JSON_OPTIONS: Mapping[str, Any] = {
     # Between two values at most one space: models like to write it, and none can go on with whitespace for ever.
@@ -26,9 +26,6 @@ _JSON_OPTIONS: Mapping[str, Any] = {
 }
 _OPTIONS_KEYWORD = "x-guidance"
 """Keyword of a schema under which llguidance reads its options."""
-_UNKNOWN_KEYWORDS = re.compile(r"^Unimplemented keys: \[(.*)\]")
-_LINE_OF_REGEX_ERROR = re.compile(r"^error: (.*)$", re.MULTILINE)
-_PLACE = re.compile(r"^at \d+\(\d+\): |^\d+\(\d+\): ")
 
 
 def write_source(grammar: Grammar) -> str:
@@ -39,18 +36,6 @@ def write_source(grammar: Grammar) -> str:
         raise type(error)(error.message, param=grammar.param) from None
     except ValueError as error:
         raise refusal(grammar, str(error)) from None
-
-
-def refusal(grammar: Grammar, explanation: str) -> InvalidRequest:
-    """The error for a grammar that llguidance does not take. Names the keywords where it is for lack of them."""
-    is_lark = grammar.kind in (GrammarKind.LARK, GrammarKind.LARK_WITH_SCHEMAS)
-    name = "grammar" if is_lark else grammar.kind.value
-    if keywords := _UNKNOWN_KEYWORDS.search(explanation):
-        return Unsupported(f"the {name} uses {keywords[1]}, which is not supported", param=grammar.param)
-    if line := _LINE_OF_REGEX_ERROR.search(explanation):
-        return InvalidRequest(f"the {name} cannot be used: {line[1]}", param=grammar.param)
-    first = _PLACE.sub("", explanation).partition("\n")[0][:MAX_EXPLANATION_LENGTH]
-    return InvalidRequest(f"the {name} cannot be used: {first}", param=grammar.param)
 
 
 def _json_schema(text: str) -> str:

@@ -1,14 +1,16 @@
 """Progress of one output in its grammar."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from llguidance import LLMatcher
+if TYPE_CHECKING:
+    from llguidance import LLMatcher
 
 
 class TokenMatcher:
     """Follows the output of one request. What it allows is a function of grammar and output alone."""
 
-    def __init__(self, matcher: LLMatcher) -> None:
+    def __init__(self, matcher: "LLMatcher") -> None:
         self.matcher = matcher
         self._followed_count = 0
 

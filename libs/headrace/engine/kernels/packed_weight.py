@@ -104,16 +104,47 @@ def pack_codes(
 
 
 def pack_blocks(blocks: Bytes, storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
-    """Packs rows of GGUF's blocks [., bytes], as a file has them. `rows` is as in `pack_plain`. Raises ValueError for
-    rows that are not made of whole blocks of `storage`."""
-    _check_rows(rows, len(blocks))
-    block_format = BLOCKS[storage]
-    if blocks.shape[1] % block_format.file_bytes or blocks.dtype != np.uint8 or not blocks.flags.c_contiguous:
-        raise ValueError(f"rows of {blocks.shape[1]} bytes are not blocks of {storage.name}")
-    in_size = blocks.shape[1] // block_format.file_bytes * block_format.columns
+    """Packs rows of GGUF's blocks that lie in one array: see `pack_block_parts`."""
+    return pack_block_parts((blocks,), storage, rows)
+
+
+def pack_block_parts(parts: Sequence[Bytes], storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
+    """Packs rows of GGUF's blocks on all cores. `parts` [., bytes], contiguous and as a file has them, are the rows of
+    the weight; `rows` is as in `pack_plain`. Raises IndexError as that does, and ValueError for rows that are not made
+    of whole blocks of `storage`."""
+    _check_rows(rows, sum(map(len, parts)))
+    block_format, row_bytes = BLOCKS[storage], parts[0].shape[1]
+    for part in parts:
+        if row_bytes % block_format.file_bytes or part.shape[1] != row_bytes or part.dtype != np.uint8:
+            raise ValueError(f"rows of {part.shape[1]} bytes are not blocks of {storage.name}")
+    in_size = row_bytes // block_format.file_bytes * block_format.columns
+    panel_size = panel_bytes(PANEL, in_size, storage, block_format.columns)
     panels = allocate(panel_bytes(len(rows), in_size, storage, block_format.columns))
-    _library().headrace_pack_blocks(pointer(blocks), pointer(rows), len(rows), in_size, storage, pointer(panels))
+    library = _library()
+
+    def pack(first: int) -> None:
+        blocks, wanted = _find_rows(parts, rows[first : first + PANELS_PER_TASK * PANEL])
+        to = address(panels) + first // PANEL * panel_size
+        library.headrace_pack_blocks(pointer(blocks), pointer(wanted), len(wanted), in_size, storage, to)
+
+    with ThreadPoolExecutor(usable_core_count()) as threads:
+        list(threads.map(pack, range(0, len(rows), PANELS_PER_TASK * PANEL)))
     return PackedWeight(panels, storage, len(rows), in_size, block_format.columns)
+
+
+def _find_rows(parts: Sequence[Bytes], rows: NDArray[np.int64]) -> tuple[Bytes, NDArray[np.int64]]:
+    """Returns an array that has all rows that are wanted of `parts`, and their places in it, -1 for zeros: a part
+    itself, if it is contiguous and has them all, else a copy."""
+    found = np.zeros((len(rows), parts[0].shape[1]), np.uint8)
+    begin = 0
+    for part in parts:
+        is_here = (rows >= begin) & (rows < begin + len(part))
+        places = rows - begin
+        if is_here.all() and part.flags.c_contiguous:
+            return part, places
+        found[is_here] = part[places[is_here]]
+        begin += len(part)
+    return found, np.where(rows >= 0, np.arange(len(rows)), -1)
 
 
 def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> int:

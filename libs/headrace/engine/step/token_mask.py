@@ -1,15 +1,17 @@
 """Tokens that grammars and bounds of reasoning do not allow next."""
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
-from llguidance import LLExecutor
-from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask, fill_next_token_bitmask_par
 from numpy.typing import NDArray
 
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.grammar.token_matcher import TokenMatcher
 from headrace.engine.memory.host_cores import usable_core_count
+
+if TYPE_CHECKING:
+    from llguidance import LLExecutor
 
 
 def find_forbidden(sequences: list[Sequence], vocabulary_size: int) -> tuple[list[int], NDArray[np.bool_]]:
@@ -43,6 +45,9 @@ def _forbidden_by_grammar(sequences: list[Sequence], vocabulary_size: int) -> ND
 
 def fill_bitmask(matchers: list[TokenMatcher], vocabulary_size: int) -> NDArray[np.int32]:
     """Returns one row of 32 tokens per word for each matcher, lowest bit first."""
+    # Importing it takes a tenth of the start of a worker; where there are matchers, it has been imported.
+    from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask, fill_next_token_bitmask_par
+
     bitmask = allocate_token_bitmask(len(matchers), vocabulary_size)
     if len(matchers) == 1:
         fill_next_token_bitmask(matchers[0].matcher, bitmask)
@@ -53,6 +58,9 @@ def fill_bitmask(matchers: list[TokenMatcher], vocabulary_size: int) -> NDArray[
 
 
 @functools.cache
-def _executor() -> LLExecutor:
+def _executor() -> "LLExecutor":
     """The threads that work on several rows at once."""
+    # As in `fill_bitmask`.
+    from llguidance import LLExecutor
+
     return LLExecutor(max(1, usable_core_count() // 2))

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.bus.nats_login import NatsLogin
-from headrace.certificates.certificate_folder import CertificateFolder
 from headrace.certificates.expiry import check_expiry
 from headrace.certificates.role import NATS, OPERATOR
 from headrace.certificates.role_identity import RoleIdentity, read_identity
 from headrace.rpc.channel import Channel, open_channel
+
+if TYPE_CHECKING:
+    from headrace.certificates.certificate_folder import CertificateFolder
 
 KEY = "certificates"
 """Entry of a platform's description that names the folder."""
@@ -19,7 +22,7 @@ class PlatformCertificates:
 
     def __init__(self, path: Path | None) -> None:
         """Raises ConfigError for a folder that lacks certificates, or in which one has expired."""
-        self._folder = None if path is None else CertificateFolder(path)
+        self._folder = None if path is None else _folder(path)
         self._operator: RoleIdentity | None = None
         for identity in () if self._folder is None else self._folder.list_identities():
             check_expiry(identity)
@@ -52,4 +55,11 @@ def operator_identity(folder: Path | None, described: Mapping[str, str]) -> Role
     """Returns the operator's identity in a folder, else at the platform of a description, or None if that uses no
     certificates. Raises ConfigError."""
     path = folder or (Path(described[KEY]) if KEY in described else None)
-    return None if path is None else read_identity(CertificateFolder(path).role_folder(OPERATOR))
+    return None if path is None else read_identity(_folder(path).role_folder(OPERATOR))
+
+
+def _folder(path: Path) -> "CertificateFolder":
+    # Importing it takes tens of milliseconds, which a platform in plain text does not need.
+    from headrace.certificates.certificate_folder import CertificateFolder
+
+    return CertificateFolder(path)

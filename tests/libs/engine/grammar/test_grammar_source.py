@@ -7,7 +7,8 @@ import pytest
 from llguidance import LLMatcher
 
 from headrace.engine.contract.grammar import Grammar, GrammarKind
-from headrace.engine.grammar.grammar_source import MAX_RULE_COUNT, refusal, write_source
+from headrace.engine.grammar.grammar_refusal import refusal
+from headrace.engine.grammar.grammar_source import MAX_RULE_COUNT, write_source
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 

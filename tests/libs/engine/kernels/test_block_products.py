@@ -11,7 +11,7 @@ from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.library import Instructions, available
-from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks, pack_plain
+from headrace.engine.kernels.packed_weight import PackedWeight, pack_block_parts, pack_blocks, pack_plain
 from headrace.engine.kernels.storage import BLOCKS, Storage
 
 pytestmark = needs_kernels
@@ -129,6 +129,19 @@ def test_chosen_rows_come_in_their_order_and_missing_ones_are_zeros() -> None:
     found = context.product(pack_blocks(blocks, Storage.Q4_K, rows), inputs)
     for place, row in enumerate(rows):
         assert np.array_equal(found[:, place], np.zeros(3) if row < 0 else whole[:, row])
+
+
+@names
+def test_rows_of_several_parts_are_packed_as_those_of_one(kind: Kind) -> None:
+    """Threads take 256 rows at a time, from one part or from several."""
+    blocks = blocks_of(kind, 900, 256)
+    spread = np.repeat(blocks, 2, axis=1)[:, ::2]
+    rows = np.random.default_rng(2).integers(-1, 900, 700)
+    for wanted in (np.arange(900), rows):
+        expected = pack_blocks(blocks, Storage[kind.name], wanted).panels
+        for parts in ((blocks[:300], blocks[300:301], spread[301:]), (spread,)):
+            found = pack_block_parts(parts, Storage[kind.name], wanted).panels
+            assert found.tobytes() == expected.tobytes()
 
 
 def test_odd_sizes_fit() -> None:

@@ -1,10 +1,9 @@
 """`headrace bench`: loads a running platform and prints what a client sees."""
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import httpx2
 from cyclopts import App, Parameter
@@ -12,20 +11,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from headrace.cli.commands.bench.claims import print_claims
+from headrace.cli.commands.bench.load_flags import LoadFlags
 from headrace.cli.output import console, error_console, fail, print_json, warn
 from headrace.cli.target import KeyFlag, choose_model, key_headers, platform_url
 from headrace.load_generator.closed_loop import LoadResult, Workload, run_closed_loop
 from headrace.load_generator.comparison import ComparedMetric, compare_runs, different_facts
 from headrace.load_generator.html_report import html_report
-from headrace.load_generator.profile import PROFILES, Session, Turn, draw_sessions
+from headrace.load_generator.profile import PROFILES, draw_sessions
 from headrace.load_generator.report import report_table, summarize
 from headrace.load_generator.saved_run import load_run, run_of, save_run, write_text
 from headrace.load_generator.session_load import SessionLoad, run_sessions
 from headrace.supervisor.state import DEFAULT_FOLDER
 
 bench = App(name="bench", help="Loads a running platform and prints latencies.")
-DEFAULT_CLIENTS = 8
-DEFAULT_TOKENS = 64
+_USUAL_LOAD = LoadFlags()
 _Json = Annotated[bool, Parameter(negative="")]
 
 
@@ -33,15 +32,7 @@ _Json = Annotated[bool, Parameter(negative="")]
 def run(
     model: str | None = None,
     *,
-    profile: Literal["chat", "rag", "code", "batch"] | None = None,
-    requests: int = 64,
-    concurrency: int | None = None,
-    rate: float | None = None,
-    input_tokens: int | None = None,
-    output_tokens: int | None = None,
-    slo_ttft_ms: float | None = None,
-    slo_tpot_ms: float | None = None,
-    seed: int = 0,
+    load: LoadFlags = _USUAL_LOAD,
     save: Path | None = None,
     html: Path | None = None,
     claims: Annotated[bool, Parameter(negative="")] = False,
@@ -58,28 +49,8 @@ def run(
     ----------
     model
         The model to load; default: the first one served.
-    profile
-        Lengths and shared prefixes of a kind of use. chat: 4 system prompts of 200 tokens, 3 turns, questions of 40,
-        answers of 160. rag: 3 of 40 documents of 500, a question of 30, an answer of 120. code: 8 files of 1,200, 4
-        edits of 25, completions of 50. batch: one instruction of 300, items of 300, answers of 30. Numbers are medians,
-        turns a mean. Lengths shrink together where the model is too short for them.
-    requests
-        Total number of requests.
-    concurrency
-        Number of clients; each sends its next request when the last one has ended. Default: 8.
-    rate
-        Requests per second, instead of a number of clients: an open loop, in which they arrive as a Poisson process,
-        however long answers take. Further turns of a profile's session follow when the answer before has come.
-    input_tokens
-        Tokens per prompt, without a profile. Prompts are random, so no prefix is shared. Default: 64.
-    output_tokens
-        Tokens to generate per request, without a profile. Default: 64.
-    slo_ttft_ms
-        Goodput counts requests whose first token came within this many milliseconds.
-    slo_tpot_ms
-        Goodput counts requests whose time per token stayed within this many milliseconds.
-    seed
-        Another seed draws other prompts.
+    load
+        Requests to send.
     save
         Write the run to this JSON file, with the times of each request.
     html
@@ -99,27 +70,15 @@ def run(
     if claims:
         print_claims(model, as_json=json)
         return
-    _check((requests, concurrency, input_tokens, output_tokens), rate, json)
-    if profile is not None and (input_tokens, output_tokens) != (None, None):
-        fail("--profile has lengths of its own: leave --input-tokens and --output-tokens out", json)
-    if rate is not None and concurrency is not None:
-        fail("--rate and --concurrency exclude each other: an open loop has as many at once as have arrived", json)
+    load.check(as_json=json)
     address = platform_url(url, state_dir)
-    name = choose_model(address, model, key)
-    if profile is None:
-        lengths = (input_tokens or DEFAULT_TOKENS, output_tokens or DEFAULT_TOKENS)
-        load = Workload(address, name, requests, concurrency or DEFAULT_CLIENTS, *lengths, seed=seed, key=key)
-        result = asyncio.run(_run(load if rate is None else _open_load(load, rate), requests))
-    else:
-        sessions, scale = draw_sessions(PROFILES[profile], requests, seed, _model_length(address, name, key))
-        clients = concurrency or DEFAULT_CLIENTS
-        loop = SessionLoad(address, name, sessions, clients, rate, profile, scale, seed=seed, key=key)
-        result = asyncio.run(_run(loop, requests))
-    summary = summarize(result, _seconds(slo_ttft_ms), _seconds(slo_tpot_ms))
+    made = _load(load, address, choose_model(address, model, key), key)
+    result = asyncio.run(_run(made, load.requests))
+    summary = summarize(result, _seconds(load.slo_ttft_ms), _seconds(load.slo_tpot_ms))
     _show(summary, json)
     _keep(result, summary, save, html)
     if summary["failed"]:
-        fail(f"{summary['failed']} of {requests} requests failed: {'; '.join(summary['errors'])}")
+        fail(f"{summary['failed']} of {load.requests} requests failed: {'; '.join(summary['errors'])}")
 
 
 @bench.command
@@ -148,13 +107,6 @@ def compare(first: Path, second: Path, *, json: _Json = False) -> None:
     console.print(_comparison(metrics))
 
 
-def _check(counts: Iterable[int | None], rate: float | None, as_json: bool) -> None:
-    if any(count is not None and count < 1 for count in counts):
-        fail("--requests, --concurrency, --input-tokens and --output-tokens must be at least 1", as_json)
-    if rate is not None and rate <= 0:
-        fail("--rate must be above 0 requests per second", as_json)
-
-
 def _comparison(metrics: list[ComparedMetric]) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("")
@@ -169,11 +121,14 @@ def _comparison(metrics: list[ComparedMetric]) -> Table:
     return table
 
 
-def _open_load(load: Workload, rate: float) -> SessionLoad:
-    sessions: list[Session] = [
-        (Turn(load.prompt(index), load.output_token_count),) for index in range(load.request_count)
-    ]
-    return SessionLoad(load.url, load.model, sessions, rate=rate, seed=load.seed, key=load.key)
+def _load(flags: LoadFlags, address: str, model: str, key: str) -> Workload | SessionLoad:
+    if flags.profile is None:
+        return flags.workload(address, model, key)
+    length = _model_length(address, model, key)
+    sessions, scale = draw_sessions(PROFILES[flags.profile], flags.requests, flags.seed, length)
+    return SessionLoad(
+        address, model, sessions, flags.clients, flags.rate, flags.profile, scale, seed=flags.seed, key=key
+    )
 
 
 def _model_length(address: str, model: str, key: str) -> int | None:

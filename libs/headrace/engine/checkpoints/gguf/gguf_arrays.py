@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import gguf
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +18,8 @@ from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.memory.mapped_file import MappedFile
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
+from headrace.gguf_text.gguf_header import GgufHeader
+from headrace.gguf_text.gguf_tensor import GgufTensor
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -38,13 +39,13 @@ class GgufArrays:
         self._path = path
         self._keeps_blocks = keeps_blocks
         try:
-            reader = gguf.GGUFReader(path)
-            self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+            header = GgufHeader(path)
             with path.open("rb") as file:
                 self._file = MappedFile(file)
         except UNREADABLE as error:
             raise InvalidCheckpoint(f"{path} is not a whole GGUF file: {error!r}") from error
-        self._metadata = GgufMetadata(path, reader)
+        self._tensors = header.tensors
+        self._metadata = GgufMetadata(path, header)
         self._architecture = find_architecture(self._metadata)
 
     def config(self) -> dict[str, Any]:
@@ -92,21 +93,18 @@ class GgufArrays:
         return self.values(name, shape), Storage.F32
 
     def forget(self) -> None:
-        """Does nothing: blocks are given back as they are read."""
+        """Gives back the memory of the blocks that were read. They stay valid: they are read again."""
+        self._file.forget(self._file.bytes)
 
     def quantized(self, name: str, shape: tuple[int, int]) -> BlockArrays | None:
-        """Copies the blocks of the weight [out, in] of module `name`; None if it is to be read as the numbers that it
-        stands for. Raises InvalidCheckpoint if it is missing, misshapen or not finite."""
+        """Views the blocks of the weight [out, in] of module `name` in the file, or copies them where they are to be
+        reordered; None if it is to be read as the numbers that it stands for. Raises InvalidCheckpoint if it is
+        missing, misshapen or not finite."""
         if not self.has_blocks(name):
             return None
         gguf_name, expert = self._find(f"{name}.weight", shape)
         tensor = self._tensors[gguf_name]
-        rows = self._in_order(gguf_name, np.arange(shape[0]))
-        size = tensor.n_bytes // (1 if expert is None else self._shape(gguf_name)[0])
-        begin = tensor.data_offset + size * (expert or 0)
-        data = self._file.bytes[begin : begin + size]
-        run = BlockRun(data.reshape(shape[0], -1)[rows], Storage[tensor.tensor_type.name])
-        self._file.forget(data)
+        run = BlockRun((self._in_order(gguf_name, self._bytes(tensor, expert)),), Storage[tensor.kind])
         if not run.has_finite_scales():
             raise InvalidCheckpoint(f"{self._path}: tensor {gguf_name} holds values that are not finite numbers")
         return BlockArrays((run,))
@@ -116,7 +114,7 @@ class GgufArrays:
         gguf_name, _ = self._place(f"{name}.weight")
         if not self._keeps_blocks or gguf_name not in self._tensors:
             return False
-        return Storage.__members__.get(self._tensors[gguf_name].tensor_type.name) in BLOCKS
+        return Storage.__members__.get(self._tensors[gguf_name].kind) in BLOCKS
 
     def _find(self, name: str, shape: tuple[int, ...]) -> tuple[str, int | None]:
         """Returns the place of a tensor, see `_place`. Raises InvalidCheckpoint if it is missing or misshapen."""
@@ -134,24 +132,34 @@ class GgufArrays:
     def _dequantize(self, gguf_name: str, expert: int | None = None) -> Floats:
         """Dequantizes a tensor, or one expert's part, to fp32. Raises Unsupported or InvalidCheckpoint naming the
         tensor."""
+        # Importing it takes a tenth of a second, and a start with packed weights does without.
+        import gguf
+
         tensor = self._tensors[gguf_name]
-        data = tensor.data if expert is None else tensor.data[expert]
+        kind = gguf.GGMLQuantizationType[tensor.kind]
         try:
             # Invalid values are reported below, with the tensor's name.
             with np.errstate(all="ignore"):
-                values = gguf.dequantize(data, tensor.tensor_type).astype(np.float32, copy=True)
+                values = gguf.dequantize(self._bytes(tensor, expert), kind).astype(np.float32, copy=True)
         except UNREADABLE as error:
-            kind = tensor.tensor_type.name
-            raise Unsupported(f"{self._path}: tensor {gguf_name} of type {kind} cannot be read: {error!r}") from error
+            raise Unsupported(
+                f"{self._path}: tensor {gguf_name} of type {tensor.kind} cannot be read: {error!r}"
+            ) from error
         if not np.isfinite(values).all():
             raise InvalidCheckpoint(f"{self._path}: tensor {gguf_name} holds values that are not finite numbers")
-        return values
+        return values.reshape(tensor.shape if expert is None else tensor.shape[1:])
+
+    def _bytes(self, tensor: GgufTensor, expert: int | None) -> NDArray[np.uint8]:
+        """Returns the rows of a tensor, or of one expert's part, as the file has them [rows, bytes]."""
+        size = tensor.byte_count // (1 if expert is None else tensor.shape[0])
+        begin = tensor.offset + size * (expert or 0)
+        return self._file.bytes[begin : begin + size].reshape(-1, tensor.row_bytes)
 
     def _shape(self, gguf_name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor, outermost dimension first. The file lists it last."""
+        """Returns the shape of a tensor, outermost dimension first."""
         if gguf_name not in self._tensors:
             raise InvalidCheckpoint(f"{self._path} has no tensor {gguf_name}")
-        return tuple(int(size) for size in reversed(self._tensors[gguf_name].shape))
+        return self._tensors[gguf_name].shape
 
     def _place(self, name: str) -> tuple[str, int | None]:
         """Returns GGUF's name of a tensor, and the index of the expert whose part is wanted, if any."""

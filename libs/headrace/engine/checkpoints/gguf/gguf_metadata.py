@@ -3,24 +3,22 @@
 from pathlib import Path
 from typing import Any
 
-import gguf
-
 from headrace.errors.tree import InvalidCheckpoint
+from headrace.gguf_text.gguf_header import GgufHeader
 
 
 class GgufMetadata:
     """Values by key. Raises InvalidCheckpoint naming the key for numbers that are missing or not numeric."""
 
-    def __init__(self, path: Path, reader: gguf.GGUFReader) -> None:
+    def __init__(self, path: Path, header: GgufHeader) -> None:
         self.path = path
-        self._reader = reader
+        self._header = header
         self.architecture = str(self.get("general.architecture", "unknown"))
 
     def get(self, key: str, default: Any = None) -> Any:
         """Returns a value as stored in the file."""
         try:
-            field = self._reader.get_field(key)
-            return default if field is None else field.contents()
+            return self._header.get(key, default)
         except (ValueError, KeyError, IndexError, TypeError, UnicodeDecodeError) as error:
             raise InvalidCheckpoint(f"{self.path}: metadata {key} cannot be read: {error!r}") from error
 

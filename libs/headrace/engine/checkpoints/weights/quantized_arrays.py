@@ -54,16 +54,22 @@ class QuantizedArrays:
 class BlockRun:
     """Consecutive rows of a weight in blocks of one kind."""
 
-    blocks: NDArray[np.uint8]
-    """Blocks of each row [rows, bytes]."""
+    parts: tuple[NDArray[np.uint8], ...]
+    """Blocks of each row [rows, bytes], in arrays that follow each other. They may lie in a mapped file."""
     storage: Storage
+
+    @property
+    def row_count(self) -> int:
+        return sum(map(len, self.parts))
 
     def has_finite_scales(self) -> bool:
         """Whether all numbers that the blocks stand for are finite."""
         begin, end = _SCALE_PLACES.get(self.storage, (0, 4))
-        each = self.blocks.reshape(-1, BLOCKS[self.storage].file_bytes)
-        exponents = each[:, begin + 1 : end : 2] & 0x7C
-        return bool((exponents != 0x7C).all())
+        for part in self.parts:
+            each = part.reshape(-1, BLOCKS[self.storage].file_bytes)
+            if ((each[:, begin + 1 : end : 2] & 0x7C) == 0x7C).any():
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class BlockArrays:
         runs: list[BlockRun] = []
         for run in (run for weight in weights for run in weight.runs):
             if runs and runs[-1].storage is run.storage:
-                runs[-1] = BlockRun(np.concatenate([runs[-1].blocks, run.blocks]), run.storage)
+                runs[-1] = BlockRun((*runs[-1].parts, *run.parts), run.storage)
             else:
                 runs.append(run)
         return cls(tuple(runs))
@@ -89,7 +95,9 @@ class BlockArrays:
         import gguf
 
         kinds = gguf.GGMLQuantizationType
-        return np.concatenate([gguf.dequantize(run.blocks, kinds[run.storage.name]) for run in self.runs])
+        return np.concatenate(
+            [gguf.dequantize(part, kinds[run.storage.name]) for run in self.runs for part in run.parts]
+        )
 
 
 ArrayWeight = StoredArrays | QuantizedArrays | BlockArrays

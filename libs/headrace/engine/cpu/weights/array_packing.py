@@ -14,7 +14,7 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
     kernel_group_of,
 )
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
-from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks, pack_codes, pack_plain, pack_rounded
+from headrace.engine.kernels.packed_weight import PackedWeight, pack_block_parts, pack_codes, pack_plain, pack_rounded
 from headrace.engine.kernels.storage import Storage
 
 Rows = Sequence[int] | NDArray[np.int64]
@@ -26,7 +26,7 @@ def pack_array(weight: ArrayWeight, bias: Floats | None = None, rows: Rows | Non
     of several kinds: see `pack_runs`."""
     if isinstance(weight, BlockArrays):
         (run,) = weight.runs
-        packed = pack_blocks(run.blocks, run.storage, chosen_rows(rows, len(run.blocks)))
+        packed = pack_block_parts(run.parts, run.storage, chosen_rows(rows, run.row_count))
         return with_bias(packed, bias, rows)
     if isinstance(weight, QuantizedArrays):
         return with_bias(_pack_codes(weight, chosen_rows(rows, len(weight.codes))), bias, rows)
@@ -39,7 +39,7 @@ def pack_runs(weight: ArrayWeight, bias: Floats | None = None) -> list[PackedWei
         return [pack_array(weight, bias)]
     packed, first = [], 0
     for run in weight.runs:
-        last = first + len(run.blocks)
+        last = first + run.row_count
         packed.append(pack_array(BlockArrays((run,)), None if bias is None else bias[first:last]))
         first = last
     return packed

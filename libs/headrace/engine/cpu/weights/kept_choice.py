@@ -4,17 +4,19 @@ Anything that may change what is fastest is part of a key: another processor, li
 is measured again. So is a file that is missing or damaged.
 """
 
-import hashlib
 import json
 import logging
 import platform
 import tempfile
 from pathlib import Path
 
+import xxhash
+
 from headrace.engine.kernels import library
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice, contenders
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions
+from headrace.engine.memory.mapped_file import MappedFile
 
 SUFFIX, UNFINISHED = ".kernels", ".new"
 CPU_FACTS = Path("/proc/cpuinfo")
@@ -29,7 +31,8 @@ def choice_path(packed: Path) -> Path:
 
 def choice_key(context: KernelContext) -> str:
     """Digest of all that the choice depends on but the weights."""
-    digest = hashlib.blake2b(library.PATH.read_bytes(), digest_size=16)
+    with library.PATH.open("rb") as file:
+        digest = xxhash.xxh3_128(MappedFile(file).bytes.data)
     facts = (platform.machine(), _processor(), context.thread_count, [each.name for each in contenders()])
     digest.update(repr(facts).encode())
     return digest.hexdigest()

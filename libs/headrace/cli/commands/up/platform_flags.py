@@ -1,0 +1,191 @@
+"""Flags of `headrace up`."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from headrace.cli.gateway_setting import gateway_path
+from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
+from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
+from headrace.errors import ConfigError
+from headrace.supervisor.model_source import resolve
+from headrace.supervisor.options import PlatformOptions
+from headrace.supervisor.state import DEFAULT_FOLDER
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ModelParts:
+    """Drafts and adapters: parts that belong to one model."""
+
+    draft: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """A small model of the same family that drafts for a model: NAME=SOURCE, or SOURCE if there is one model. The text
+    stays the same, bit for bit."""
+    lora: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """A LoRA adapter as PEFT saves it, served as a model of its own: NAME=FOLDER, or MODEL:NAME=FOLDER if there are
+    several models."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class SharedWorker:
+    """One worker for several models, which take turns: some are awake, the others sleep until they are asked."""
+
+    one_worker: Annotated[bool, Parameter(negative="")] = False
+    """Serve all models from one worker, with memory for some of them."""
+    pin: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """A model that never sleeps; may be repeated."""
+    awake_bytes: int | None = None
+    """Most bytes of weights and KV caches of the models that are awake. Default: half of the free memory."""
+    asleep_bytes: int | None = None
+    """Most bytes of weights of models that sleep in host memory. Default: a quarter of the free memory."""
+
+    def options(self, models: Sequence[str]) -> dict[str, Any]:
+        """Returns them as options of a platform. Raises ConfigError for one that says nothing without the others."""
+        if not self.one_worker and (self.pin or self.awake_bytes is not None or self.asleep_bytes is not None):
+            raise ConfigError("--pin, --awake-bytes and --asleep-bytes are for --one-worker", param="one_worker")
+        if unknown := next((name for name in self.pin if name not in models), None):
+            raise ConfigError(f"--pin {unknown}: there is no model of that name", param="pin")
+        chosen = {"awake_bytes": self.awake_bytes, "asleep_bytes": self.asleep_bytes}
+        given_bytes = {name: value for name, value in chosen.items() if value is not None}
+        return {"shared_worker": self.one_worker, "pinned": self.pin, "residency_options": given_bytes}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class ServiceCounts:
+    """Numbers of processes of the services that may run more than once."""
+
+    gateways: int = 1
+    """Gateways, which share both ports."""
+    schedulers: int = 1
+    """Schedulers: one leads, the others stand by."""
+    caches: int = 1
+    """Caches, which divide their contents among them."""
+    tokenizers: int = 2
+    """Tokenizers: if one does not answer within a second, the next is asked."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class WorkerCounts:
+    """Numbers of workers."""
+
+    replicas: int = 1
+    """Workers per model."""
+    prefill_workers: int = 0
+    """Further workers per model that compute long prompts for these, so that their running answers go on evenly. Their
+    KV blocks travel when that is expected to be sooner."""
+
+    def check(self, *, shared: bool, engine: str | None) -> None:
+        """Raises ConfigError for numbers that cannot be."""
+        _check_counts({"replicas": self.replicas})
+        if self.prefill_workers < 0:
+            raise ConfigError(
+                f"--prefill-workers is {self.prefill_workers}; it must be at least 0", param="prefill_workers"
+            )
+        if self.prefill_workers and (shared or engine not in (None, "model")):
+            message = "--prefill-workers is for workers with one model of our own engine each"
+            raise ConfigError(message, param="prefill_workers")
+
+
+_MODEL_PARTS = ModelParts()
+_WORKER_COUNTS = WorkerCounts()
+_SHARED_WORKER = SharedWorker()
+_SERVICE_COUNTS = ServiceCounts()
+_REACH = Reach()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class PlatformFlags:
+    """All that a platform is started with, but for its models."""
+
+    http_port: int = 8000
+    """Port of the OpenAI-compatible API; 0 picks a free one."""
+    grpc_port: int = 9000
+    """Port of the gRPC API; 0 picks a free one."""
+    reach: Reach = _REACH
+    """Address of the platform, and keys."""
+    workers: WorkerCounts = _WORKER_COUNTS
+    """Numbers of workers."""
+    shared: SharedWorker = _SHARED_WORKER
+    """One worker for several models."""
+    several: ServiceCounts = _SERVICE_COUNTS
+    """Numbers of the other services."""
+    state_dir: Path = DEFAULT_FOLDER
+    """Folder for logs and state. Platforms with different folders can run side by side."""
+    config: Path | None = None
+    """TOML file with a table per service, for all other settings."""
+    nats: str = ""
+    """A running NATS to use, such as nats://host:4222. Otherwise one is started."""
+    certificates: Path | None = None
+    """Folder of headrace certs: services and NATS then talk mutual TLS, and each role may do only what it has to.
+    Default: plain text on loopback, with a credential."""
+    engine: Literal["model", "sim", "vllm"] | None = None
+    """model, the default, runs the checkpoint; vllm lets vLLM run it; sim imitates a model without weights."""
+    worker_python: Path | None = None
+    """Python that runs the workers, with Headrace and, for its engine, vLLM. Default: this one."""
+    parts: ModelParts = _MODEL_PARTS
+    """Drafts and adapters of the models."""
+    run: ModelFlags = NO_FLAGS
+    """Options of the models."""
+    strict: bool | None = None
+    """Refuse unknown request fields."""
+    start_silence_seconds: float = 60.0
+    """Seconds without any progress after which a start is given up. While weights are packed or anything computes, it
+    may take as long as it needs."""
+    log_level: Literal["debug", "info", "warning", "error"] | None = None
+    """Least severe level to log; default: info."""
+    otlp_endpoint: str | None = None
+    """OTLP gRPC endpoint for traces, such as 127.0.0.1:4317."""
+
+    def check(self) -> None:
+        """Raises ConfigError for numbers that cannot be, and for a configuration file that is missing."""
+        self.workers.check(shared=self.shared.one_worker, engine=self.engine)
+        _check_counts(asdict(self.several))
+        if self.config is not None and not self.config.is_file():
+            raise ConfigError(f"there is no configuration file {self.config}", param="config")
+
+    def keys(self) -> KeyChoice:
+        """Returns the keys that let callers in. Raises ConfigError, see `choose_keys`."""
+        return choose_keys(self.reach, self.state_dir, self.config)
+
+    def options(self, models: Sequence[str], keys: KeyChoice) -> PlatformOptions:
+        """Returns the options of the platform. Finds its models. Raises ConfigError."""
+        sources = resolve(models, self.parts.draft, self.parts.lora)
+        return PlatformOptions(
+            models=sources,
+            **self.shared.options([source.name for source in sources]),
+            http_port=self.http_port,
+            grpc_port=self.grpc_port,
+            host=self.reach.host,
+            keys_file=keys.path,
+            **asdict(self.workers),
+            **asdict(self.several),
+            nats_url=self.nats,
+            config_file=self.config.absolute() if self.config else None,
+            public_certificate=gateway_path("tls_certificate", self.config),
+            certificates=self.certificates,
+            engine=self.engine,
+            worker_python=self.worker_python,
+            model_options=given(self.run),
+            service_options=_said(log_level=self.log_level, otlp_endpoint=self.otlp_endpoint),
+            strict=self.strict,
+            start_silence_seconds=self.start_silence_seconds,
+        )
+
+
+def _said(**options: str | None) -> dict[str, str]:
+    """Returns the options that were given: only those go before files and the environment."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _check_counts(counts: dict[str, int]) -> None:
+    """Raises ConfigError, with the name of the flag, for a number of processes below 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise ConfigError(f"--{name} is {count}; it must be at least 1", param=name)

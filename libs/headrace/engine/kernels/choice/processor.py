@@ -1,0 +1,50 @@
+"""Processor of this machine, as Linux describes it."""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from headrace.engine.kernels.library import Instructions
+
+CPU_FACTS = Path("/proc/cpuinfo")
+_AVX2 = ("avx2", "fma", "f16c")
+_AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "f16c")
+NEEDS: Mapping[Instructions, tuple[str, ...]] = MappingProxyType(
+    {
+        Instructions.NEON: ("asimd", "asimddp"),
+        Instructions.AVX2: _AVX2,
+        Instructions.AVX_VNNI: (*_AVX2, "avx_vnni"),
+        Instructions.AVX512: _AVX512,
+        Instructions.AMX: (*_AVX512, "amx_tile", "amx_int8"),
+    }
+)
+"""Features that an instruction set is made of, under Linux's names."""
+TELLING = ("asimddp", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_int8")
+"""Features by which the kernels of one processor differ from those of another."""
+UNUSED = ("i8mm", "sve", "sve2", "bf16", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16")
+"""Features that make products of matrices faster elsewhere, and that no kernels here use yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """Name and features of a processor."""
+
+    name: str
+    features: frozenset[str]
+    """Features under Linux's names; empty where the system tells none."""
+
+    @classmethod
+    def here(cls, path: Path = CPU_FACTS) -> "Processor":
+        """Reads the facts of the first core: `flags` on x86-64, `Features` on 64-bit Arm."""
+        facts: dict[str, str] = {}
+        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+            name, _, value = line.partition(":")
+            facts.setdefault(name.strip(), value.strip())
+        features = facts.get("flags") or facts.get("Features") or ""
+        return cls(facts.get("model name") or platform.processor() or platform.machine(), frozenset(features.split()))
+
+    def has(self, instructions: Instructions) -> bool:
+        """Whether it says to have all that an instruction set is made of."""
+        return self.features.issuperset(NEEDS[instructions]) if instructions in NEEDS else True
