@@ -33,9 +33,9 @@ class GrownShape:
 
 
 SHAPES: dict[str, tuple[GrownShape, GrownShape]] = {
-    "75m": (GrownShape(1024, 4096, 4 + 1, 16, 8, 64), GrownShape(512, 1536, 2, 4, 2, 64)),
+    "75m": (GrownShape(1024, 4096, 5, 16, 8, 64), GrownShape(512, 1536, 3, 4, 2, 64)),
     "300m": (GrownShape(1024, 4096, 16, 16, 8, 128), GrownShape(512, 1536, 8, 4, 2, 128)),
-    "600m": (GrownShape(1024, 5632, 24, 16, 8, 128), GrownShape(512, 1536, 16, 4, 2, 128)),
+    "600m": (GrownShape(1024, 5632, 24, 16, 8, 128), GrownShape(1024, 3072, 5, 16, 8, 128)),
 }
 """Shapes of the model and of its draft model, about a tenth of it, by parameter count."""
 
@@ -88,9 +88,7 @@ def _grown(weights: dict[str, Tensor], config: dict[str, int], shape: GrownShape
     return {name: weight.to(torch.bfloat16).contiguous() for name, weight in found.items()}
 
 
-def _grown_layer(
-    old: dict[str, Tensor], config: dict[str, int], shape: GrownShape, norm: float
-) -> dict[str, Tensor]:
+def _grown_layer(old: dict[str, Tensor], config: dict[str, int], shape: GrownShape, norm: float) -> dict[str, Tensor]:
     hidden, inner = shape.hidden_size, shape.intermediate_size
     stretch = shape.head_size // config["head_dim"]
     queries, keys = shape.head_count * shape.head_size, shape.kv_head_count * shape.head_size
