@@ -8,7 +8,10 @@ from itertools import accumulate
 ROW_COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Row counts of the table. Steps of other sizes are interpolated, and count for the nearest."""
 PRIOR_SLOPE = 0.15
-"""Cost of one more row, as a share of the first row's, where nothing was measured at load."""
+"""Cost of one more row, as a share of the first row's, where nothing was measured, or not for long: a hope that is
+worth a try, since a wrong cost that keeps steps of a size from being taken would never be corrected."""
+MOST_HOPEFUL = 4
+"""Rows beyond which there is no such hope: steps of batches are measured as they grow."""
 WINDOW = 5
 """Latest steps of a size that its cost follows from: their lower median, because other processes make a step longer
 and nothing makes it shorter."""
@@ -21,7 +24,7 @@ LIFETIME = 64
 FEW = 2
 """Steps that make a stale cost fresh."""
 MEMORY = 256
-"""Steps after which a size counts as never measured: a slow spell is forgotten."""
+"""Steps after which a size counts as never measured, at load or since: a slow spell is forgotten."""
 
 
 class _Knot:
@@ -71,7 +74,8 @@ class StepCost:
         self._step_count += 1
         self.is_known = True
         knot = self._knots[self._nearest(row_count)]
-        self._surprises.append(seconds / self(row_count) if knot.ratios else 1.0)
+        is_known = knot.ratios and not self._is_old(knot)
+        self._surprises.append(seconds / self(row_count) if is_known else 1.0)
         if knot.fresh_count < FEW or self._is_old(knot):
             self._refresh(knot)
         # The curve may be interpolated: the knot is taken to be off by as much as the step.
@@ -132,8 +136,19 @@ class StepCost:
 
     def _compute(self, size: int) -> list[float]:
         seconds = [knot.seconds * ratio for knot, ratio in zip(self._knots, self._ratios(), strict=True)]
-        rising = list(accumulate(seconds, max))
+        rising = list(accumulate(self._hopeful(seconds), max))
         return [_interpolate(self._rows, rising, row_count) for row_count in range(size)]
+
+    def _hopeful(self, seconds: list[float]) -> list[float]:
+        """Lowers the costs of steps larger than the latest one where nothing was measured for long."""
+        index = max(range(len(self._knots)), key=lambda index: self._knots[index].measured_at)
+        first, base = self._rows[index], seconds[index]
+        return [
+            min(cost, base * (1 + PRIOR_SLOPE * (rows - first) / first))
+            if MOST_HOPEFUL >= first < rows and self._step_count - knot.measured_at > MEMORY
+            else cost
+            for rows, cost, knot in zip(self._rows, seconds, self._knots, strict=True)
+        ]
 
     def _ratios(self) -> list[float]:
         """Returns the ratio of each knot: where there is none, that of the nearest one that has one."""

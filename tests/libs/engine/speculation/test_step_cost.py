@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.engine.speculation.step_cost import FEW, LIFETIME, MEMORY, SHIFT_COUNT, WINDOW, StepCost
+from headrace.engine.speculation.step_cost import FEW, LIFETIME, MEMORY, PRIOR_SLOPE, SHIFT_COUNT, WINDOW, StepCost
 
 TABLE = {1: 10.0, 2: 11.0, 4: 14.0, 8: 22.0}
 
@@ -78,4 +78,17 @@ def test_a_size_that_was_not_measured_for_long_is_stale_and_a_slow_spell_is_forg
     assert cost.is_stale(8)
     for _ in range(MEMORY):
         cost.observe(1, 10.0)
-    assert cost(8) == pytest.approx(22)
+    assert cost(8) < 22
+
+
+def test_a_load_that_was_disturbed_does_not_last() -> None:
+    """Steps that seem too dear to be taken are worth a try after a while, and then known."""
+    cost = StepCost({1: 10.0, 2: 20.0, 4: 40.0})
+    for _ in range(MEMORY + 1):
+        assert cost(2) == 20
+        cost.observe(1, 10.0)
+    assert cost(2) == pytest.approx(10 * (1 + PRIOR_SLOPE))
+    cost.observe(2, 11.0)
+    assert cost(2) == pytest.approx(11)
+    cost.observe(4, 36.0)
+    assert cost(4) == pytest.approx(36)
