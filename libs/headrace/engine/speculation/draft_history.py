@@ -26,6 +26,8 @@ class DraftHistory:
         self.draft_count = 0
         self.next_ask = 0
         """Text length in tokens before which the draft model is not asked."""
+        self.rests_until = 0
+        """Text length in tokens before which nothing is done at all."""
         self._ngrams = NgramIndex()
         self._next_look = 0
         self._look_distance = 1
@@ -56,8 +58,8 @@ class DraftHistory:
         return found
 
     def rest(self, sequence: Sequence) -> None:
-        """Lets nothing be looked for and the draft model not be asked for a while: the allowance is used up."""
-        self._next_look = self.next_ask = len(sequence.token_ids) + FIRST_PAUSE
+        """Lets nothing be looked for and nobody be asked for a while: the allowance is used up."""
+        self.rests_until = len(sequence.token_ids) + FIRST_PAUSE
 
     def look_up(self, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
         """Returns the drafts that cost nothing, by source."""

@@ -94,6 +94,8 @@ class Speculator:
         history = self._histories.get(sequence)
         if history is None:
             history = self._histories[sequence] = self._begin(sequence)
+        if len(sequence.token_ids) < history.rests_until:
+            return False
         if sequence.matcher is not None or self._may_ask_model(history, sequence):
             return True
         return history.is_due(sequence) and self._look(history, sequence)
@@ -217,7 +219,7 @@ class Speculator:
                 offers["model"] = Offer(length.acceptance, most, True, reading / _steps_left(sequence))
             else:
                 history.next_ask = token_count + FIRST_PAUSE
-        if not offers and any(found.values()):
+        if not offers and history.allowance.left <= 0:
             history.rest(sequence)
         return offers
 
@@ -263,7 +265,9 @@ class Speculator:
         self._capital.gain(-tokens)
         total = sum(shares.values())
         for sequence, share in shares.items():
-            self._histories[sequence].allowance.gain(-tokens * share / total)
+            # A request whose logits are not finite is forgotten before its step is over.
+            if history := self._histories.get(sequence):
+                history.allowance.gain(-tokens * share / total)
 
 
 def _affordable(limit: int, left: float, prices: DraftPrices, *, asks_model: bool = False) -> int:

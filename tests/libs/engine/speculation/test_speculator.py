@@ -10,6 +10,7 @@ from tests.libs.engine.speculation.simulated_text import (
 from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.speculation.draft_history import LONGEST_LOOK_DISTANCE
+from headrace.engine.speculation.draft_length import FIRST_PAUSE
 from headrace.engine.speculation.speculator import PATIENCE, Speculator
 from headrace.engine.speculation.step_cost import LIFETIME, StepCost
 
@@ -135,3 +136,46 @@ def test_sequences_of_a_full_batch_do_without() -> None:
     assert speculator.may_pay(1, 1)
     found = model.run(["alone"], 32, lambda drafts, _: drafts, lambda count: 1000 + count)
     assert found["plain"] > 1.5 * found["spent"]
+
+
+def test_a_sequence_may_be_forgotten_before_its_step_is_over() -> None:
+    """As one is whose logits are not finite. The step that took longer than expected is then nobody's loss."""
+    speculator, _ = make(draft_seconds=0.1 * STEP)
+    sequence = make_sequence("r", 100)
+    assert propose(speculator, sequence)[sequence]
+    speculator.forget(sequence)
+    speculator.observe_step(5, 10 * STEP)
+    speculator.observe(sequence, 1)
+    assert propose(speculator, make_sequence("other", 100))
+
+
+def test_a_grammar_is_left_alone_too_where_nothing_more_may_be_lost() -> None:
+    clock = SimulatedClock()
+    speculator = Speculator(step_seconds=TABLE, clock=clock)
+    sequence = make_sequence("r", 100)
+    sequence.matcher = SlowMatcher(clock)  # type: ignore[assignment]
+    asked = []
+    for _ in range(3 * FIRST_PAUSE):
+        asked.append(speculator.may_draft(sequence))
+        if asked[-1]:
+            speculator.may_pay(1, 1)
+            speculator.propose({sequence: 4})
+        sequence.token_ids.append(1000 + len(sequence.token_ids))
+    assert asked[0]
+    assert sum(asked) <= 5
+
+
+class SlowMatcher:
+    """Stands for a TokenMatcher that forces nothing and takes long."""
+
+    def __init__(self, clock: SimulatedClock) -> None:
+        self._clock = clock
+
+    def follow(self, _token_ids: list[int]) -> None:
+        self._clock.seconds += 2 * STEP
+
+    def forced(self, _limit: int) -> tuple[int, ...]:
+        return ()
+
+    def allowed(self, token_ids: tuple[int, ...]) -> tuple[int, ...]:
+        return token_ids
