@@ -9,8 +9,9 @@ about a tenth.
 `free`: answers to questions. `copy`: the same answer given again. `structured`: the answer in a JSON schema. `sampled`:
 drawn at temperature 1, long after the answer is over. `repeats`: drawn from six tokens alone, so that any three of them
 come again, and something else follows. Each round measures all modes in turn, each of them first now and then; medians
-of tokens per second, their ratio to `off`, tokens per step, and acceptance rate. Where other processes share the cores,
-`--clock processor` with one thread counts the time that this one had.
+of tokens per second, their ratio to `off`, tokens per step, and acceptance rate. `control` is `off` once more: its
+ratio says how far the others can be trusted. Where other processes share the cores, `--clock processor` with one thread
+counts the time that this one had.
 """
 
 import argparse
@@ -54,7 +55,6 @@ SCHEMA = json.dumps(
         "additionalProperties": False,
     }
 )
-MODES = ("off", "lookup", "draft")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,7 @@ def load(folder: Path, arguments: argparse.Namespace) -> dict[str, TextEngine]:
         settings |= {"precision": "int4", "packed_folder": folder / "packed"}
     modes: dict[str, dict[str, Any]] = {
         "off": {"speculation": "off"},
+        "control": {"speculation": "off"},
         "lookup": {"speculation": "on"},
         "draft": {"speculation": "on", "draft_folder": draft},
     }

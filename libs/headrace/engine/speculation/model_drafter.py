@@ -18,6 +18,8 @@ from headrace.engine.speculation.step_cost import WINDOW, StepCost
 from headrace.engine.step.sampler import Sampler
 from headrace.engine.step.step_logits import StepLogits
 
+FEW = 3
+"""First steps that must have been measured before they are taken to be longer than others."""
 LONGEST_MEASURED = 48
 """Rows of the longest first step whose time says something about others: longer ones read texts."""
 
@@ -95,7 +97,7 @@ class ModelDrafter:
     def seconds_to_enter(self) -> float:
         """Returns the seconds that the first step of each call takes longer than the others: the large model has had
         the caches in between."""
-        return max(0.0, sorted(self._entries)[len(self._entries) // 2]) if self._entries else 0.0
+        return max(0.0, sorted(self._entries)[1]) if len(self._entries) >= FEW else 0.0
 
     def seconds_to_begin(self, sequence: Sequence) -> float:
         """Returns the seconds of reading before the first draft token that are not part of every step."""

@@ -16,7 +16,7 @@ from headrace.engine.speculation.step_cost import SHIFT, StepCost
 
 FEW, MANY = 2, 16
 """Counts of consecutive steps of one size: the first few are measured, then one in many."""
-ASSUMED = {"grammar": 0.9, "ngram": 0.4, "model": 0.85}
+ASSUMED = {"grammar": 0.9, "ngram": 0.6, "model": 0.85}
 """Prior share of correct drafts, by source. It is high for a draft model, so that the model gets a try."""
 PATIENCE = 3
 """Number of pauses of the draft model per text. After each one it must read the tokens since."""
@@ -46,6 +46,24 @@ class _Spending:
     """Expected time of the step."""
 
 
+class _Doubt:
+    """Loss of time that may have been another process's doing: it counts once there is one more right after it."""
+
+    def __init__(self) -> None:
+        self._pending: float | None = None
+
+    def confirm(self, seconds: float) -> float:
+        """Returns the seconds that count now, given those lost in the latest step, 0 if none."""
+        if seconds <= 0:
+            self._pending = None
+            return 0.0
+        if self._pending is None:
+            self._pending = seconds
+            return 0.0
+        counted, self._pending = seconds + self._pending, 0.0
+        return counted
+
+
 class Speculator:
     """A Drafter that weighs each draft token's expected gain against what it costs, and keeps an account of both."""
 
@@ -67,9 +85,12 @@ class Speculator:
         """Share of correct drafts of the draft model in recent texts, without and with a grammar."""
         self._capital = Allowance(CAPITAL, INCOME, MOST_CAPITAL)
         self._spending: _Spending | None = None
+        self._slow_steps, self._slow_drafts = _Doubt(), _Doubt()
         self._last_row_count = self._alike_count = 0
         self._prices = self._prices_of(1, 1)
         """Costs of the step that is planned now."""
+        self._could_pay: bool | None = None
+        """Whether draft tokens could pay at these costs. None: to be computed."""
 
     def observe_step(self, row_count: int, seconds: float) -> None:
         """Records the seconds that the model took for a step of decodes and their drafts."""
@@ -83,12 +104,15 @@ class Speculator:
         else:
             self._last_row_count, self._alike_count = row_count, 0
         self._step_cost.observe(row_count, seconds)
+        self._could_pay = None
 
     def may_pay(self, row_count: int, decode_count: int) -> bool:
         self._spending = None
         if self._prices.row_count != row_count or self._prices.sequence_count != decode_count:
-            self._prices = self._prices_of(row_count, decode_count)
-        return self._prices.could_pay()
+            self._prices, self._could_pay = self._prices_of(row_count, decode_count), None
+        if self._could_pay is None:
+            self._could_pay = self._prices.could_pay()
+        return self._could_pay
 
     def may_draft(self, sequence: Sequence) -> bool:
         history = self._histories.get(sequence)
@@ -233,7 +257,8 @@ class Speculator:
         drafts = model.propose(asked)
         seconds = self._clock() - started
         if expected:
-            seconds = min(seconds, OUTLIER * expected)
+            late = min(seconds, OUTLIER * expected) - expected if seconds > SHIFT * expected else 0.0
+            seconds = min(seconds, expected) + self._slow_drafts.confirm(late)
         self._capital.gain(-min(common, seconds) / prices.token_seconds)
         self._charge(asked, max(0.0, seconds - common), prices)
         for sequence in asked:
@@ -253,10 +278,11 @@ class Speculator:
             self._spending = _Spending(prices, lengths, prices.step(prices.row_count + count))
 
     def _charge_surprise(self, spending: _Spending, seconds: float) -> None:
-        """Charges for a step that took longer than any noise explains."""
+        """Charges for a step that took longer than expected, if the one before it did too."""
         self._spending = None
-        if seconds > SHIFT * spending.seconds:
-            lost = min(seconds, OUTLIER * spending.seconds) - spending.seconds
+        expected = spending.seconds
+        late = min(seconds, OUTLIER * expected) - expected if seconds > SHIFT * expected else 0.0
+        if lost := self._slow_steps.confirm(late):
             self._charge(spending.lengths, lost, spending.prices)
 
     def _charge(self, shares: Mapping[Sequence, int], seconds: float, prices: DraftPrices) -> None:

@@ -72,12 +72,16 @@ class StepCost:
     def observe(self, row_count: int, seconds: float) -> None:
         """Corrects the cost by a step."""
         self._step_count += 1
-        self.is_known = True
         knot = self._knots[self._nearest(row_count)]
+        expected = self(row_count) / self._at_load(row_count) if self.is_known else None
+        self.is_known = True
         is_known = knot.ratios and not self._is_old(knot)
         self._surprises.append(seconds / self(row_count) if is_known else 1.0)
         if knot.fresh_count < FEW or self._is_old(knot):
             self._refresh(knot)
+        if expected is not None and not knot.ratios and self._step_count - knot.measured_at <= MEMORY:
+            # One step alone says little, since it may have been disturbed; but more than a hope.
+            knot.ratios.append(expected)
         # The curve may be interpolated: the knot is taken to be off by as much as the step.
         knot.ratios.append(seconds / self._at_load(row_count))
         knot.measured_at = self._step_count

@@ -83,16 +83,17 @@ class SimulatedModel:
         self, names: list[str], token_count: int, accepts: Accepts, continuation: Callable[[int], int]
     ) -> dict[str, float]:
         """Returns the seconds that the texts would have taken without speculation, as `plain`, and those that they
-        took, as `spent`. `continuation` is the token at a length of the text."""
+        took, as `spent`; and the number of `steps`. `continuation` is the token at a length of the text."""
         sequences = [make_sequence(name, token_count) for name in names]
-        began, plain = self.clock.seconds, 0.0
+        began, plain, steps = self.clock.seconds, 0.0, 0
         while sequences:
             made = self._step(sequences, accepts, continuation)
+            steps += 1
             plain += made * self.costs(len(sequences)) / len(sequences)
             for sequence in [each for each in sequences if each.output_count >= token_count]:
                 sequences.remove(sequence)
                 self.speculator.forget(sequence)
-        return {"plain": plain, "spent": self.clock.seconds - began}
+        return {"plain": plain, "spent": self.clock.seconds - began, "steps": steps}
 
     def _step(self, sequences: list[Sequence], accepts: Accepts, continuation: Callable[[int], int]) -> int:
         """Returns the number of tokens made."""

@@ -91,7 +91,7 @@ def test_no_text_is_slower_than_the_floor(
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-@pytest.mark.parametrize("factors", [(3.0, 3.0), (1.0, 2.0), (0.7, 0.7), (2.0, 1.0)])
+@pytest.mark.parametrize("factors", [(3.0, 3.0), (0.7, 0.7), (2.0, 1.0)])
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("changed_at", [30, 100, 170])
 def test_costs_that_change_in_the_middle_are_noticed(
@@ -115,20 +115,36 @@ def test_costs_that_change_in_the_middle_are_noticed(
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_draft_tokens_that_suddenly_cost_three_times_as_much_stop_soon(text: str) -> None:
-    """The first such step of each sequence cannot be foreseen: with four, they are 1.5 % of 200 tokens each."""
+@pytest.mark.parametrize("batch", [1, 4])
+def test_steps_with_draft_tokens_that_suddenly_cost_twice_as_much_stop_soon(text: str, batch: int) -> None:
+    """The first cannot be foreseen, and one alone might be another process's doing: each costs a batch of four 1 % of
+    200 tokens."""
     tokens = 0
 
     def costs(rows: int) -> float:
-        return (3 if tokens >= 120 and rows > 4 else 1) * waits_for_memory(rows)
+        return (2 if tokens >= 30 * batch and rows > batch else 1) * waits_for_memory(rows)
 
     def continuation(token_count: int) -> int:
         nonlocal tokens
         tokens += 1
         return repeats(token_count)
 
-    found = make(costs, has_model=True).run(["a", "b", "c", "d"], TOKENS, TEXTS[text], continuation)
+    found = make(costs, has_model=True).run(list("abcd"[:batch]), TOKENS, TEXTS[text], continuation)
     assert found["plain"] / found["spent"] >= FLOOR - 0.02
+
+
+def test_one_disturbed_step_does_not_end_what_is_right() -> None:
+    """A step in ten takes five times as long, with and without draft tokens."""
+    count = itertools.count()
+
+    def costs(rows: int) -> float:
+        return (5 if next(count) % 20 < 2 else 1) * waits_for_memory(rows)
+
+    model = make(waits_for_memory, has_model=True)
+    model.costs = costs
+    names = [str(number) for number in range(4)]
+    steps = sum(model.run([name], TOKENS, lambda drafts, _: drafts, never_repeats)["steps"] for name in names)
+    assert steps < 0.5 * TOKENS * len(names)
 
 
 @pytest.mark.parametrize("look_seconds", [1e-5, 1e-4, 1e-3])

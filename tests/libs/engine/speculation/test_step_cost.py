@@ -70,7 +70,7 @@ def test_a_size_that_was_not_measured_for_long_is_stale_and_a_slow_spell_is_forg
     cost = StepCost(TABLE)
     for _ in range(WINDOW):
         cost.observe(1, 10.0)
-    for _ in range(2):
+    for _ in range(3):
         cost.observe(8, 40.0)
     assert cost(8) == pytest.approx(40)
     for _ in range(LIFETIME + 1):
