@@ -11,7 +11,7 @@ LONGEST_LOOK_DISTANCE = 4
 """Tokens between searches for a repetition, in a text that has not repeated itself for a while."""
 CREDIT, SHARE, MOST_SAVED = 1.5, 0.005, 8.0
 """Tokens that a text may lose from the beginning, per generated token, and of what it gained. A text of 200 tokens
-loses at most 2.5, and what one step may cost more than was known: 2 % are 4."""
+loses at most 2.5, and what a step may cost more than was known: 2 % are 4."""
 
 
 class DraftHistory:
