@@ -54,6 +54,9 @@ class FixedDrafter:
     def __init__(self, guesses: tuple[int, ...]) -> None:
         self._guesses = guesses
 
+    def may_pay(self, row_count: int, decode_count: int) -> bool:
+        return True
+
     def may_draft(self, sequence: Sequence) -> bool:
         return True
 

@@ -28,9 +28,6 @@ from headrace.engine.contract.request import (
 from headrace.engine.contract.request_check import check_request
 from headrace.errors.tree import InvalidRequest
 
-MAX_SPECULATING = 4
-"""Speculate only up to this many running sequences."""
-
 MAX_DRAFT_TOKENS = 8
 """Most draft tokens for one sequence in one step."""
 
@@ -208,14 +205,16 @@ class Batcher:
         return Chunk(sequence, start, end) if end > start else None
 
     def _add_drafts(self, builder: PlanBuilder) -> None:
-        """Adds draft tokens to decodes where they fit. They preempt nobody, and large batches do without them:
-        there the model has enough to do."""
+        """Adds draft tokens to decodes where they fit and may be worth their rows. They preempt nobody."""
         drafter = self._drafter
-        if drafter is None or len(self._queues.running) > MAX_SPECULATING:
+        if drafter is None:
+            return
+        decodes = [chunk for chunk in builder.chunks.values() if chunk.is_sampled and chunk.token_count == 1]
+        if not decodes or not drafter.may_pay(self.step_token_limit - builder.budget_left, len(decodes)):
             return
         limits: dict[Sequence, int] = {}
-        for chunk in builder.chunks.values():
-            if chunk.is_sampled and chunk.token_count == 1 and drafter.may_draft(chunk.sequence):
+        for chunk in decodes:
+            if drafter.may_draft(chunk.sequence):
                 limit = self._room_for_drafts(chunk, builder.budget_left // len(builder.chunks))
                 if limit > 0:
                     limits[chunk.sequence] = limit

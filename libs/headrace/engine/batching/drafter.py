@@ -10,6 +10,11 @@ Drafts = dict[Sequence, tuple[int, ...]]
 
 
 class Drafter(Protocol):
+    def may_pay(self, row_count: int, decode_count: int) -> bool:
+        """Whether draft tokens could be worth their rows in a step that has `row_count` rows without them, of which
+        `decode_count` are decodes. Asked once a step, before anything else."""
+        ...
+
     def may_draft(self, sequence: Sequence) -> bool:
         """Whether `propose` may have a draft for a decoding sequence. Asked in every step, so it takes next to nothing
         where the answer is no."""
@@ -17,7 +22,7 @@ class Drafter(Protocol):
 
     def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
         """Drafts tokens for sequences that `may_draft` was true for, at most `limits` each. Those without one may be
-        left out. Each sequence's block table has room for its tokens and `limits` more.
+        left out.
 
         Each sequence's block table has room for its tokens and `limits` more.
         """

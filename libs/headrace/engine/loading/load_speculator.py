@@ -8,21 +8,23 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_runner import load_runner
 from headrace.engine.speculation.model_drafter import ModelDrafter
 from headrace.engine.speculation.speculator import Speculator
+from headrace.engine.speculation.step_timing import time_steps
 from headrace.engine.speculation.vocabulary import check_same_vocabulary
+from headrace.engine.step.runner import Runner
 
 
-def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec) -> Speculator | None:
-    """Loads a speculator, or returns None when speculation is off. Raises ConfigError for a draft model of another
-    vocabulary, InvalidCheckpoint or Unsupported for one that cannot be loaded."""
+def load_speculator(folder: Path, config: EngineConfig, spec: EngineSpec, runner: Runner) -> Speculator | None:
+    """Loads a speculator for the model that `runner` runs, or returns None when speculation is off. Raises ConfigError
+    for a draft model of another vocabulary, InvalidCheckpoint or Unsupported for one that cannot be loaded."""
     if config.speculation == "off":
         return None
     if config.draft_folder is None:
-        return Speculator()
+        return Speculator(step_seconds=_measure(runner, config, spec))
     check_same_vocabulary(folder, config.draft_folder)
-    return _load_with_model(config.draft_folder, config, spec)
+    return _load_with_model(config.draft_folder, config, spec, runner)
 
 
-def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Speculator:
+def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec, runner: Runner) -> Speculator:
     """Loads a draft model with as many blocks as the large model, under the same numbers. It drafts without adapters:
     what is confirmed is the large model's choice."""
     model_config = read_model_config(folder)
@@ -37,5 +39,14 @@ def _load_with_model(folder: Path, config: EngineConfig, spec: EngineSpec) -> Sp
         spec.block_size,
         spec.max_step_token_count,
         model_config.vocabulary_size,
+        _measure(model.runner, config, spec),
     )
-    return Speculator(drafter, model.memory)
+    return Speculator(drafter, model.memory, _measure(runner, config, spec))
+
+
+def _measure(runner: Runner, config: EngineConfig, spec: EngineSpec) -> dict[int, float] | None:
+    """Returns the seconds of a model's steps by row count. None where one process cannot tell: a GPU computes on while
+    the host has its answer, and other processes of a group may not have joined yet."""
+    if spec.device != "cpu" or config.tensor_parallel_count * config.pipeline_parallel_count > 1:
+        return None
+    return time_steps(runner, spec.block_size, spec.block_count, spec.max_step_token_count)

@@ -48,7 +48,7 @@ def load_text_engine(folder: Path, config: EngineConfig) -> TextEngine:
         adapters={name: adapter_fingerprint(folder) for name, folder in config.adapters.items()},
     )
     compiler = GrammarCompiler(folder if is_gguf(folder) else folder / "tokenizer.json", spec)
-    speculator = load_speculator(folder, config, spec)
+    speculator = load_speculator(folder, config, spec, model.runner)
     spec = replace(
         spec,
         fingerprint=text_fingerprint_of(model.runner, spec),

@@ -1,5 +1,4 @@
-"""Chooses how many draft tokens from one source pay off for one sequence (Leviathan et al., 2023, section 3.3, with
-measured costs)."""
+"""Tracks the acceptance of one source's draft tokens for one sequence, and pauses a source that does not pay."""
 
 import sys
 
@@ -12,17 +11,14 @@ PROBE_LENGTH = 2
 FIRST_PAUSE = 16
 """Tokens without drafts after drafts did not pay off. Each failed try doubles the next pause."""
 LONGEST_PAUSE = 512
-LEAST_GAIN = 1.01
-"""Smallest expected speedup, as a factor, that makes speculation worth a try."""
 
 
 class DraftLength:
-    """Tracks the acceptance of recent draft tokens."""
+    """Says how many draft tokens may be made, and which share of them should be right."""
 
     def __init__(self, acceptance: float, weight: float = LIGHT, patience: int | None = None) -> None:
         """`acceptance` is the initial expected share of correct drafts, weighted as `weight` outcomes. Set `patience`
-        if a pause makes the next drafts more expensive: it limits the number of pauses in a row, and a try after a
-        pause must promise a gain. Otherwise every pause ends with a try, which also measures the cost of drafts."""
+        if a pause makes the next drafts more expensive: it limits the number of pauses in a row."""
         self._expected = acceptance
         self._right, self._tested = weight * acceptance, weight
         self.right_count = self.tested_count = 0
@@ -32,6 +28,7 @@ class DraftLength:
         self._patience = patience
         self._pause = FIRST_PAUSE
         self._pause_count = 0
+        self._probes = False
         self.paused_until = 0
         """Text length in tokens before which nothing is drafted."""
 
@@ -40,55 +37,35 @@ class DraftLength:
         """Probability that a draft token is correct, given that those before it are."""
         return self._right / self._tested
 
-    def choose(
-        self, token_count: int, limit: int, plain_cost: float, draft_cost: float, token_cost: float = 0.0
-    ) -> tuple[int, float]:
-        """Returns the number of draft tokens, at most `limit`, and the expected speedup as a factor.
-
-        `token_count` is the length of the text, `plain_cost` the seconds of a step without drafts, `draft_cost` the
-        seconds that each draft adds, and `token_cost` the seconds of overhead per token that a step produces.
-        """
-        if token_count < self.paused_until or not limit:
-            return 0, 1.0
-        probes = self.paused_until > 0
-        if probes:
+    def limit(self, token_count: int, limit: int) -> int:
+        """Returns the most draft tokens that may be made for a text of `token_count` tokens, at most `limit`. The end
+        of a pause is a new beginning, with few draft tokens."""
+        if token_count < self.paused_until:
+            return 0
+        if self.paused_until:
             self.paused_until = 0
             self._right, self._tested = LIGHT * self._expected, LIGHT
-            self.tried = False
-            if self._patience is None:
-                return min(limit, PROBE_LENGTH), LEAST_GAIN
-        length, gain = self._best(limit, plain_cost, draft_cost, token_cost)
-        if not length or gain < LEAST_GAIN:
-            self._begin_pause(token_count)
-            return 0, 1.0
-        return (min(length, PROBE_LENGTH), LEAST_GAIN) if probes else (length, gain)
+            self.tried, self._probes = False, True
+        return min(limit, PROBE_LENGTH) if self._probes else limit
+
+    def pause(self, token_count: int) -> None:
+        """Records that drafts are not worth their cost. Nothing is drafted for a while, longer each time that some were
+        tested."""
+        if not self.tried:
+            self.paused_until = token_count + FIRST_PAUSE
+            return
+        self._pause_count += 1
+        is_over = self._patience is not None and self._pause_count > self._patience
+        self.paused_until = sys.maxsize if is_over else token_count + self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def observe(self, draft_count: int, accepted_count: int) -> None:
         """Records that the first `accepted_count` of `draft_count` drafts were right, and the next, if any, wrong."""
         tested_count = min(accepted_count + 1, draft_count)
         self._right = MEMORY * self._right + accepted_count
         self._tested = MEMORY * self._tested + tested_count
-        self.tried = True
+        self.tried, self._probes = True, False
         self.right_count += accepted_count
         self.tested_count += tested_count
         if accepted_count == draft_count:
             self._pause, self._pause_count = FIRST_PAUSE, 0
-
-    def _begin_pause(self, token_count: int) -> None:
-        self._pause_count += 1
-        is_over = self._patience is not None and self._pause_count > self._patience
-        self.paused_until = sys.maxsize if is_over else token_count + self._pause
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
-
-    def _best(self, limit: int, plain_cost: float, draft_cost: float, token_cost: float) -> tuple[int, float]:
-        """Returns the length with the most tokens per second, and the speedup over no drafts."""
-        best, best_gain = 0, 1.0
-        acceptance = self.acceptance
-        likelihood = tokens = 1.0
-        for length in range(1, limit + 1):
-            likelihood *= acceptance
-            tokens += likelihood
-            gain = tokens * plain_cost / (plain_cost + length * draft_cost + tokens * token_cost)
-            if gain > best_gain:
-                best, best_gain = length, gain
-        return best, best_gain

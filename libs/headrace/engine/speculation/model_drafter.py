@@ -6,6 +6,7 @@ position (see `sampling/uniform.py`), so that the two agree as often as they can
 """
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,13 +14,14 @@ from typing import Protocol
 from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.batching.step_plan import Chunk, StepPlan
-from headrace.engine.speculation.draft_cost import DraftCost
+from headrace.engine.speculation.step_cost import WINDOW, StepCost
 from headrace.engine.step.sampler import Sampler
 from headrace.engine.step.step_logits import StepLogits
 
-USUAL_READING = 16
-"""Usual number of tokens per call that are new to the draft model, because other sources draft in between. More than
-that means a text it has not read yet, or has not drafted for in a while."""
+FEW = 3
+"""First steps that must have been measured before they are taken to be longer than others."""
+LONGEST_MEASURED = 48
+"""Rows of the longest first step whose time says something about others: longer ones read texts."""
 
 
 class DraftRunner(Protocol):
@@ -64,9 +66,11 @@ class ModelDrafter:
         block_size: int,
         max_step: int,
         draft_vocabulary_size: int | None = None,
+        step_seconds: Mapping[int, float] | None = None,
     ) -> None:
         """`vocabulary_size` is the large model's, `draft_vocabulary_size` the draft model's if different. `max_step` is
-        the most tokens to read in one call."""
+        the most tokens to read in one call. `step_seconds` has the seconds of its steps by row count, as measured at
+        load."""
         self._runner = runner
         self._vocabulary_size = vocabulary_size
         self._draft_vocabulary_size = vocabulary_size if draft_vocabulary_size is None else draft_vocabulary_size
@@ -77,21 +81,30 @@ class ModelDrafter:
         self._progress: dict[Sequence, _Progress] = {}
         self._contents: dict[int, bytes] = {}
         """Hashes of the content of each full block in the draft model's cache."""
-        self._cost = DraftCost()
+        self._costs = {False: StepCost(step_seconds), True: StepCost(step_seconds)}
+        """Seconds of a step, without and with a grammar, which takes longer."""
+        self._entries: deque[float] = deque(maxlen=WINDOW)
+        """Seconds that the latest first steps took longer than others."""
+        self._is_constrained = False
+        """Whether some sequence of the last call had a grammar."""
 
-    def seconds_per_draft_token(self, sequence: Sequence) -> float:
-        """Returns the measured seconds per draft token, including the usual reading."""
-        return self._cost.per_draft_token(constrained=sequence.matcher is not None)
+    def step_seconds(self, row_count: int) -> float:
+        """Returns the seconds in which `row_count` sequences get one draft token each. 0 if no step was measured yet,
+        so that there will be one."""
+        cost = self._costs[self._is_constrained and self._costs[True].is_known]
+        return cost(row_count) if cost.is_known else 0.0
+
+    def seconds_to_enter(self) -> float:
+        """Returns the seconds that the first step of each call takes longer than the others: the large model has had
+        the caches in between."""
+        return max(0.0, sorted(self._entries)[1]) if len(self._entries) >= FEW else 0.0
 
     def seconds_to_begin(self, sequence: Sequence) -> float:
-        """Returns the seconds of reading before the first draft token, or 0 if no more than usual is unread."""
+        """Returns the seconds of reading before the first draft token that are not part of every step."""
         progress = self._progress.get(sequence)
         unread_count = sequence.context_count - (0 if progress is None else progress.computed_count)
-        return unread_count * self._cost.per_read if unread_count > USUAL_READING else 0.0
-
-    def pass_over(self, sequence: Sequence) -> None:
-        """Records that drafts for a sequence were not expected to pay off."""
-        self._cost.fade(constrained=sequence.matcher is not None)
+        cost = self._costs[False]
+        return cost(unread_count) - cost(1) if cost.is_known and unread_count > 1 else 0.0
 
     def room(self, sequence: Sequence) -> int:
         """Counts the drafts that fit the draft model's context. 0 after a token that its embedding lacks."""
@@ -103,7 +116,7 @@ class ModelDrafter:
         drafts: Drafts = dict.fromkeys(ready, ())
         texts = {sequence: sequence for sequence in ready}
         chunks = {sequence: self._unread(sequence) for sequence in ready}
-        unread_count = sum(chunk.token_count for chunk in chunks.values())
+        row_counts = [sum(chunk.token_count for chunk in chunks.values())]
         times = [time.perf_counter()]
         while chunks:
             for sequence, token_id in self._sample(chunks).items():
@@ -112,12 +125,13 @@ class ModelDrafter:
             for sequence in unfinished:
                 texts[sequence] = _extended(texts[sequence], sequence, drafts[sequence][-1])
             chunks = {sequence: _last_token(texts[sequence]) for sequence in unfinished}
+            row_counts.append(len(chunks))
             times.append(time.perf_counter())
         for sequence in ready:
             progress = self._progress[sequence]
             progress.computed_count, progress.drafts = sequence.context_count, drafts[sequence]
         if ready:
-            self._measure(ready, unread_count, times)
+            self._measure(ready, row_counts, times)
         return drafts
 
     def forget(self, sequence: Sequence) -> None:
@@ -202,15 +216,16 @@ class ModelDrafter:
             sequence: min(token_ids[chunk.sequence], self._vocabulary_size - 1) for sequence, chunk in chunks.items()
         }
 
-    def _measure(self, sequences: list[Sequence], unread_count: int, times: list[float]) -> None:
-        """Measures the draft model. `times` are the start of drafting and the end of each round."""
-        constrained = any(sequence.matcher is not None for sequence in sequences)
-        if unread_count <= USUAL_READING * len(sequences):
-            self._cost.observe_drafts(len(times) - 1, times[-1] - times[0], constrained=constrained)
-            return
-        self._cost.observe_reading(unread_count, times[1] - times[0])
-        if len(times) > 2:
-            self._cost.observe_drafts(len(times) - 2, times[-1] - times[1], constrained=constrained)
+    def _measure(self, sequences: list[Sequence], row_counts: list[int], times: list[float]) -> None:
+        """Measures the draft model. `times` are the start of drafting and the end of each step."""
+        self._is_constrained = any(sequence.matcher is not None for sequence in sequences)
+        cost = self._costs[self._is_constrained]
+        if not cost.is_known:
+            cost.observe(row_counts[0], times[1] - times[0])
+        elif row_counts[0] <= LONGEST_MEASURED:
+            self._entries.append(times[1] - times[0] - cost(row_counts[0]))
+        for row_count, begin, end in zip(row_counts[1:], times[1:], times[2:], strict=False):
+            cost.observe(row_count, end - begin)
 
 
 def _extended(text: Sequence, original: Sequence, token_id: int) -> Sequence:

@@ -1,19 +1,22 @@
-"""Chooses the source and length of each sequence's drafts: the grammar, a repetition in the text, or a draft model."""
+"""Chooses the source and number of each sequence's drafts: the grammar, a repetition in the text, or a draft model."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.held_memory import HeldMemory
-from headrace.engine.speculation.draft_length import DraftLength
+from headrace.engine.speculation.allowance import Allowance
+from headrace.engine.speculation.draft_choice import DraftPrices, Offer, choose_lengths
+from headrace.engine.speculation.draft_history import DraftHistory
+from headrace.engine.speculation.draft_length import FIRST_PAUSE, DraftLength
 from headrace.engine.speculation.model_drafter import ModelDrafter
-from headrace.engine.speculation.ngram_index import NgramIndex
-from headrace.engine.speculation.step_cost import StepCost
+from headrace.engine.speculation.step_cost import SHIFT, StepCost
 
 FEW, MANY = 2, 16
 """Counts of consecutive steps of one size: the first few are measured, then one in many."""
-ASSUMED = {"grammar": 0.9, "ngram": 0.4, "model": 0.85}
+ASSUMED = {"grammar": 0.9, "ngram": 0.6, "model": 0.85}
 """Prior share of correct drafts, by source. It is high for a draft model, so that the model gets a try."""
 PATIENCE = 3
 """Number of pauses of the draft model per text. After each one it must read the tokens since."""
@@ -21,76 +24,136 @@ TRUST = 4.0
 """Number of drafts that the draft model's record in other texts counts as."""
 FRESHNESS, DRIFT = 0.2, 0.02
 """Weights in the draft model's record: of the latest text, and of the prior after a text without model drafts."""
-LONGEST_LOOK_DISTANCE = 4
-"""Tokens between searches for a repetition, in a text that has not repeated itself for a while."""
-HORIZON, FREE_RUN = 256, 4
-"""Most tokens for which the draft model is expected to be useful after reading a text: without a grammar, and with one,
+HORIZON, FREE_RUN = 64, 1
+"""Most steps for which the draft model is expected to be useful after reading a text: without a grammar, and with one,
 which forces tokens in between."""
+TOKENS_PER_STEP = 4
+"""Usual number of tokens of a step with the draft model's drafts, to spread its reading over a text."""
+CAPITAL, INCOME, MOST_CAPITAL = 64.0, 0.005, 256.0
+"""Tokens that all texts together may lose: at the start, per generated token, and of what was gained. The draft model's
+reading of long texts is paid from this, since it is lost only if its drafts are wrong."""
+OUTLIER = 4.0
+"""Longest time that counts as lost, as a multiple of the expected one: beyond it, something else held the processor."""
 
 
 @dataclass(slots=True)
-class _DraftHistory:
-    """Sources of one sequence's drafts, and their acceptance so far."""
+class _Spending:
+    """Drafts in the step that is computed now."""
 
-    lengths: dict[str, DraftLength]
-    """Draft lengths by source."""
-    ngrams: NgramIndex = field(default_factory=NgramIndex)
-    next_look: int = 0
-    """Text length in tokens before which there is no search for repetitions."""
-    look_distance: int = 1
-    """Tokens between searches."""
-    source: str = ""
-    """Source of the last drafts."""
-    draft_count: int = 0
+    prices: DraftPrices
+    lengths: dict[Sequence, int]
+    seconds: float
+    """Expected time of the step."""
+
+
+class _Doubt:
+    """Loss of time that may have been another process's doing: it counts once there is one more right after it."""
+
+    def __init__(self) -> None:
+        self._pending: float | None = None
+
+    def confirm(self, seconds: float) -> float:
+        """Returns the seconds that count now, given those lost in the latest step, 0 if none."""
+        if seconds <= 0:
+            self._pending = None
+            return 0.0
+        if self._pending is None:
+            self._pending = seconds
+            return 0.0
+        counted, self._pending = seconds + self._pending, 0.0
+        return counted
 
 
 class Speculator:
-    """A Drafter that estimates the gain of each draft token from measured acceptance and measured step times."""
+    """A Drafter that weighs each draft token's expected gain against what it costs, and keeps an account of both."""
 
-    def __init__(self, model: ModelDrafter | None = None, memory: HeldMemory | None = None) -> None:
-        """`model` drafts if neither grammar nor text does, and holds `memory`."""
+    def __init__(
+        self,
+        model: ModelDrafter | None = None,
+        memory: HeldMemory | None = None,
+        step_seconds: Mapping[int, float] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`model` drafts if neither grammar nor text does, and holds `memory`. `step_seconds` has the seconds of the
+        large model's steps by row count, as measured at load."""
         self._model = model
         self.memory = memory or HeldMemory()
-        self._step_cost = StepCost()
-        self._histories: dict[Sequence, _DraftHistory] = {}
+        self._clock = clock
+        self._step_cost = StepCost(step_seconds)
+        self._histories: dict[Sequence, DraftHistory] = {}
         self._model_acceptance = {False: ASSUMED["model"], True: ASSUMED["model"]}
         """Share of correct drafts of the draft model in recent texts, without and with a grammar."""
-        self._last_token_count = self._alike_count = 0
+        self._capital = Allowance(CAPITAL, INCOME, MOST_CAPITAL)
+        self._spending: _Spending | None = None
+        self._slow_steps, self._slow_drafts = _Doubt(), _Doubt()
+        self._last_row_count = self._alike_count = 0
+        self._prices = self._prices_of(1, 1)
+        """Costs of the step that is planned now."""
+        self._could_pay: bool | None = None
+        """Whether draft tokens could pay at these costs. None: to be computed."""
 
-    def observe_step(self, token_count: int, seconds: float) -> None:
+    def observe_step(self, row_count: int, seconds: float) -> None:
         """Records the seconds that the model took for a step of decodes and their drafts."""
-        if token_count == self._last_token_count:
+        if self._spending is not None:
+            self._charge_surprise(self._spending, seconds)
+        if row_count == self._last_row_count:
             self._alike_count += 1
             if self._alike_count >= FEW and self._alike_count % MANY:
+                self._step_cost.pass_time()
                 return
         else:
-            self._last_token_count, self._alike_count = token_count, 0
-        self._step_cost.observe(token_count, seconds)
+            self._last_row_count, self._alike_count = row_count, 0
+        self._step_cost.observe(row_count, seconds)
+        self._could_pay = None
+
+    def may_pay(self, row_count: int, decode_count: int) -> bool:
+        self._spending = None
+        if self._prices.row_count != row_count or self._prices.sequence_count != decode_count:
+            self._prices, self._could_pay = self._prices_of(row_count, decode_count), None
+        if self._could_pay is None:
+            self._could_pay = self._prices.could_pay()
+        return self._could_pay
 
     def may_draft(self, sequence: Sequence) -> bool:
         history = self._histories.get(sequence)
         if history is None:
             history = self._histories[sequence] = self._begin(sequence)
+        if len(sequence.token_ids) < history.rests_until:
+            return False
         if sequence.matcher is not None or self._may_ask_model(history, sequence):
             return True
-        return len(sequence.token_ids) >= history.next_look and _look(history, sequence)
+        return history.is_due(sequence) and self._look(history, sequence)
 
     def propose(self, limits: Mapping[Sequence, int]) -> Drafts:
-        drafts: Drafts = {}
-        for_model: dict[Sequence, int] = {}
+        self._prices = prices = self._prices_of(self._prices.row_count, self._prices.sequence_count)
+        if prices.row_count == prices.sequence_count and self._step_cost.is_stale(prices.row_count):
+            return {}
+        started = self._clock()
+        found: dict[Sequence, dict[str, tuple[int, ...]]] = {}
+        chosen: dict[Sequence, tuple[str, Offer]] = {}
         for sequence, limit in limits.items():
             history = self._histories[sequence]
-            found = _look_up(history, sequence, limit)
-            source, length = self._choose(history, sequence, found, limit)
+            self._capital.generate(history.count_tokens(sequence))
+            found[sequence] = history.look_up(sequence, limit)
+            offers = self._offers(history, sequence, found[sequence], limit, prices)
+            if offers:
+                chosen[sequence] = _best(history, offers, prices)
+        lengths, _ = choose_lengths([offer for _, offer in chosen.values()], prices)
+        asked: dict[Sequence, int] = {}
+        drafts: Drafts = {}
+        for (sequence, (source, _)), length in zip(chosen.items(), lengths, strict=True):
+            history = self._histories[sequence]
             history.source, history.draft_count = source, length
-            if source == "model":
-                for_model[sequence] = length
-            elif length:
-                drafts[sequence] = found[source][:length]
-        if for_model and self._model is not None:
-            drafts |= self._model.propose(for_model)
-            for sequence in for_model:
-                self._histories[sequence].draft_count = len(drafts.get(sequence, ()))
+            if not length:
+                history.lengths[source].pause(sequence.token_count)
+            elif source == "model":
+                asked[sequence] = length
+            else:
+                drafts[sequence] = found[sequence][source][:length]
+        self._charge(dict.fromkeys(limits, 1), self._clock() - started, prices)
+        if asked and self._model is not None:
+            drafts |= self._ask(self._model, asked, prices)
+        self._spend({sequence: len(tokens) for sequence, tokens in drafts.items() if tokens}, prices)
         return drafts
 
     def observe(self, sequence: Sequence, accepted_count: int) -> None:
@@ -98,6 +161,8 @@ class Speculator:
         if history is not None and history.draft_count:
             history.lengths[history.source].observe(history.draft_count, accepted_count)
             history.draft_count = 0
+            history.allowance.gain(accepted_count)
+            self._capital.gain(accepted_count)
 
     def forget(self, sequence: Sequence) -> None:
         history = self._histories.pop(sequence, None)
@@ -115,10 +180,12 @@ class Speculator:
         if self._model is not None:
             self._model.wake()
 
-    def _begin(self, sequence: Sequence) -> _DraftHistory:
+    def _begin(self, sequence: Sequence) -> DraftHistory:
         lengths = {source: DraftLength(acceptance) for source, acceptance in ASSUMED.items()}
         lengths["model"] = DraftLength(self._model_acceptance[sequence.matcher is not None], TRUST, PATIENCE)
-        return _DraftHistory(lengths)
+        history = DraftHistory(lengths, has_credit=self._capital.left > 0)
+        history.count_tokens(sequence)
+        return history
 
     def _learn(self, sequence: Sequence, length: DraftLength) -> None:
         """Adds a finished text to the draft model's record."""
@@ -130,73 +197,125 @@ class Speculator:
             known += DRIFT * (ASSUMED["model"] - known)
         self._model_acceptance[constrained] = known
 
-    def _may_ask_model(self, history: _DraftHistory, sequence: Sequence) -> bool:
-        return self._model is not None and len(sequence.token_ids) >= history.lengths["model"].paused_until
+    def _prices_of(self, row_count: int, decode_count: int) -> DraftPrices:
+        draft = (lambda _: 0.0) if self._model is None else self._model.step_seconds
+        first = 0.0 if self._model is None else self._model.seconds_to_enter()
+        return DraftPrices(row_count, decode_count, self._step_cost, draft, first)
 
-    def _choose(
-        self, history: _DraftHistory, sequence: Sequence, found: dict[str, tuple[int, ...]], limit: int
-    ) -> tuple[str, int]:
-        """Returns the source with the highest expected gain, and its draft length. Free drafts from text and grammar
-        are tried before the draft model: if they are right, they stay right for longer."""
-        sequence_count, token_count = len(self._histories), sequence.token_count
-        plain_cost = self._step_cost(sequence_count)
-        draft_cost = self._step_cost(sequence_count + 1) - plain_cost
-        best, best_length, best_gain = "", 0, 1.0
-        for source, drafts in found.items():
-            length, gain = history.lengths[source].choose(token_count, len(drafts), plain_cost, draft_cost)
-            if gain > best_gain:
-                best, best_length, best_gain = source, length, gain
-        if best_length and not history.lengths[best].tried:
-            return best, best_length
+    def _may_ask_model(self, history: DraftHistory, sequence: Sequence) -> bool:
+        if self._model is None:
+            return False
+        return len(sequence.token_ids) >= max(history.next_ask, history.lengths["model"].paused_until)
+
+    def _look(self, history: DraftHistory, sequence: Sequence) -> bool:
+        """Looks for a repetition, if the text can afford it."""
+        self._capital.generate(history.count_tokens(sequence))
+        if history.allowance.left <= 0:
+            history.rest(sequence)
+            return False
+        started = self._clock()
+        found = history.look(sequence)
+        self._charge({sequence: 1}, self._clock() - started, self._prices)
+        return found
+
+    def _offers(
+        self,
+        history: DraftHistory,
+        sequence: Sequence,
+        found: dict[str, tuple[int, ...]],
+        limit: int,
+        prices: DraftPrices,
+    ) -> dict[str, Offer]:
+        """Lists what each source may draft. Drafts that the text could not afford to be wrong are left out."""
+        offers, token_count, left = {}, sequence.token_count, history.allowance.left
+        for source, tokens in found.items():
+            length = history.lengths[source]
+            if most := _affordable(length.limit(token_count, len(tokens)), left, prices):
+                offers[source] = Offer(length.acceptance, most)
         if self._model is not None and self._may_ask_model(history, sequence):
-            length, gain = _rate(self._model, history.lengths["model"], sequence, limit, plain_cost, draft_cost)
-            if gain > best_gain:
-                return "model", length
-        return best, best_length
+            length, reading = history.lengths["model"], self._model.seconds_to_begin(sequence)
+            room = length.limit(token_count, min(limit, self._model.room(sequence)))
+            if self._is_common(history):
+                left = left if self._capital.affords(reading / prices.token_seconds) else 0.0
+            else:
+                left -= reading / prices.token_seconds
+            if most := _affordable(room, left, prices, asks_model=True):
+                offers["model"] = Offer(length.acceptance, most, True, reading / _steps_left(sequence))
+            else:
+                history.next_ask = token_count + FIRST_PAUSE
+        if not offers and history.allowance.left <= 0:
+            history.rest(sequence)
+        return offers
+
+    def _ask(self, model: ModelDrafter, asked: dict[Sequence, int], prices: DraftPrices) -> Drafts:
+        """Lets the draft model draft, and charges for it."""
+        readings = {sequence: model.seconds_to_begin(sequence) for sequence in asked}
+        common = sum(seconds for sequence, seconds in readings.items() if self._is_common(self._histories[sequence]))
+        rounds = [sum(length > place for length in asked.values()) for place in range(max(asked.values()))]
+        expected = prices.first_draft + sum(map(prices.draft, rounds)) + sum(readings.values())
+        started = self._clock()
+        drafts = model.propose(asked)
+        seconds = self._clock() - started
+        if expected:
+            late = min(seconds, OUTLIER * expected) - expected if seconds > SHIFT * expected else 0.0
+            seconds = min(seconds, expected) + self._slow_drafts.confirm(late)
+        self._capital.gain(-min(common, seconds) / prices.token_seconds)
+        self._charge(asked, max(0.0, seconds - common), prices)
+        for sequence in asked:
+            self._histories[sequence].draft_count = len(drafts.get(sequence, ()))
+        return drafts
+
+    @staticmethod
+    def _is_common(history: DraftHistory) -> bool:
+        """Whether all texts together pay for the draft model's reading: it has not drafted for this one before."""
+        return not history.lengths["model"].tested_count
+
+    def _spend(self, lengths: dict[Sequence, int], prices: DraftPrices) -> None:
+        """Charges for the rows of the step to come."""
+        if lengths:
+            count = sum(lengths.values())
+            self._charge(lengths, prices.row_seconds(count), prices)
+            self._spending = _Spending(prices, lengths, prices.step(prices.row_count + count))
+
+    def _charge_surprise(self, spending: _Spending, seconds: float) -> None:
+        """Charges for a step that took longer than expected, if the one before it did too."""
+        self._spending = None
+        expected = spending.seconds
+        late = min(seconds, OUTLIER * expected) - expected if seconds > SHIFT * expected else 0.0
+        if lost := self._slow_steps.confirm(late):
+            self._charge(spending.lengths, lost, spending.prices)
+
+    def _charge(self, shares: Mapping[Sequence, int], seconds: float, prices: DraftPrices) -> None:
+        """Takes lost time from the allowances of sequences, in proportion to their shares."""
+        tokens = seconds / prices.token_seconds
+        self._capital.gain(-tokens)
+        total = sum(shares.values())
+        for sequence, share in shares.items():
+            # A request whose logits are not finite is forgotten before its step is over.
+            if history := self._histories.get(sequence):
+                history.allowance.gain(-tokens * share / total)
 
 
-def _look(history: _DraftHistory, sequence: Sequence) -> bool:
-    """Whether the text repeats itself. After each miss the next search comes a little later: with a small model, even a
-    search takes a noticeable share of a step."""
-    token_count = len(sequence.token_ids)
-    if token_count < history.lengths["ngram"].paused_until:
-        history.next_look = history.lengths["ngram"].paused_until
-        return False
-    found = history.ngrams.repeats(sequence.token_ids)
-    history.look_distance = 1 if found else min(history.look_distance + 1, LONGEST_LOOK_DISTANCE)
-    history.next_look = token_count + history.look_distance
-    return found
+def _affordable(limit: int, left: float, prices: DraftPrices, *, asks_model: bool = False) -> int:
+    """Returns the number of draft tokens, at most `limit`, that lose no more than `left` tokens if all are wrong."""
+    while limit > 0 and prices.worst_loss(limit, asks_model) > left:
+        limit -= 1
+    return limit
 
 
-def _look_up(history: _DraftHistory, sequence: Sequence, limit: int) -> dict[str, tuple[int, ...]]:
-    """Returns the drafts that cost nothing, by source."""
-    repeated, matcher = _repeated(history, sequence, limit), sequence.matcher
-    if matcher is None:
-        return {"ngram": repeated}
-    matcher.follow(sequence.output_token_ids)
-    return {"grammar": matcher.forced(limit), "ngram": matcher.allowed(repeated)}
+def _best(history: DraftHistory, offers: dict[str, Offer], prices: DraftPrices) -> tuple[str, Offer]:
+    """Returns the source with the highest expected gain. Free drafts from text and grammar are tried before the draft
+    model: if they are right, they stay right for longer."""
+    if len(offers) == 1:
+        return next(iter(offers.items()))
+    untried = {
+        source: offer for source, offer in offers.items() if not (offer.asks_model or history.lengths[source].tried)
+    }
+    candidates = untried or offers
+    return max(candidates.items(), key=lambda pair: choose_lengths([pair[1]], prices)[1])
 
 
-def _repeated(history: _DraftHistory, sequence: Sequence, limit: int) -> tuple[int, ...]:
-    """Returns the tokens that followed before, or none during a pause. The index then catches up later."""
-    token_ids = sequence.token_ids
-    return history.ngrams.find(token_ids, limit) if len(token_ids) >= history.lengths["ngram"].paused_until else ()
-
-
-def _rate(
-    model: ModelDrafter, length: DraftLength, sequence: Sequence, limit: int, plain_cost: float, draft_cost: float
-) -> tuple[int, float]:
-    """Returns the number of draft model tokens that pay off, and their speedup as a factor. Spreads the cost of initial
-    reading over all tokens that may follow."""
+def _steps_left(sequence: Sequence) -> float:
+    """Returns the number of steps over which the draft model's reading may be spread."""
     horizon = HORIZON if sequence.matcher is None else FREE_RUN
-    following = max(1, min(horizon, sequence.longest_count - sequence.token_count))
-    chosen, gain = length.choose(
-        sequence.token_count,
-        room := min(limit, model.room(sequence)),
-        plain_cost,
-        draft_cost + model.seconds_per_draft_token(sequence),
-        model.seconds_to_begin(sequence) / following,
-    )
-    if room and not chosen:
-        model.pass_over(sequence)
-    return chosen, gain
+    return max(1.0, min(horizon, (sequence.longest_count - sequence.token_count) / TOKENS_PER_STEP))

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tests.libs.engine.engine_running import request, run
 from tests.libs.engine.table_model import PARTS, VOCAB_SIZE, FixedDrafter, TableRunner, make_spec, make_table
 
-from headrace.engine.batching import batcher
 from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.engine import EngineSpec
@@ -59,12 +58,6 @@ class AlwaysNgram(FixedDrafter):
         self._indices.pop(sequence, None)
 
 
-@pytest.fixture
-def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets all running sequences speculate."""
-    monkeypatch.setattr(batcher, "MAX_SPECULATING", 1 << 20)
-
-
 def make_engine(spec: EngineSpec, drafter: FixedDrafter) -> TextEngine:
     compiler = GrammarCompiler(Path("unused"), spec)
     return TextEngine(spec, TableRunner(TARGET), compiler, drafter, prefix_cache=False)  # type: ignore[arg-type]
@@ -104,7 +97,6 @@ GUESSES = [(a, (5 * a + offset) % VOCAB_SIZE) for a in range(VOCAB_SIZE) for off
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_limit")
 @pytest.mark.parametrize("guesses", [(), *GUESSES], ids=str)
 def test_the_enumerated_law_is_the_target_whatever_is_drafted(
     guesses: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
@@ -113,7 +105,6 @@ def test_the_enumerated_law_is_the_target_whatever_is_drafted(
     assert {output: count / PARTS**3 for output, count in found.items()} == law(3, TARGET)
 
 
-@pytest.mark.usefixtures("no_limit")
 def test_the_enumerated_law_is_the_target_with_a_draft_model(monkeypatch: pytest.MonkeyPatch) -> None:
     found, accepted = enumerate_outputs(AlwaysModel(make_spec(PARTS**3)), monkeypatch)
     assert accepted > PARTS**3 / 2
@@ -197,7 +188,6 @@ def chi_square(outputs: list[list[int]], sampling: Mapping[str, float]) -> tuple
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_limit")
 @pytest.mark.parametrize(
     ("drafter", "name"), [*(("model", name) for name in SAMPLINGS), ("ngram", "plain"), ("ngram", "top_k")]
 )
@@ -221,7 +211,6 @@ def test_the_chi_square_would_notice() -> None:
     assert ((drawn - expected)[likely] ** 2 / expected[likely]).sum() > 200
 
 
-@pytest.mark.usefixtures("no_limit")
 def test_seeded_outputs_are_those_without_guesses() -> None:
     spec = make_spec(64)
     plain = make_engine(spec, FixedDrafter(()))

@@ -80,11 +80,18 @@ def test_what_came_while_it_was_not_asked_is_read_at_once() -> None:
 def test_what_reading_takes_is_known_beforehand() -> None:
     drafter, _ = make_drafter()
     first, second = (make_sequence([token_id] * 40, list(range(12))) for token_id in (1, 2))
-    assert drafter.seconds_to_begin(first) == 0
+    assert drafter.seconds_to_begin(first) == drafter.step_seconds(1) == 0
     drafter.propose({first: 2})
     assert drafter.seconds_to_begin(first) == 0
     assert drafter.seconds_to_begin(second) > 0
-    assert drafter.seconds_per_draft_token(second) > 0
+    assert drafter.step_seconds(1) > 0
+
+
+def test_what_was_measured_at_load_is_known_before_the_first_draft() -> None:
+    runner, table = RecordingRunner(), {1: 0.5, 2: 0.75}
+    drafter = ModelDrafter(runner, VOCAB_SIZE, 100, BLOCK, 64, step_seconds=table)
+    assert drafter.step_seconds(2) == 0.75
+    assert drafter.seconds_to_begin(make_sequence([1, 2], [0, 1])) == 0.25
 
 
 def test_long_texts_are_read_over_several_steps() -> None:

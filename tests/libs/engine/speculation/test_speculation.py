@@ -9,10 +9,11 @@ from tests.libs.engine.engine_running import engine_config, finish, request, run
 from headrace.clients.conversation import Conversation
 from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.batching.batcher import MAX_SPECULATING
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.loading import load_speculator
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.speculation import step_cost
 from headrace.engine.speculation.model_drafter import ModelDrafter
 from headrace.engine.speculation.step_cost import StepCost
 from headrace.tokenizer.text.text_model import TextModel
@@ -51,6 +52,7 @@ MODES: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps the number of guesses that pay, which is measured, at what is assumed before any measurement."""
+    monkeypatch.setattr(load_speculator, "time_steps", lambda *_: None)
     monkeypatch.setattr(StepCost, "observe", lambda *_: None)
     monkeypatch.setattr(ModelDrafter, "_measure", lambda *_: None)
 
@@ -129,7 +131,7 @@ def test_max_tokens_is_never_exceeded(count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("speculation", ["ngram", "draft"])
 def test_batch_preemption_and_small_chunks_change_nothing(speculation: str) -> None:
-    """Up to the number of sequences with which guesses are made, and beyond; with blocks for half of them."""
+    """With blocks for half of the sequences."""
     alone = {name: generate("off", name, 60) for name in PROMPTS}
     made = engine(speculation, block_count=40, max_step_token_count=48)
     requests = [
@@ -137,12 +139,28 @@ def test_batch_preemption_and_small_chunks_change_nothing(speculation: str) -> N
         for copy in range(3)
         for name in PROMPTS
     ]
-    assert len(requests) > MAX_SPECULATING
     found = run(made, *requests)
     assert made.stats().preemption_count > 0
     made.close()
     for request_id, generated in found.items():
         assert generated == alone[request_id.split("-")[0]], request_id
+
+
+@pytest.mark.parametrize("speculation", ["ngram", "draft"])
+@pytest.mark.parametrize("sampling", [{"temperature": 0}, {"temperature": 0.9, "top_p": 0.95}])
+def test_sequences_that_share_steps_get_the_tokens_that_they_get_alone(
+    speculation: str, sampling: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six at once, some of them with draft tokens, others without, where rows cost next to nothing."""
+    monkeypatch.setattr(step_cost, "PRIOR_SLOPE", 0.02)
+    fields: dict[str, Any] = {"max_tokens": 50, "ignore_eos": True} | sampling
+    requests = [request(f"{name}-{seed}", PROMPTS[name], seed=seed, **fields) for seed in range(2) for name in PROMPTS]
+    plain, made = engine("off"), engine(speculation)
+    alone = {each.request_id: run(plain, each)[each.request_id] for each in requests}
+    assert run(made, *requests) == alone
+    assert made.stats().accepted_token_count > 0
+    plain.close()
+    made.close()
 
 
 def test_resuming_in_the_middle_goes_on_as_before() -> None:
