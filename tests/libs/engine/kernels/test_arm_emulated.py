@@ -61,8 +61,8 @@ MISTAKES = {
     "rounding toward zero": ("neon_lanes.h", "vcvtnq_s32_f32(x)", "vcvtq_s32_f32(x)"),
     "columns in another order": (
         "group_sums.h",
-        "zip_low(x.a, x.c), zip_high(x.a, x.c)",
-        "zip_high(x.a, x.c), zip_low(x.a, x.c)",
+        "add_products<1>(to_signed(load_i32(codes + 64))",
+        "add_products<0>(to_signed(load_i32(codes + 64))",
     ),
 }
 

@@ -1,5 +1,8 @@
 """Products with packed weights: right, and the same bits on every instruction set, in any thread, beside any rows."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from tests.libs.engine.needed_kernels import needs_kernels
@@ -7,6 +10,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.weights.packable import can_pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.tensor_source import Array, take_scales
 from headrace.engine.cpu.weights.packing import pack, stored
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import available
@@ -14,6 +18,14 @@ from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 
 pytestmark = needs_kernels
+
+
+class Tensors(dict[str, Array]):
+    """A checkpoint in memory."""
+
+    def array(self, name: str) -> Array:
+        return self[name]
+
 
 SIZES = [(1, 32, 32), (7, 96, 32), (33, 256, 128), (300, 384, 384), (48, 64, 64)]
 
@@ -118,6 +130,16 @@ def test_chosen_rows_come_in_their_order_and_missing_ones_are_zeros() -> None:
 def test_four_bits_take_half_a_byte() -> None:
     packed = pack(random_matrix(4, 256, 1024, 128))
     assert packed.byte_count == 256 * 1024 // 2 + 4 * 256 * 8
+
+
+def test_scales_are_rounded_to_sixteen_bits_as_readers_round_them() -> None:
+    """Weights that a program makes itself may have scales in fp32: the kernels keep what a file's scales would keep."""
+    matrix = random_matrix(8, 32, 256, 128)
+    scales = torch.rand(32, 2, generator=torch.Generator().manual_seed(0)) * 0.1 + 0.001
+    read = torch.from_numpy(take_scales(Tensors({"m.scales": scales.numpy()}), "m.scales", (32, 2)))
+    assert 0 < ((read - scales).abs() / scales).max() <= 2**-16
+    packed = [pack(replace(matrix, scales=each)).panels for each in (scales, read)]
+    assert np.array_equal(*packed)
 
 
 def test_sixteen_bits_are_enough_for_what_came_from_sixteen() -> None:

@@ -32,8 +32,8 @@ def take(source: TensorSource, name: str, shape: tuple[int, ...], *dtypes: type[
 
 
 def take_scales(source: TensorSource, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Reads scales as float32, rounded to 16 significant bits (to nearest, ties to even): fp16 and bf16 have no more, and
-    the kernels keep no more. Raises InvalidCheckpoint if one is not finite."""
+    """Reads scales as float32, rounded to 16 significant bits (to nearest, ties to even): fp16 and bf16 have no more,
+    and the kernels keep no more. Raises InvalidCheckpoint if one is not finite."""
     scales = take(source, name, shape, np.float32)
     if not np.isfinite(scales).all():
         raise InvalidCheckpoint(f"tensor {name} holds scales that are not finite numbers")
