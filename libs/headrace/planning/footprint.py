@@ -7,12 +7,13 @@ from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.layout.model_shape import HEAD, ModelShape, Module, model_shape
 from headrace.engine.checkpoints.model_limits import ROUNDED_BITS
 from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
+from headrace.engine.kernels import packed_weight
 from headrace.engine.kernels.kv_arena import KvShape
 from headrace.engine.kernels.storage import Storage
 
 BYTE_BITS = 8
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-GRID_BYTES = {"cpu": 4, "cuda": 5}
+GRID_BYTES = {"cpu": packed_weight.GRID_BYTES, "cuda": 5}
 """Size of a group's scale and zero point in the kernels of each kind of device, in bytes."""
 
 

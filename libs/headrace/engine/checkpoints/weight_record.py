@@ -5,9 +5,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight
-
-GRID_BYTES = 8
-"""Size of a scale and a zero point in the kernels, in bytes."""
+from headrace.engine.kernels.packed_weight import GRID_BYTES
 
 
 class WeightRecord:
