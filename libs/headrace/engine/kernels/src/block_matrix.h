@@ -233,7 +233,7 @@ constexpr int kBlockPanels = 2;  // 32 registers hold the sums of two panels bes
 constexpr int kBlockPanels = 1;
 #endif
 
-// One row waits for memory, and reads it in order (decision 0011): panels of spans of 256 one by one, and four side by
+// One row waits for memory, and reads it in order (decision 0040): panels of spans of 256 one by one, and four side by
 // side of those whose scales lie apart. A last panel that has no partner is computed twice: a kernel of its own would
 // take longer to compile than this ever costs.
 template <int kStorage, typename Finish>
