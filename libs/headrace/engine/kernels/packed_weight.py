@@ -148,8 +148,7 @@ def _find_rows(parts: Sequence[Bytes], rows: NDArray[np.int64]) -> tuple[Bytes, 
 
 
 def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> int:
-    """Returns the bytes of a weight's [out, in] panels. Codes add a grid per row and
-    group."""
+    """Returns the bytes of a weight's [out, in] panels. Codes add a grid per row and group."""
     if storage in BLOCKS:
         return -(-out_size // PANEL) * BLOCKS[storage].padded_panel_bytes(in_size)
     row_bytes = int(in_size * storage.byte_count)
