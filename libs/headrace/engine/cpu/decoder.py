@@ -11,11 +11,14 @@ from headrace.engine.kernels.choice.self_test import candidates, choose_instruct
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.kernels.library import Function, Instructions, move, pointer
+from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import FeedForward, Layer, Matrix, Model, Routing, Step
 from headrace.engine.memory.aligned import address
 from headrace.engine.memory.huge_page_copy import HugePageCopy, Move
 
 LANES = 16
+READ_IN_ORDER = (Storage.U4, Storage.U8)
+"""Weights that are read as one stream, for which small pages do as well."""
 
 
 def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
@@ -87,12 +90,15 @@ class CpuDecoder:
         context.step(self._model, step, instructions)
 
     def move_to_huge_pages(self) -> HugePageCopy | None:
-        """Starts moving file-mapped weights to huge pages. See HugePageCopy."""
-        file, matrices = self._weights.file, self._weights.matrices
-        if file is None:
+        """Starts moving file-mapped weights to huge pages, if any gain by it. See HugePageCopy."""
+        file, places = self._weights.file, self._places()
+        moves = [
+            Move(matrix.panels, partial(move, places[name]))
+            for name, matrix in self._weights.matrices.items()
+            if matrix.storage not in READ_IN_ORDER
+        ]
+        if file is None or not moves:
             return None
-        places = self._places()
-        moves = [Move(matrix.panels, partial(move, places[name])) for name, matrix in matrices.items()]
         self._copy = HugePageCopy(file, moves)
         return self._copy
 
