@@ -91,14 +91,12 @@ class CpuDecoder:
 
     def move_to_huge_pages(self) -> HugePageCopy | None:
         """Starts moving file-mapped weights to huge pages, if any gain by it. See HugePageCopy."""
-        file, places = self._weights.file, self._places()
-        moves = [
-            Move(matrix.panels, partial(move, places[name]))
-            for name, matrix in self._weights.matrices.items()
-            if matrix.storage not in READ_IN_ORDER
-        ]
-        if file is None or not moves:
+        file = self._weights.file
+        gaining = {name: each for name, each in self._weights.matrices.items() if each.storage not in READ_IN_ORDER}
+        if file is None or not gaining:
             return None
+        places = self._places()
+        moves = [Move(matrix.panels, partial(move, places[name])) for name, matrix in gaining.items()]
         self._copy = HugePageCopy(file, moves)
         return self._copy
 

@@ -209,9 +209,10 @@ constexpr int kFewRows = 4;
 constexpr int kManyRows = 32;
 
 // Multiplies tiles of several rows and panels: codes are unpacked once for all rows of a tile, and inputs are spread
-// once for all of its panels. Four panels beside few rows share each input most often, two beside more rows leave
-// registers for six of them; where rows are many, tiles of four need fewer sums to be kept while scales are applied. As
-// measured on a processor with one 512-bit multiplier. Returns the first remaining panel.
+// once for all of its panels. Fewer than four rows wait for memory, and take one panel after the other. Four panels
+// beside four rows share each input most often, two beside more rows leave registers for six of them; where rows are
+// many, tiles of four need fewer sums to be kept while scales are applied. As measured on a processor with one 512-bit
+// multiplier. Returns the first remaining panel.
 template <int kStorage, typename Finish>
 int64_t multiply_code_tiles(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t first_row,
                             int64_t last_row, const Finish &finish) {
