@@ -23,7 +23,7 @@ class Offer:
     asks_model: bool = False
     """Whether the draft model makes them, all sequences' first draft tokens in one step, their second in another."""
     seconds: float = 0.0
-    """Cost besides: the draft model's reading, as far as this step has to pay for it."""
+    """Share of the draft model's reading that this step has to pay for."""
 
 
 @dataclass(frozen=True, slots=True)
