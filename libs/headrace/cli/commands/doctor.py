@@ -23,6 +23,7 @@ from headrace.cli.output import console, print_json
 from headrace.engine.kernels.choice.processor import TELLING, UNUSED, Processor
 from headrace.engine.loading.required_torch import torch_command
 from headrace.engine.memory.host_cores import usable_core_count
+from headrace.engine.memory.numa_nodes import usable_nodes
 from headrace.errors import ConfigError, HeadraceError
 from headrace.supervisor.nats_server import find_nats_server
 from headrace.supervisor.ports import HOST
@@ -105,6 +106,13 @@ def _memory() -> Iterator[Finding]:
         free, total = (int(fields[name][1]) * 1024 / GIB for name in ("MemAvailable", "MemTotal"))
         status: Literal["ok", "note"] = "ok" if free > 2 else "note"
         yield Finding("Memory", status, f"{free:.1f} of {total:.1f} GiB free")
+    if nodes := usable_nodes():
+        yield Finding("NUMA", "ok", _numa_text(len(nodes)))
+
+
+def _numa_text(node_count: int) -> str:
+    """Tells over how many nodes a worker spreads its memory."""
+    return "1 node" if node_count == 1 else f"{node_count} nodes, over which models on the CPU are interleaved"
 
 
 def _gpu() -> Iterator[Finding]:

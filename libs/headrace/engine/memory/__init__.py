@@ -1,1 +1,1 @@
-"""Memory of the machine: what is free, aligned arrays, mapped files, huge pages."""
+"""Memory of the machine: what is free, aligned arrays, mapped files."""
