@@ -1,24 +1,21 @@
 """A decoder that runs each step in one kernel call. Computes the same function as `Decoder`."""
 
 import ctypes
-from functools import partial
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
+from headrace.engine.cpu.weights.key_factors import has_effect
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
 from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
-from headrace.engine.kernels.library import Function, Instructions, move, pointer
+from headrace.engine.kernels.library import Function, Instructions, pointer
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import FeedForward, Layer, Matrix, Model, Routing, Step
 from headrace.engine.memory.aligned import address
-from headrace.engine.memory.huge_page_copy import HugePageCopy, Move
 
 LANES = 16
-READ_IN_ORDER = (Storage.U4, Storage.U8)
-"""Weights that are read as one stream, for which small pages do as well."""
 
 
 def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
@@ -40,7 +37,6 @@ class CpuDecoder:
         self._config = config
         self._weights = weights
         self._exact = exact
-        self._copy: HugePageCopy | None = None
         self._adapters: PackedAdapters | None = None
         self._angles = layer_angles(config, max_len)
         self._experts = [self._layer_experts(index) for index in range(config.layer_count)]
@@ -80,6 +76,7 @@ class CpuDecoder:
             places = arena.places(index)
             layer.keys, layer.values = places.keys, places.values
             layer.key_scales, layer.value_scales = places.key_scales, places.value_scales
+            layer.key_factors = self._key_factors(index, arena.shape.storage)
 
     def add_adapters(self, adapters: PackedAdapters) -> None:
         """Lets steps name adapters from now on."""
@@ -88,31 +85,6 @@ class CpuDecoder:
 
     def compute(self, step: Step, context: KernelContext, instructions: Instructions) -> None:
         context.step(self._model, step, instructions)
-
-    def move_to_huge_pages(self) -> HugePageCopy | None:
-        """Starts moving file-mapped weights to huge pages, if any gain by it. See HugePageCopy."""
-        file = self._weights.file
-        gaining = {name: each for name, each in self._weights.matrices.items() if each.storage not in READ_IN_ORDER}
-        if file is None or not gaining:
-            return None
-        places = self._places()
-        moves = [Move(matrix.panels, partial(move, places[name])) for name, matrix in gaining.items()]
-        self._copy = HugePageCopy(file, moves)
-        return self._copy
-
-    def _places(self) -> dict[str, Matrix]:
-        """Lists the structures that describe matrices to the kernels, by the names of the matrices."""
-        places = {"head": self._model.head}
-        for index, layer in enumerate(self._layers):
-            blocks = {f"experts.{number}.": mlp for number, mlp in enumerate(self._experts[index])} or {"": layer.mlp}
-            places |= {f"{index}.qkv": layer.qkv, f"{index}.output": layer.output, f"{index}.router": layer.router}
-            places |= {f"{index}.qkv.{part}": layer.qkv_rest[part - 1] for part in (1, 2)}
-            places |= {
-                f"{index}.{prefix}{name}": getattr(mlp, name)
-                for prefix, mlp in blocks.items()
-                for name in ("gate_up", "down", "up")
-            }
-        return places
 
     def _layer(self, index: int) -> Layer:
         config, prefix = self._config, f"model.layers.{index}"
@@ -151,6 +123,12 @@ class CpuDecoder:
     def _vector(self, name: str) -> int | None:
         """Returns the address of the weights of a norm, or None if the model has none of that name."""
         return pointer(self._weights.vectors.get(name))
+
+    def _key_factors(self, index: int, storage: Storage) -> int | None:
+        """Returns the address of the factors of a layer's keys, or None where they change nothing: codes of floating
+        point keep small elements beside large ones."""
+        factors = self._weights.vectors[f"{index}.key_factors"]
+        return address(factors) if storage is Storage.S8 and has_effect(factors) else None
 
     def _matrix(self, name: str) -> Matrix:
         """Describes a matrix to the kernels; without rows if the model has none of that name."""

@@ -27,6 +27,7 @@ from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.memory.host_cores import usable_core_count
+from headrace.engine.memory.interleaving import interleave_memory
 from headrace.engine.step.loaded_model import LoadedModel
 
 KERNEL_PRECISIONS = ("auto", "float32", *ROUNDED_BITS)
@@ -47,6 +48,7 @@ def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, st
 
 def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
     """Loads a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
+    interleave_memory()
     path = _packed_path(source, model, config)
     weights = _load_weights(source, model, config, path)
     decoder = CpuDecoder(model, max_len, weights, exact=config.exact)
@@ -58,7 +60,6 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
     context = shared_context(config.thread_count or usable_core_count())
     kernels = _choose_kernels(context, weights, path, exact=config.exact)
-    decoder.move_to_huge_pages()
     runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels, adapters)
     kinds = ", ".join(weights.block_kinds)
     precision = f"GGUF blocks ({kinds})" if kinds else describe_precision(config, model, "float32")

@@ -9,7 +9,7 @@ from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.step.block_store import BlockStore
 from headrace.errors.tree import InvalidRequest, Unavailable
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Number to raise when the meaning of a block's bytes changes in a way that the store's layout does not say."""
 
 

@@ -160,7 +160,7 @@ def _restore(header: Json, file: MappedFile, start: int) -> PackedWeights:
     numbers = arrays["matrices.head.panels"] if is_shared else arrays.pop(EMBEDDING)
     table = Table(numbers, Storage(header["embedding_storage"]))
     file.expect(memory[: header["byte_count"] if is_shared else header["arrays"][EMBEDDING]["offset"]])
-    weights = PackedWeights(table, parameter_count=header["parameter_count"], file=file)
+    weights = PackedWeights(table, parameter_count=header["parameter_count"])
     for name, array in arrays.items():
         if name.startswith("vectors."):
             weights.vectors[name.removeprefix("vectors.")] = array

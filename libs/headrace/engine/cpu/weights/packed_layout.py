@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, norm_names
+from headrace.engine.cpu.weights.key_factors import LARGEST_EXPONENT, are_key_factors
+from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, factor_names, norm_names
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight, panel_bytes
 from headrace.engine.kernels.storage import BLOCKS, Storage
 
@@ -21,9 +22,13 @@ CODED = (Storage.U4, Storage.U8)
 
 def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
     """Raises ValueError if an array is missing, unknown, or has the wrong shape or type for the model."""
-    _same_names("norms", weights.vectors, norm_names(config))
-    for name, size in norm_names(config).items():
+    vector_sizes = norm_names(config) | factor_names(config)
+    _same_names("vectors", weights.vectors, vector_sizes)
+    for name, size in vector_sizes.items():
         _check_array(name, weights.vectors[name], (size,), np.dtype(np.float32))
+    for name in factor_names(config):
+        if not are_key_factors(weights.vectors[name]):
+            raise ValueError(f"{name} are not powers of two from 1 to {2**LARGEST_EXPONENT}")
     _check_table(weights.embedding, config.vocabulary_size, config.hidden_size)
     sizes = _split_sizes(matrix_sizes(config), weights.matrices)
     _same_names("matrices", weights.matrices, sizes)

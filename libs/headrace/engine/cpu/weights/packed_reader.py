@@ -13,7 +13,9 @@ from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, Bl
 from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.cpu.weights.array_packing import narrowed, pack_array, pack_runs
+from headrace.engine.cpu.weights.key_factors import choose_key_factors
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names
+from headrace.engine.cpu.weights.weight_rows import weight_rows
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS
 
@@ -37,7 +39,9 @@ def read_packed_weights(
         weights.vectors[name] = np.array(reader.norm(name, size))
     for index in range(config.layer_count):
         _log.info("packing weights", extra={"done": index, "total": config.layer_count + 1})
-        weights.matrices |= _pack_attention(reader, index) | _pack_feed_forward(reader, config, index)
+        qkv = reader.qkv(index)
+        weights.vectors[f"{index}.key_factors"] = _key_factors(qkv, weights, config, index)
+        weights.matrices |= _pack_attention(reader, qkv, index) | _pack_feed_forward(reader, config, index)
         tensors.forget()
     head = embedding if config.tied_embeddings else reader.head().weight
     weights.matrices["head"] = _pack_head(head, weights, config, exact=exact)
@@ -61,8 +65,20 @@ def _pack_head(head: ArrayWeight, weights: PackedWeights, config: DecoderConfig,
     return pack_array(_rounded(head, config.hidden_size) if weights.is_coded and not exact else head)
 
 
-def _pack_attention(reader: _Reader, index: int) -> dict[str, PackedWeight]:
-    qkv = reader.qkv(index)
+def _key_factors(qkv: _Projection, weights: PackedWeights, config: DecoderConfig, index: int) -> Floats:
+    first = config.head_count * config.head_size
+    last = first + config.kv_head_count * config.head_size
+    prefix = f"model.layers.{index}"
+    return choose_key_factors(
+        weight_rows(qkv.weight, first, last),
+        None if qkv.bias is None else qkv.bias[first:last],
+        weights.vectors[f"{prefix}.input_layernorm"],
+        weights.vectors.get(f"{prefix}.self_attn.k_norm"),
+        config,
+    )
+
+
+def _pack_attention(reader: _Reader, qkv: _Projection, index: int) -> dict[str, PackedWeight]:
     parts = pack_runs(qkv.weight, qkv.bias)
     return {
         **{f"{index}.{name}": part for name, part in zip(("qkv", "qkv.1", "qkv.2"), parts, strict=False)},

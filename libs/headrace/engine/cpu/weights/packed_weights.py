@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import BLOCKS, Storage
-from headrace.engine.memory.mapped_file import MappedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +23,14 @@ class Table:
 class PackedWeights:
     embedding: Table
     vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
-    """Weights of norms, by the name of the norm."""
+    """Weights of norms, by the name of the norm; and the factors of each layer's keys, see `choose_key_factors`, as in
+    `0.key_factors`."""
     matrices: dict[str, PackedWeight] = field(default_factory=dict)
     """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`. A layer with
     experts has a `router`, and `gate_up` and `down` of each expert, as in `0.experts.5.down`. Where blocks of several
     kinds make up a matrix: `qkv.1` and `qkv.2`, further rows of `qkv`; `up`, beside which `gate_up` is only the gate.
     The panels of `head` may be those of the embedding."""
     parameter_count: int = 0
-    file: MappedFile | None = None
-    """File that backs the arrays, if they are mapped rather than in memory of their own."""
 
     @property
     def is_coded(self) -> bool:
@@ -68,6 +66,11 @@ def norm_names(config: DecoderConfig) -> dict[str, int]:
         if config.query_key_norm:
             names |= {f"{prefix}.self_attn.{name}_norm": config.head_size for name in "qk"}
     return names
+
+
+def factor_names(config: DecoderConfig) -> dict[str, int]:
+    """Returns the names of the factors of each layer's keys and their sizes."""
+    return {f"{index}.key_factors": config.kv_head_count * config.head_size for index in range(config.layer_count)}
 
 
 def gate_up_rows(inner: int) -> NDArray[np.int64]:

@@ -163,6 +163,9 @@ WRONG = {
     "a matrix is missing": lambda w: replace(w, matrices={n: m for n, m in w.matrices.items() if n != "1.down"}),
     "a norm is missing": lambda w: replace(w, vectors={n: v for n, v in w.vectors.items() if n != "model.norm"}),
     "a short norm": lambda w: replace(w, vectors=w.vectors | {"model.norm": np.ones(8, np.float32)}),
+    "factors are missing": lambda w: replace(w, vectors={n: v for n, v in w.vectors.items() if n != "1.key_factors"}),
+    "few factors": lambda w: replace(w, vectors=w.vectors | {"0.key_factors": w.vectors["0.key_factors"][:-1]}),
+    "no powers of two": lambda w: replace(w, vectors=w.vectors | {"0.key_factors": w.vectors["0.key_factors"] * 3}),
     "a short table": lambda w: replace(w, embedding=Table(w.embedding.numbers[:-1], w.embedding.storage)),
     "a table of another type": lambda w: replace(w, embedding=Table(w.embedding.numbers, Storage.F32)),
 }

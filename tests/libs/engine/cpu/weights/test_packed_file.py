@@ -17,7 +17,6 @@ from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.memory import huge_page_copy
 from headrace.engine.memory.aligned import address
 from headrace.engine.memory.mapped_file import MappedFile
 
@@ -77,40 +76,6 @@ def test_tensors_lie_on_cache_lines(tmp_path: Path) -> None:
     for array in (found.embedding.numbers, *(matrix.panels for matrix in found.matrices.values())):
         assert address(array) % 64 == 0
     assert found.embedding.storage in (Storage.BF16, Storage.F16)
-
-
-def test_mapped_weights_move_to_huge_pages_while_they_are_used(tmp_path: Path) -> None:
-    plain = generate(tmp_path, precision="float32")
-    for _ in range(5):
-        config = engine_config(block_count=64, packed_folder=tmp_path, precision="float32")
-        engine = load_text_engine(CHECKPOINT, config)
-        decoder: Any = engine._runner._decoder  # type: ignore[attr-defined]
-        mapped = decoder._weights.matrices
-        assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
-        assert decoder._copy.wait(30)
-        for index, layer in enumerate(decoder._layers):
-            assert layer.mlp.down.panels != address(mapped[f"{index}.down"].panels)
-        assert decoder._model.head.panels != address(mapped["head"].panels)
-        assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
-
-
-def test_weights_stay_mapped_where_a_copy_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = generate(tmp_path, precision="float32")
-    monkeypatch.setattr(huge_page_copy, "available_bytes", lambda: 1 << 20)
-    engine = load_text_engine(CHECKPOINT, engine_config(block_count=64, packed_folder=tmp_path, precision="float32"))
-    decoder: Any = engine._runner._decoder  # type: ignore[attr-defined]
-    assert decoder._copy.wait(30)
-    assert decoder._model.head.panels == address(decoder._weights.matrices["head"].panels)
-    assert run(engine, request("r", range(5, 30), max_tokens=30, temperature=0, ignore_eos=True))["r"] == plain
-
-
-def test_weights_that_are_read_in_order_stay_mapped(tmp_path: Path) -> None:
-    """They gain nothing by huge pages, and the first requests lose by a copy beside them."""
-    generate(tmp_path, precision="int4")
-    engine = load_text_engine(CHECKPOINT, engine_config(block_count=64, packed_folder=tmp_path, precision="int4"))
-    decoder: Any = engine._runner._decoder  # type: ignore[attr-defined]
-    assert decoder._copy is None
-    assert decoder._model.head.panels == address(decoder._weights.matrices["head"].panels)
 
 
 def test_what_was_forgotten_is_read_again(tmp_path: Path) -> None:
