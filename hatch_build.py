@@ -53,6 +53,7 @@ _AVX512 = (
 VECTORS = {
     # Without fp16 arithmetic, which older processors lack: conversions need no flag.
     "neon": ("-DHEADRACE_NEON", "-march=armv8.2-a+dotprod"),
+    "i8mm": ("-DHEADRACE_NEON", "-DHEADRACE_I8MM", "-march=armv8.2-a+dotprod+i8mm"),
     "avx2": _AVX2,
     "avx_vnni": (*_AVX2, "-DHEADRACE_AVX_VNNI", "-mavxvnni"),
     "avx512": _AVX512,
@@ -60,7 +61,7 @@ VECTORS = {
     "amx": ("-DHEADRACE_AMX", *_AVX512),
 }
 """Instruction sets that only some processors have, with the compiler's flags. One that does not compile is left out."""
-ARM = {"neon"}
+ARM = {"neon", "i8mm"}
 """Instruction sets of 64-bit Arm. The others are of x86-64."""
 
 

@@ -21,7 +21,7 @@ PATH = Path(os.environ.get(LIBRARY_VARIABLE) or Path(__file__).with_name("_kerne
 INSTRUCTIONS_VARIABLE = "HEADRACE_ISA"
 """Environment variable with the name of the one instruction set to use, in any case. Unset or empty: the fastest that
 passes the self test."""
-VERSION = 9
+VERSION = 10
 """Version of the interface and the packed layout. The library reports the version it was built for."""
 
 _log = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ _POINTER, _SIZE, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, c
 
 
 class Instructions(enum.IntEnum):
-    """Instruction sets that the kernels are compiled for, slower before faster. All give the same bits, whatever the
-    processor."""
+    """Instruction sets that the kernels are compiled for, those of one architecture slower before faster. All give the
+    same bits, whatever the processor."""
 
     PORTABLE = 0
     NEON = 1
@@ -42,6 +42,8 @@ class Instructions(enum.IntEnum):
     """AVX-512 with VNNI."""
     AMX = 5
     """AVX-512 with VNNI, and products of codes with many rows by tiles of bytes."""
+    I8MM = 6
+    """NEON, and products of codes with several rows by matrix products of bytes."""
 
 
 class Function(enum.IntEnum):
@@ -80,7 +82,6 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_likeliest.argtypes = [_POINTER, _INT, _POINTER, _SIZE, _SIZE, _POINTER, _POINTER]
     library.headrace_draw.argtypes = [_POINTER, _INT, ctypes.POINTER(Draw), _SIZE, _SIZE]
     library.headrace_rank.argtypes = [_POINTER, _INT, ctypes.POINTER(Ranking), _SIZE, _SIZE]
-    library.headrace_move.argtypes = [ctypes.POINTER(Matrix), _POINTER]
     library.headrace_pack_plain.argtypes = [_POINTER, _POINTER, _SIZE, _SIZE, _SIZE, _POINTER]
     pack_arguments = (_INT, _POINTER, ctypes.c_int32, ctypes.POINTER(Matrix), _SIZE, _SIZE, _POINTER)
     library.headrace_pack_rounded.argtypes = pack_arguments
@@ -122,15 +123,6 @@ def unusable(forced: Instructions, reason: str) -> ConfigError:
     return ConfigError(
         f"{INSTRUCTIONS_VARIABLE} asks for {name}, which cannot be used: {reason}; unset it or change it"
     )
-
-
-def move(matrix: Matrix, panels: int) -> None:
-    """Has the kernels read a matrix from the address `panels` from now on, also while they run: what was written there
-    before is seen by all threads. Raises RuntimeError if the kernels are not compiled."""
-    library = load_kernels()
-    if library is None:
-        raise RuntimeError("the kernels are not compiled, so that no matrix can be moved; reinstall Headrace")
-    library.headrace_move(matrix, panels)
 
 
 def pointer(array: NDArray[np.generic] | None) -> int | None:

@@ -49,6 +49,7 @@ class Layer(ctypes.Structure):
         ("value_scales", _POINTER),
         ("bias", _POINTER),
         ("bias_stride", _SIZE),
+        ("key_factors", _POINTER),
     )
 
 

@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 from tests.libs.engine.kernels.kernel_build import load_build
@@ -17,6 +17,7 @@ COMPILER = FOLDER / "bin" / "aarch64-linux-gnu-g++-12"
 EMULATOR = FOLDER / "bin" / "qemu-aarch64"
 SERVER = Path(__file__).with_name("emulated_arm") / "serve.cpp"
 
+SETS = ("neon", "i8mm")
 PROGRAM_PLACE = 0x20_0000_0000
 """Address of the program: far from a Python that is linked for a fixed address, as Debian's is, and from its heap."""
 
@@ -33,29 +34,31 @@ class ArmBuild:
         commands = self._commands(self._build, self._sources, "-O1")
         with unpacked_libraries(), ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(self._run, commands.values()))
-        return self._link(self._folder / "neon.o")
+        return self._link(self._folder, {})
 
-    def compile_neon(self, sources: Path) -> Path:
-        """Compiles other sources of the code for NEON, without optimization, and returns a program with it. Raises
-        SubprocessError."""
-        folder = sources.parent
-        command = self._commands(self._build, sources, "-O0")[str(self._folder / "neon.o")]
+    def compile_set(self, name: str, sources: Path) -> Path:
+        """Compiles other sources of the code for one instruction set, without optimization, and returns a program with
+        it. Raises SubprocessError."""
+        target = sources.parent / f"{name}.o"
+        command = self._commands(self._build, sources, "-O0")[str(self._folder / target.name)]
         with unpacked_libraries():
-            self._run([*command[:-1], str(folder / "neon.o")])
-        return self._link(folder / "neon.o")
+            self._run([*command[:-1], str(target)])
+        return self._link(sources.parent, {name: target})
 
-    def _commands(self, build: ModuleType, sources: Path, level: str) -> dict[str, list[str]]:
+    def _commands(self, build: Any, sources: Path, level: str) -> dict[str, list[str]]:
         build.FLAGS = tuple(level if flag.startswith("-O") else flag for flag in build.FLAGS)
-        commands: dict[str, list[str]] = build.compile_commands(str(COMPILER), sources, self._folder, ["neon"])
+        commands: dict[str, list[str]] = build.compile_commands(str(COMPILER), sources, self._folder, list(SETS))
         return commands
 
-    def _link(self, neon: Path) -> Path:
-        others = (str(self._folder / f"{name}.o") for name in ("api", "pool", "portable"))
-        program = neon.with_name("serve")
+    def _link(self, folder: Path, others: Mapping[str, Path]) -> Path:
+        """Links the program in `folder`, with other object files for some names."""
+        names = ("api", "pool", "portable", *SETS)
+        objects = [str(others.get(name, self._folder / f"{name}.o")) for name in names]
+        program = folder / "serve"
         command = [str(COMPILER), "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-static"]
         place = f"-Wl,-Ttext-segment={PROGRAM_PLACE:#x}"
         with unpacked_libraries():
-            self._run([*command, place, f"-I{self._sources}", "-o", str(program), str(SERVER), *others, str(neon)])
+            self._run([*command, place, f"-I{self._sources}", "-o", str(program), str(SERVER), *objects])
         return program
 
     def _run(self, command: list[str]) -> None:

@@ -58,7 +58,7 @@ class EmulatedArmKernels:
         """A context whose calls run here."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(context_module, "load_kernels", lambda: self)
-            patch.setattr(context_module, "available", lambda: [Instructions.PORTABLE, Instructions.NEON])
+            patch.setattr(context_module, "available", lambda: [Instructions.PORTABLE, instructions])
             return KernelContext(thread_count, instructions)
 
     def _function(self, name: str, *arguments: Any) -> int:

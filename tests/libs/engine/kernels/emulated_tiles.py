@@ -3,7 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from tests.libs.engine.kernels.kernel_build import load_build
 from tests.libs.engine.kernels.test_avx512_emulated import EMULATED, FLAGS
@@ -12,7 +12,7 @@ MODEL = Path(__file__).with_name("emulated_amx")
 AMX = ("-DHEADRACE_AMX", "-DHEADRACE_EMULATED_TILES", f"-I{MODEL}", *EMULATED)
 
 
-def emulated_build(root: Path, level: str = "-O1") -> ModuleType:
+def emulated_build(root: Path, level: str = "-O1") -> Any:
     """The build of an installation, but for the portable kernels and the emulated ones for AMX alone. `level` of
     optimization: the compiler takes longer than small products."""
     build = load_build(root)
@@ -21,7 +21,7 @@ def emulated_build(root: Path, level: str = "-O1") -> ModuleType:
     return build
 
 
-def compile_amx(build: ModuleType, compiler: str, sources: Path, objects: Path, folder: Path) -> Path:
+def compile_amx(build: Any, compiler: str, sources: Path, objects: Path, folder: Path) -> Path:
     """Compiles the kernels for AMX of `sources` into a library with the other `objects`."""
     command = build.compile_commands(compiler, sources, folder)[str(folder / "amx.o")]
     subprocess.run(command, check=True, timeout=build.COMPILE_SECONDS)

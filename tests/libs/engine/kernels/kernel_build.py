@@ -4,11 +4,11 @@ import importlib.util
 import os
 import shutil
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 
-def load_build(root: Path) -> ModuleType:
-    """Loads a copy of `hatch_build.py` of its own, whose constants may be changed."""
+def load_build(root: Path) -> Any:
+    """Loads a copy of the module `hatch_build.py` of its own, whose constants may be changed."""
     spec = importlib.util.spec_from_file_location("kernel_build_copy", root / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None

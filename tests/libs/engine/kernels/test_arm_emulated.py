@@ -2,7 +2,7 @@
 
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -51,19 +51,27 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]
 
-PROCESSORS = ("max", "neoverse-n1")
-"""All extensions that the emulator knows; and dot products, but none of the later ones."""
-SETS = (Instructions.NEON, Instructions.PORTABLE)
+NEWEST, OLDER, OLDEST = "max", "neoverse-n1", "cortex-a57"
+"""All extensions that the emulator knows; dot products, but none of the later ones; and not even those."""
+SETS = (Instructions.I8MM, Instructions.NEON, Instructions.PORTABLE)
+PROCESSORS = {Instructions.I8MM: NEWEST, Instructions.NEON: OLDER, Instructions.PORTABLE: OLDER}
+"""Processor that runs a set in most tests."""
+VECTORS = SETS[:-1]
+Contexts = Callable[[int, Instructions], KernelContext]
+"""Makes contexts with a number of threads, whose calls run on an emulated processor."""
 ROW_COUNTS = (*range(1, 18), 33, 64, 65, 130)
 LATER_ROW_COUNTS = (1, 2, 4, 6, 17)
 """Row counts where the way is the same for all."""
 MISTAKES = {
-    "rounding toward zero": ("neon_lanes.h", "vcvtnq_s32_f32(x)", "vcvtq_s32_f32(x)"),
+    "rounding toward zero": (Instructions.NEON, "neon_lanes.h", "vcvtnq_s32_f32(x)", "vcvtq_s32_f32(x)"),
     "columns in another order": (
-        "group_sums.h",
-        "add_products<1>(to_signed(load_i32(codes + 64))",
-        "add_products<0>(to_signed(load_i32(codes + 64))",
+        Instructions.NEON,
+        "sums_neon.h",
+        "add_products<1>(without_taken_zero(load_i32(codes + 64))",
+        "add_products<0>(without_taken_zero(load_i32(codes + 64))",
     ),
+    "rows of a pair in another order": (Instructions.I8MM, "sums_i8mm.h", "(m % 2 ?", "(m % 2 == 0 ?"),
+    "rows of weights twice": (Instructions.I8MM, "sums_i8mm.h", ", zip_second(one, other)", ", zip_first(one, other)"),
 }
 
 
@@ -78,9 +86,10 @@ def program(build: ArmBuild) -> Path:
 
 
 @pytest.fixture(scope="module")
-def emulated(program: Path) -> Iterator[EmulatedArmKernels]:
-    with start(program, PROCESSORS[-1]) as kernels:
-        yield kernels
+def emulated(program: Path) -> Iterator[Contexts]:
+    with start(program, NEWEST) as newest, start(program, OLDER) as older:
+        kernels = {NEWEST: newest, OLDER: older}
+        yield lambda threads, instructions: kernels[PROCESSORS[instructions]].context(threads, instructions)
 
 
 def start(program: Path, processor: str) -> EmulatedArmKernels:
@@ -88,15 +97,16 @@ def start(program: Path, processor: str) -> EmulatedArmKernels:
         return EmulatedArmKernels(emulator_command(program, processor))
 
 
-@pytest.mark.parametrize(("processor", "has_dot_products"), [*((name, 1) for name in PROCESSORS), ("cortex-a57", 0)])
-def test_it_is_known_what_the_processor_has(program: Path, processor: str, has_dot_products: int) -> None:
+@pytest.mark.parametrize(("processor", "sets"), [(NEWEST, SETS), (OLDER, SETS[1:]), (OLDEST, SETS[2:])])
+def test_it_is_known_what_the_processor_has(program: Path, processor: str, sets: tuple[Instructions, ...]) -> None:
     with start(program, processor) as kernels:
-        found = {each: kernels.headrace_has(each) for each in Instructions}
-    assert found == dict.fromkeys(Instructions, 0) | {Instructions.PORTABLE: 1, Instructions.NEON: has_dot_products}
+        found = {each for each in Instructions if kernels.headrace_has(each)}
+    assert found == set(sets)
 
 
-@pytest.mark.parametrize("instructions", SETS)
-@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize(
+    ("processor", "instructions"), [*((NEWEST, each) for each in SETS), *((OLDER, each) for each in SETS[1:])]
+)
 def test_every_path_has_the_bits_of_the_portable_kernels(
     program: Path, processor: str, instructions: Instructions
 ) -> None:
@@ -114,7 +124,7 @@ def wrong_paths(program: Path, processor: str, instructions: Instructions) -> li
 
 
 @pytest.mark.parametrize(("kind", "group", "exact"), WAYS)
-def test_products(emulated: EmulatedArmKernels, kind: str, group: int, exact: bool) -> None:
+def test_products(emulated: Contexts, kind: str, group: int, exact: bool) -> None:
     """A portable row has the same bits beside any others, so one product is compared with all."""
     packed = random_weight(kind, group)
     inputs, residual = torch.randn(max(ROW_COUNTS), IN), torch.randn(max(ROW_COUNTS), OUT)
@@ -124,29 +134,30 @@ def test_products(emulated: EmulatedArmKernels, kind: str, group: int, exact: bo
     inputs[4] = inputs[4].round()
     expected = product(KernelContext(2, Instructions.PORTABLE), packed, inputs, residual, exact=exact)
     for instructions in SETS:
-        context = emulated.context(2, instructions)
-        for rows in ROW_COUNTS if instructions is Instructions.NEON else LATER_ROW_COUNTS:
+        context = emulated(2, instructions)
+        for rows in ROW_COUNTS if instructions in VECTORS else LATER_ROW_COUNTS:
             found = product(context, packed, inputs[:rows], residual[:rows], exact=exact)
             assert same_bits(found, expected[:rows]), (instructions, rows)
 
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_products_with_blocks(emulated: EmulatedArmKernels, kind: Kind, exact: bool) -> None:
+def test_products_with_blocks(emulated: Contexts, kind: Kind, exact: bool) -> None:
     blocks = random_blocks(kind, OUT, IN, np.random.default_rng(5))
     packed = pack_blocks(blocks, Storage[kind.name], np.arange(OUT))
     inputs, residual = torch.randn(max(LATER_ROW_COUNTS), IN), torch.randn(max(LATER_ROW_COUNTS), OUT)
     inputs[1] *= 1e-36
     expected = product(KernelContext(1, Instructions.PORTABLE), packed, inputs, residual, exact=exact)
     for instructions in SETS:
-        context = emulated.context(2, instructions)
+        context = emulated(2, instructions)
         for rows in LATER_ROW_COUNTS:
             found = product(context, packed, inputs[:rows], residual[:rows], exact=exact)
             assert same_bits(found, expected[:rows]), (instructions, rows)
 
 
+@pytest.mark.parametrize("instructions", VECTORS)
 @pytest.mark.parametrize("bits", [4, 8])
-def test_the_largest_sums_fit(emulated: EmulatedArmKernels, bits: int) -> None:
+def test_the_largest_sums_fit(emulated: Contexts, bits: int, instructions: Instructions) -> None:
     """All codes at one end, all inputs at the other: nothing saturates."""
     most = (1 << bits) - 1
     for code in (0, most):
@@ -154,29 +165,27 @@ def test_the_largest_sums_fit(emulated: EmulatedArmKernels, bits: int) -> None:
         zeros = torch.full((OUT, IN // 128), most - code, dtype=torch.uint8)
         packed = pack(QuantizedMatrix(codes, torch.ones(OUT, IN // 128), zeros, bits, 128))
         inputs = torch.ones(5, IN) * torch.tensor([127.0, -127.0, 1.0, -1.0, 127.0])[:, None]
-        found = product(emulated.context(1, Instructions.NEON), packed, inputs)
+        found = product(emulated(1, instructions), packed, inputs)
         assert torch.equal(found, inputs.sum(dim=-1, keepdim=True).expand(-1, OUT) * (2 * code - most))
 
 
 @pytest.mark.parametrize("instructions", SETS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_every_number_of_sixteen_bits(
-    emulated: EmulatedArmKernels, dtype: torch.dtype, instructions: Instructions
-) -> None:
+def test_every_number_of_sixteen_bits(emulated: Contexts, dtype: torch.dtype, instructions: Instructions) -> None:
     numbers = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
     numbers = numbers[~numbers.isnan()][:, None]
-    found = product(emulated.context(1, instructions), pack(numbers), torch.ones(4, 1))
+    found = product(emulated(1, instructions), pack(numbers), torch.ones(4, 1))
     assert torch.equal(found, numbers.float().T.expand(4, -1))
 
 
 @pytest.mark.parametrize("kind", ["f32", "u4", "s8"])
-def test_what_is_not_a_number_is_not_hidden(emulated: EmulatedArmKernels, kind: str) -> None:
+def test_what_is_not_a_number_is_not_hidden(emulated: Contexts, kind: str) -> None:
     inputs = torch.randn(3, IN)
     inputs[1, 40], inputs[2, 7] = torch.nan, torch.inf
     packed = random_weight(kind, 32)
     expected = product(KernelContext(1, Instructions.PORTABLE), packed, inputs)
     for instructions in SETS:
-        found = product(emulated.context(1, instructions), packed, inputs)
+        found = product(emulated(1, instructions), packed, inputs)
         assert found[1].isnan().all()
         assert not torch.isfinite(found[2]).any()
         assert torch.equal(found.isnan(), expected.isnan())
@@ -188,7 +197,7 @@ def test_a_thread_that_flushes_small_numbers_keeps_them_here(program: Path) -> N
     packed, inputs = random_weight("f32", IN), torch.randn(7, IN) * 1e-38
     expected = product(KernelContext(1, Instructions.PORTABLE), packed, inputs)
     assert (expected != 0).any()
-    with start(program, PROCESSORS[-1]) as kernels:
+    with start(program, NEWEST) as kernels:
         kernels.headrace_spoil()
         for instructions in SETS:
             assert same_bits(product(kernels.context(2, instructions), packed, inputs), expected)
@@ -196,24 +205,22 @@ def test_a_thread_that_flushes_small_numbers_keeps_them_here(program: Path) -> N
 
 @pytest.mark.parametrize("storage", [Storage.F32, Storage.BF16, Storage.F16, Storage.S8, Storage.FP8])
 @pytest.mark.parametrize(("bits", "exact"), [(None, False), (4, False), (8, False), (4, True)])
-def test_whole_steps(
-    emulated: EmulatedArmKernels, tmp_path: Path, bits: int | None, exact: bool, storage: Storage
-) -> None:
+def test_whole_steps(emulated: Contexts, tmp_path: Path, bits: int | None, exact: bool, storage: Storage) -> None:
     make_family(tmp_path, "qwen3", num_attention_heads=6, head_dim=16, intermediate_size=96)
     decoder = load_decoder(tmp_path, bits, exact)
     expected = run_steps(decoder, KernelContext(2, Instructions.PORTABLE), storage)
     for instructions in SETS:
-        found = run_steps(decoder, emulated.context(2, instructions), storage)
+        found = run_steps(decoder, emulated(2, instructions), storage)
         for index, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
             assert same_bits(ours, theirs), (instructions, index)
 
 
 @pytest.mark.parametrize("size", [1, 24, 40, 331])
-def test_operations_on_rows(emulated: EmulatedArmKernels, size: int) -> None:
+def test_operations_on_rows(emulated: Contexts, size: int) -> None:
     inputs = numbers(37, size) * 3
     expected = operations(KernelOperators(KernelContext(2, Instructions.PORTABLE)), size)
     for instructions in SETS:
-        found = operations(KernelOperators(emulated.context(2, instructions)), size)
+        found = operations(KernelOperators(emulated(2, instructions)), size)
         for name, operation in expected.items():
             assert torch.equal(found[name](inputs.clone()), operation(inputs.clone())), (instructions, name)
 
@@ -221,10 +228,11 @@ def test_operations_on_rows(emulated: EmulatedArmKernels, size: int) -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.usefixtures("program")
 def test_a_mistake_is_noticed(root: Path, build: ArmBuild, tmp_path: Path, mistake: str) -> None:
-    name, right, wrong = MISTAKES[mistake]
+    instructions, name, right, wrong = MISTAKES[mistake]
     sources = tmp_path / "src"
     shutil.copytree(root / "libs/headrace/engine/kernels/src", sources)
     text = (sources / name).read_text()
     assert text.count(right) == 1
     (sources / name).write_text(text.replace(right, wrong))
-    assert wrong_paths(build.compile_neon(sources), PROCESSORS[-1], Instructions.NEON)
+    program = build.compile_set(instructions.name.lower(), sources)
+    assert wrong_paths(program, PROCESSORS[instructions], instructions)

@@ -148,7 +148,7 @@ def test_the_code_for_avx512_passes_the_self_test() -> None:
     assert {each.instructions: each.reason for each in candidates()}[Instructions.AVX512] == ""
 
 
-def test_the_fastest_set_is_chosen_for_each_number_of_rows() -> None:
+def test_the_fastest_set_is_chosen_for_each_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times are made up: AVX2 is faster up to four rows, and always where products are exact."""
     context, seconds = KernelContext(1), [0.0]
     right = context.product
@@ -158,7 +158,7 @@ def test_the_fastest_set_is_chosen_for_each_number_of_rows() -> None:
         seconds[0] += 1.0 if (instructions is Instructions.AVX2) == suits_avx2 else 2.0
         return right(weight, inputs, exact=exact, instructions=instructions)
 
-    context.product = product
+    monkeypatch.setattr(context, "product", product)
     choices = {
         exact: choose_kernels(context, [random_weight("u4", 64)] * 2, exact=exact, clock=lambda: seconds[0])
         for exact in (False, True)

@@ -70,7 +70,7 @@ def test_inputs_are_rounded_once_for_each_block(kind: Kind) -> None:
     blocks, columns = blocks_of(kind), BLOCKS[Storage[kind.name]].columns
     inputs = np.random.default_rng(1).integers(-127, 128, (5, IN)).astype(np.float32)
     inputs[:, ::columns] = 127
-    inputs *= np.float32([1, 2, 0.5, 4, 8])[:, None]
+    inputs *= np.array([1, 2, 0.5, 4, 8], np.float32)[:, None]
     expected = inputs.astype(np.float64) @ gguf.dequantize(blocks, kind).astype(np.float64).T
     assert error(KernelContext(1).product(packed(kind, blocks), inputs), expected) < 1e-6
 
@@ -98,7 +98,7 @@ def test_the_largest_sums_fit(kind: Kind) -> None:
         for at in (208,) if kind == Kind.Q6_K else (0, 2) if "1" in kind.name or "K" in kind.name else (0,):
             blocks[:, at : at + 2] = np.frombuffer(scales, np.uint8)
         weight = packed(kind, blocks.reshape(OUT, -1))
-        inputs = np.ones((3, IN), np.float32) * np.float32([127, -127, 1])[:, None]
+        inputs = np.ones((3, IN), np.float32) * np.array([127, -127, 1], np.float32)[:, None]
         expected = inputs.astype(np.float64) @ gguf.dequantize(blocks.reshape(OUT, -1), kind).astype(np.float64).T
         for instructions in available():
             found = KernelContext(1, instructions).product(weight, inputs)

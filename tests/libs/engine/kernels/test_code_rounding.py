@@ -46,7 +46,7 @@ def packed(weight: Tensor, bits: int, group: int, rows: NDArray[np.int64]) -> Pa
 def test_the_bits_are_torchs(name: str, bits: int, group: int, monkeypatch: pytest.MonkeyPatch) -> None:
     weight = weights(name)
     rows = np.random.default_rng(0).permutation(np.arange(-1, len(weight)))
-    expected = pack(round_to_nearest.quantize(weight.float(), bits, group, symmetric=False), rows=rows)
+    expected = pack(round_to_nearest.quantize(weight.float(), bits, group, symmetric=False), rows=rows.tolist())
     for instructions in available():
         monkeypatch.setattr(packed_weight, "available", lambda only=instructions: [only])
         found = packed(weight, bits, group, rows)

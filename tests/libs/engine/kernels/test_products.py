@@ -138,8 +138,8 @@ def test_scales_are_rounded_to_sixteen_bits_as_readers_round_them() -> None:
     scales = torch.rand(32, 2, generator=torch.Generator().manual_seed(0)) * 0.1 + 0.001
     read = torch.from_numpy(take_scales(Tensors({"m.scales": scales.numpy()}), "m.scales", (32, 2)))
     assert 0 < ((read - scales).abs() / scales).max() <= 2**-16
-    packed = [pack(replace(matrix, scales=each)).panels for each in (scales, read)]
-    assert np.array_equal(*packed)
+    given, rounded = (pack(replace(matrix, scales=each)).panels for each in (scales, read))
+    assert np.array_equal(given, rounded)
 
 
 def test_sixteen_bits_are_enough_for_what_came_from_sixteen() -> None:

@@ -34,22 +34,29 @@ def inputs() -> Floats:
 
 
 def attend(
-    kind: Storage, cuts: tuple[int, ...], *, threads: int, window: int = 0, instructions: Instructions | None = None
+    kind: Storage,
+    cuts: tuple[int, ...],
+    *,
+    threads: int,
+    window: int = 0,
+    instructions: Instructions | None = None,
+    whole: Floats | None = None,
+    factors: Floats | None = None,
 ) -> NDArray[np.float32]:
-    """Attends from all tokens of a sequence, in chunks that end at `cuts`."""
+    """Attends from all tokens of a sequence, in chunks that end at `cuts`. `whole` replaces `inputs`."""
     blocks = LENGTH // BLOCK_SIZE + 1
     shape = KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, kind)
     arena, context = KvArena(shape, blocks), KernelContext(threads, instructions)
     places = arena.places(0)
     layer = Layer(
         window=window, keys=places.keys, values=places.values, key_scales=places.key_scales,
-        value_scales=places.value_scales,
+        value_scales=places.value_scales, key_factors=None if factors is None else address(factors),
     )  # fmt: skip
     model = Model(
         head_count=HEADS, kv_head_count=KV_HEADS, head_size=HEAD, block_size=BLOCK_SIZE, kv_storage=kind,
         block_bytes=shape.block_bytes, block_count=blocks, scale=HEAD**-0.5, vocabulary=1,
     )  # fmt: skip
-    table, whole = array("q", reversed(range(blocks))), inputs()
+    table, whole = array("q", reversed(range(blocks))), inputs() if whole is None else whole
     outputs = np.empty((LENGTH, HEADS, HEAD), np.float32)
     for begin, end in pairwise((0, *cuts, LENGTH)):
         projected, rows = whole[begin:end].copy(), end - begin
@@ -60,8 +67,8 @@ def attend(
     return outputs
 
 
-def expected(window: int) -> NDArray[np.float64]:
-    whole = inputs().astype(np.float64)
+def expected(window: int, whole: Floats | None = None) -> NDArray[np.float64]:
+    whole = (inputs() if whole is None else whole).astype(np.float64)
     share = HEADS // KV_HEADS
     queries, keys, values = np.split(whole, [HEADS, HEADS + KV_HEADS], axis=1)
     scores = np.einsum("qhd,khd->hqk", queries, np.repeat(keys, share, axis=1)) * HEAD**-0.5

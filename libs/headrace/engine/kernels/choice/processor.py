@@ -9,21 +9,23 @@ from types import MappingProxyType
 from headrace.engine.kernels.library import Instructions
 
 CPU_FACTS = Path("/proc/cpuinfo")
+_NEON = ("asimd", "asimddp")
 _AVX2 = ("avx2", "fma", "f16c")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "f16c")
 NEEDS: Mapping[Instructions, tuple[str, ...]] = MappingProxyType(
     {
-        Instructions.NEON: ("asimd", "asimddp"),
+        Instructions.NEON: _NEON,
         Instructions.AVX2: _AVX2,
         Instructions.AVX_VNNI: (*_AVX2, "avx_vnni"),
         Instructions.AVX512: _AVX512,
         Instructions.AMX: (*_AVX512, "amx_tile", "amx_int8"),
+        Instructions.I8MM: (*_NEON, "i8mm"),
     }
 )
 """Features that an instruction set is made of, under Linux's names."""
-TELLING = ("asimddp", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_int8")
+TELLING = ("asimddp", "i8mm", "avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_int8")
 """Features by which the kernels of one processor differ from those of another."""
-UNUSED = ("i8mm", "sve", "sve2", "bf16", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16")
+UNUSED = ("sve", "sve2", "bf16", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16")
 """Features that make products of matrices faster elsewhere, and that no kernels here use yet."""
 
 

@@ -41,6 +41,7 @@ class TrialModel:
         self._shrink = plain_weight(generator, (RANK, HEADS * HEAD), Storage.F32).packed
         self._expand = generator.standard_normal((HIDDEN // PANEL * RANK, PANEL), np.float32)
         self._scales = generator.random(RANK, np.float32)
+        self._key_factors = np.exp2(np.arange(KV_HEADS * HEAD) % half % 3).astype(np.float32)
         self._starts, self._ranks = np.arange(HIDDEN // PANEL + 1) * RANK, np.zeros(HIDDEN // PANEL, np.int64)
         self._adapters = np.array([0, -1])
         self._token_ids = generator.integers(0, VOCABULARY, (2, BLOCK_SIZE * BLOCK_COUNT))
@@ -52,10 +53,12 @@ class TrialModel:
         return [self._step(context, model, spans) for spans in STEPS]
 
     def run_widest(self, context: KernelContext) -> list[Floats]:
-        """Does as `run`, with all that families differ in: experts, norms after blocks, caps and an adapter."""
+        """Does as `run`, with all that families differ in: experts, norms after blocks, caps, factors,
+        an adapter."""
         arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, Storage.S8), BLOCK_COUNT)
         layer = self._layer(arena)
         layer.post_attention_norm, layer.post_mlp_norm = map(address, self._norms[:2])
+        layer.key_factors = address(self._key_factors)
         layer.router, layer.experts = self._router.matrix(exact=False), (FeedForward * EXPERTS)(*[layer.mlp] * EXPERTS)
         model = self._plain(arena, layer)
         model.soft_cap, model.logit_soft_cap, model.activation = 5.0, 400.0, Function.GELU_TANH

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 9;
+constexpr int kVersion = 10;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -74,6 +74,9 @@ struct Layer {
     // distance 0 of the first head; the next head's are `bias_stride` numbers further on.
     const float *bias;
     int64_t bias_stride;
+    // [kv heads, head] or null: powers of two that rotated keys are divided by before they are stored, and queries
+    // multiplied by. They keep small elements of keys apart from large ones: see key_factors.py.
+    const float *key_factors;
 };
 
 // Routing parameters of a mixture of experts.

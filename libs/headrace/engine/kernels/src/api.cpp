@@ -23,6 +23,9 @@ const Kernels *find(int instructions) {
 #if defined(HEADRACE_WITH_NEON)
         case kNeon: return &neon::kernels;
 #endif
+#if defined(HEADRACE_WITH_I8MM)
+        case kI8mm: return &i8mm::kernels;
+#endif
 #if defined(HEADRACE_WITH_AVX2)
         case kAvx2: return &avx2::kernels;
 #endif
@@ -158,9 +161,6 @@ int headrace_rank(void *context, int instructions, Ranking *rankings, int64_t co
     return call(context, instructions, check_rankings(rankings, count, vocabulary),
                 [&](const Kernels &k, Context &c) { k.rank(rankings, count, vocabulary, c.pool); });
 }
-
-// Has the kernels read a matrix from another address, also while they run: threads that see it see what lies there.
-void headrace_move(Matrix *w, const uint8_t *panels) { __atomic_store_n(&w->panels, panels, __ATOMIC_RELEASE); }
 
 // Packs plain weights of `width` bytes each. `rows` [out] names the source row of each packed row, or -1 for zeros.
 void headrace_pack_plain(const uint8_t *weights, const int64_t *rows, int64_t out, int64_t in, int64_t width,

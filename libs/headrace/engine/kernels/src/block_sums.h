@@ -13,8 +13,6 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
-#define HEADRACE_INLINE __attribute__((always_inline))
-
 // Calls body(constant) for each quad of columns: shifts need their distance when they are compiled.
 template <int64_t kQuads, typename Body> HEADRACE_INLINE inline void each_quad(const Body &body) {
     [&]<int... kQuad>(std::integer_sequence<int, kQuad...>) HEADRACE_INLINE {
@@ -137,7 +135,7 @@ HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8
         load_inputs(x + quad / 4 * 16, stride, inputs);
         for (int j = 0; j < kPanels; ++j) {
             Ints codes = quad_codes<kStorage, quad>(p + j * next);
-            if constexpr (kStorage == kQ8_0) codes = to_signed(codes);
+            if constexpr (kStorage == kQ8_0) codes = without_taken_zero(codes);
             add_products<quad % 4>(codes, inputs, s[j]);
         }
     });

@@ -44,6 +44,9 @@ extern const Kernels kernels;
 namespace neon {
 extern const Kernels kernels;
 }
+namespace i8mm {
+extern const Kernels kernels;
+}
 namespace avx2 {
 extern const Kernels kernels;
 }

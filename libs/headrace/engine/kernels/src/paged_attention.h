@@ -28,13 +28,22 @@ inline void rotate(float *head, const float *cosine, const float *sine, int64_t 
     }
 }
 
+// Scale a query, and the keys that it meets, by the same powers of two: their dot product keeps every bit in fp32.
+inline void scale_up(float *query, const float *factors, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) query[i] *= factors[i];
+}
+inline void scale_down(float *key, const float *factors, int64_t size) {
+    for (int64_t i = 0; i < size; ++i) key[i] /= factors[i];
+}
+
 class PagedAttention {
   public:
     PagedAttention(const Model &model, const Step &step, Pool &pool, Workspace &space)
         : model_(model), step_(step), pool_(pool), space_(space) {}
 
     // `qkv` [rows, heads, head size] has the queries, keys and values of each token. Queries and keys are rotated in
-    // place, and normalized before that if the layer has norms. `out` is [rows, query heads, head size].
+    // place, normalized before that if the layer has norms, and scaled after it if it has factors. `out` is [rows,
+    // query heads, head size].
     void run(const Layer &layer, float *qkv, float *out) const {
         over_rows(pool_, step_.row_count, [&](int64_t row) { rotate_and_store(layer, row, qkv + row * width()); });
         attend_all(layer, qkv, out);
@@ -78,11 +87,22 @@ class PagedAttention {
             if (norm) normalize(head, norm, size, model_.epsilon, head);
             if (model_.rotary_size) rotate(head, layer.cosine + angles, layer.sine + angles, model_.rotary_size);
         }
+        if (layer.key_factors) smooth(layer, heads);
         const float *key = heads + model_.head_count * size;
         const float *value = key + model_.kv_head_count * size;
         for (int64_t h = 0; h < model_.kv_head_count; ++h) {
             Cache{model_, layer, h, step_.tables + span.table}.put(position, key + h * size, value + h * size);
         }
+    }
+
+    // Applies the factors of the layer to the queries and keys of a token.
+    void smooth(const Layer &layer, float *heads) const {
+        const int64_t size = model_.head_size;
+        for (int64_t h = 0; h < model_.head_count; ++h)
+            scale_up(heads + h * size, layer.key_factors + h / share() * size, size);
+        float *keys = heads + model_.head_count * size;
+        for (int64_t h = 0; h < model_.kv_head_count; ++h)
+            scale_down(keys + h * size, layer.key_factors + h * size, size);
     }
 
     static int64_t parts(const Span &span) { return (span.row_count + kQueryRows - 1) / kQueryRows; }

@@ -12,8 +12,8 @@
 
 namespace headrace {
 
-// Numbered as `Instructions` in library.py: slower before faster.
-enum Instructions { kPortable = 0, kNeon = 1, kAvx2 = 2, kAvxVnni = 3, kAvx512 = 4, kAmx = 5 };
+// Numbered as `Instructions` in library.py: slower before faster, among those of one architecture.
+enum Instructions { kPortable = 0, kNeon = 1, kAvx2 = 2, kAvxVnni = 3, kAvx512 = 4, kAmx = 5, kI8mm = 6 };
 
 #if defined(__x86_64__)
 
@@ -47,6 +47,16 @@ inline bool has_processor(int instructions) {
 
 #elif defined(__aarch64__)
 
+#if defined(__APPLE__)
+
+inline bool has_feature(const char *name) {
+    int found = 0;
+    size_t size = sizeof found;
+    return !sysctlbyname(name, &found, &size, nullptr, 0) && found;
+}
+
+#endif
+
 // Dot products of bytes, and the atomic operations that hatch_build.py lets the compiler use beside them.
 inline bool has_dot_products() {
 #if defined(__linux__)
@@ -56,17 +66,32 @@ inline bool has_dot_products() {
     const unsigned long found = getauxval(AT_HWCAP);
     return found & kAtomics && found & kDotProducts;
 #elif defined(__APPLE__)
-    int found = 0;
-    size_t size = sizeof found;
     // All of Apple's processors with dot products have the atomic operations.
-    return !sysctlbyname("hw.optional.arm.FEAT_DotProd", &found, &size, nullptr, 0) && found;
+    return has_feature("hw.optional.arm.FEAT_DotProd");
+#else
+    return false;
+#endif
+}
+
+// Matrix products of bytes, and dot products of unsigned with signed ones.
+inline bool has_matrix_products() {
+#if defined(__linux__)
+    constexpr unsigned long kMatrixProducts = 1ul << 13;
+    return has_dot_products() && getauxval(AT_HWCAP2) & kMatrixProducts;
+#elif defined(__APPLE__)
+    return has_dot_products() && has_feature("hw.optional.arm.FEAT_I8MM");
 #else
     return false;
 #endif
 }
 
 inline bool has_processor(int instructions) {
-    return instructions == kPortable || (instructions == kNeon && has_dot_products());
+    switch (instructions) {
+        case kPortable: return true;
+        case kNeon: return has_dot_products();
+        case kI8mm: return has_matrix_products();
+        default: return false;
+    }
 }
 
 #else

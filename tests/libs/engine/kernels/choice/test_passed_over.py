@@ -41,7 +41,7 @@ def test_features_are_those_of_the_first_core(tmp_path: Path) -> None:
     assert zen4.features == {"fpu", *AVX512.split(), "avx512_bf16"}
     arm = processor(tmp_path, NEOVERSE_V1)
     assert {"asimddp", "i8mm", "sve"} <= arm.features
-    assert [each.name for each in Instructions if arm.has(each)] == ["PORTABLE", "NEON"]
+    assert [each.name for each in Instructions if arm.has(each)] == ["PORTABLE", "NEON", "I8MM"]
     assert Processor.here(tmp_path / "missing").features == frozenset()
 
 
@@ -49,10 +49,12 @@ def test_slower_sets_and_those_of_other_processors_are_not_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sets = Instructions
-    reasons = {sets.AMX: ABSENT, sets.AVX_VNNI: ABSENT, sets.NEON: NO_X86}
+    arm = dict.fromkeys((sets.I8MM, sets.NEON), NO_X86)
+    reasons = {sets.AMX: ABSENT, sets.AVX_VNNI: ABSENT, **arm}
     assert told(monkeypatch, reasons, processor(tmp_path, ZEN4), {sets.AVX512, sets.AVX2, sets.PORTABLE}) == {}
     x86 = dict.fromkeys((sets.AMX, sets.AVX512, sets.AVX_VNNI, sets.AVX2), NO_X86)
-    assert told(monkeypatch, x86, processor(tmp_path, NEOVERSE_V1), {sets.NEON, sets.PORTABLE}) == {}
+    neoverse = processor(tmp_path, NEOVERSE_V1)
+    assert told(monkeypatch, x86, neoverse, {sets.I8MM, sets.NEON, sets.PORTABLE}) == {}
 
 
 @pytest.mark.parametrize(
@@ -69,17 +71,27 @@ def test_a_faster_set_of_this_processor_has_a_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reason: str, remedy: str
 ) -> None:
     sets = Instructions
-    reasons = {sets.AMX: reason, sets.NEON: NO_X86}
+    reasons = {sets.AMX: reason, sets.NEON: NO_X86, sets.I8MM: NO_X86}
     found = told(monkeypatch, reasons, processor(tmp_path, SAPPHIRE_RAPIDS), {sets.AVX512})
     assert set(found) == {"AMX"}
     assert found["AMX"][0] == reason
     assert remedy in found["AMX"][1]
 
 
+def test_matrix_products_of_arm_that_the_compiler_lacked_have_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sets = Instructions
+    reasons = dict.fromkeys((sets.AMX, sets.AVX512, sets.AVX_VNNI, sets.AVX2, sets.I8MM), NO_X86)
+    found = told(monkeypatch, reasons, processor(tmp_path, NEOVERSE_V1), {sets.NEON, sets.PORTABLE})
+    assert set(found) == {"I8MM"}
+    assert "newer C++ compiler" in found["I8MM"][1]
+
+
 def test_a_set_that_the_self_test_refused_is_named_even_if_it_is_slower(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sets, flaw = Instructions, "the exact product with U4 weights is off by 1.0e+00"
-    reasons = {sets.AMX: ABSENT, sets.AVX_VNNI: ABSENT, sets.AVX2: flaw, sets.NEON: NO_X86}
+    reasons = {sets.AMX: ABSENT, sets.AVX_VNNI: ABSENT, sets.AVX2: flaw, sets.NEON: NO_X86, sets.I8MM: NO_X86}
     found = told(monkeypatch, reasons, processor(tmp_path, ZEN4), {sets.AVX512, sets.AVX2, sets.PORTABLE})
     assert found == {"AVX2": (flaw, REPORT)}

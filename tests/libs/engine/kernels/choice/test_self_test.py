@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,12 +45,12 @@ def test_a_set_that_is_wrong_is_passed_over(
 ) -> None:
     right = KernelContext.product
 
-    def wrong(context: KernelContext, weight: PackedWeight, inputs: Floats, **options: bool) -> Floats:
+    def wrong(context: KernelContext, weight: PackedWeight, inputs: Floats, **options: Any) -> Floats:
         found = right(context, weight, inputs, **options)
         is_flawed = context.instructions != Instructions.PORTABLE and weight.storage is Storage.U4
         return found * flaw if is_flawed else found
 
-    monkeypatch.setattr(self_test.KernelContext, "product", wrong)
+    monkeypatch.setattr(KernelContext, "product", wrong)
     with caplog.at_level(logging.ERROR):
         assert choose_instructions() is Instructions.PORTABLE
     best = next(each for each in candidates() if each.instructions is max(available()))

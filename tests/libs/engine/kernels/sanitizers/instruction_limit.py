@@ -1,5 +1,7 @@
 """A pytest plugin that runs the kernels of no instruction set newer than `--instructions`, in the named build."""
 
+from typing import Any
+
 import pytest
 
 from headrace.engine.kernels.library import PATH, Instructions, load_kernels
@@ -11,7 +13,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Ends the run where there are no kernels, for the tests would then be skipped and nothing tried."""
-    library = load_kernels()
+    library: Any = load_kernels()
     newest = Instructions[config.getoption("--instructions")]
     if library is None or not library.headrace_has(newest):
         raise pytest.UsageError(f"{PATH} has no kernels for {newest.name} here")

@@ -1,0 +1,83 @@
+// Sums within a group of columns in AVX2: see group_sums.h.
+
+#pragma once
+
+#include <cstdint>
+
+#include "accumulators.h"
+#include "lanes.h"
+
+namespace headrace {
+namespace HEADRACE_ISA {
+
+constexpr int32_t kTakenZero = 128;
+
+// Adds the products of four columns, one nibble each of 16 rows of W, with kRows rows of x.
+template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
+    for (int m = 0; m < kRows; ++m) {
+        const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
+        s[m].a = _mm256_add_epi16(s[m].a, _mm256_maddubs_epi16(codes.a, four));
+        s[m].b = _mm256_add_epi16(s[m].b, _mm256_maddubs_epi16(codes.b, four));
+        pin(s[m]);
+    }
+}
+
+// Adds the products of eight columns: the low nibbles of 64 bytes hold four of them, the high nibbles the others.
+template <int kRows> inline void add_eight(const uint8_t *p, const int8_t *x, int64_t stride, Ints (&narrow)[kRows]) {
+    const __m256i low = _mm256_set1_epi8(15);
+    const Ints bytes = load_i32(p);
+    const Ints first{_mm256_and_si256(bytes.a, low), _mm256_and_si256(bytes.b, low)};
+    add_products<kRows>(first, x, stride, narrow);
+    const Ints shifted = shift_right<4>(kRows == 1 ? bytes : load_i32(p));
+    add_products<kRows>({_mm256_and_si256(shifted.a, low), _mm256_and_si256(shifted.b, low)}, x + 4, stride, narrow);
+}
+
+// Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: widening once per 32 columns is enough.
+template <int kPanels, int kRows>
+inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    for (int64_t k = 0; k < count; k += 32) {
+        Ints narrow[kPanels][kRows];
+        Ints wide[kPanels][kRows];
+        clear(narrow);
+#pragma GCC unroll 1
+        for (int64_t step = k; step < k + 32; step += 8, p += 64)
+            for (int j = 0; j < kPanels; ++j) {
+                fetch_ahead<kPanels>(p);
+                add_eight<kRows>(p + j * next, x + step, stride, narrow[j]);
+            }
+        for (int j = 0; j < kPanels; ++j)
+            for (int m = 0; m < kRows; ++m)
+                wide[j][m] = {_mm256_madd_epi16(narrow[j][m].a, ones), _mm256_madd_epi16(narrow[j][m].b, ones)};
+        add(wide, s);
+    }
+}
+
+// Products of signed bytes: the signs of the codes move to the inputs. The largest sum of two, 2 * 128 * 127, fits 16
+// bits.
+inline __m256i multiply_signed(__m256i codes, __m256i four) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(four, codes));
+}
+
+template <int kPanels, int kRows>
+inline void sum_u8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+                   Ints (&s)[kPanels][kRows]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    const __m256i flip = _mm256_set1_epi8(-128);
+    for (int64_t k = 0; k < count; k += 4, p += 64)
+        for (int j = 0; j < kPanels; ++j) {
+            fetch_ahead<kPanels>(p);
+            const Ints bytes = load_i32(p + j * next);
+            const Ints codes{_mm256_xor_si256(bytes.a, flip), _mm256_xor_si256(bytes.b, flip)};
+            for (int m = 0; m < kRows; ++m) {
+                const __m256i four = _mm256_set1_epi32(load_word(x + m * stride + k));
+                s[j][m] = s[j][m] + Ints{_mm256_madd_epi16(multiply_signed(codes.a, four), ones),
+                                         _mm256_madd_epi16(multiply_signed(codes.b, four), ones)};
+                pin(s[j][m]);
+            }
+        }
+}
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace
