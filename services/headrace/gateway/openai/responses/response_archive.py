@@ -11,7 +11,8 @@ from headrace.gateway.openai.responses.stored_response import StoredResponse
 
 LIFETIME_SECONDS = 24 * 3600.0
 """Time for which a response is kept, unless newer ones need the room before."""
-TIMEOUT_SECONDS = 1.0
+TIMEOUT_SECONDS = 5.0
+"""Time for the cache to answer. A busy machine may take a second, and what is not stored then cannot be continued."""
 _DELETED = b"null"
 _PREFIX = b"response:"
 _encode = msgspec.json.Encoder().encode
