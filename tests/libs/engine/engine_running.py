@@ -10,7 +10,9 @@ from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.cpu import decoder as cpu_decoder
-from headrace.engine.loading import load_embedding_engine
+from headrace.engine.loading import load_embedding_engine, load_speculator
+from headrace.engine.speculation.model_drafter import ModelDrafter
+from headrace.engine.speculation.step_cost import StepCost
 from headrace.engine.torch import load as load_torch
 from headrace.engine.torch.operators import choose_operators
 from headrace.engine.torch.operators.torch_operators import TorchOperators
@@ -37,6 +39,14 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DEFAULTS, "kernels", "torch")
     for module in (load_torch, load_embedding_engine, sequence_model):
         monkeypatch.setattr(module, "choose_operators", lambda *_: TorchOperators())
+
+
+def without_step_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the number of draft tokens that pay, which is measured, at what is assumed before any measurement: how many
+    there are does not depend on what else the machine does."""
+    monkeypatch.setattr(load_speculator, "time_steps", lambda *_: None)
+    monkeypatch.setattr(StepCost, "observe", lambda *_: None)
+    monkeypatch.setattr(ModelDrafter, "_measure", lambda *_: None)
 
 
 def request(request_id: str, prompt: Iterable[int], output: tuple[int, ...] = (), **sampling: Any) -> EngineRequest:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.libs.engine.determinism.covering_array import cover_pairs, pairs
-from tests.libs.engine.engine_running import engine_config, finish, request, tokens
+from tests.libs.engine.engine_running import engine_config, finish, request, tokens, without_step_times
 from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
@@ -165,8 +165,9 @@ def expected() -> dict[str, dict[str, Found]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_the_bundled_model_has_one_text_in_every_pair_of_circumstances(
-    kernels: str, expected: dict[str, dict[str, Found]]
+    kernels: str, expected: dict[str, dict[str, Found]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    without_step_times(monkeypatch)
     counts = {"preempted": 0, "hit": 0, "accepted": 0}
     for row in cover_pairs(FACTORS, seed=1):
         engine = load(CHECKPOINT, kernels, row)

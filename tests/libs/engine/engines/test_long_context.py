@@ -16,7 +16,7 @@ from tests.libs.engine.determinism.test_one_text import (
     run_in_order,
     tiny_requests,
 )
-from tests.libs.engine.engine_running import finish, request, run, tokens
+from tests.libs.engine.engine_running import finish, request, run, tokens, without_step_times
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
 from headrace.demo_model import CHECKPOINT
@@ -98,9 +98,12 @@ def test_circumstances_change_nothing(folder: Path, kernels: str) -> None:
 
 
 @pytest.mark.slow
-def test_guesses_of_a_draft_model_change_nothing() -> None:
+def test_guesses_of_a_draft_model_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_step_times(monkeypatch)
     model = TextModel("m", CHECKPOINT)
-    prompt = model.encode("Continuous batching adds new requests. Continuous batching adds new", True)
+    beginning = "Throughput is the number of output tokens or requests that"
+    text = f"{beginning} the server finishes per second. Larger batches raise it, but each request may become slower, "
+    prompt = model.encode(f"{text}so latency and throughput are balanced.\n\n{beginning}", True)
     usual: dict[str, Any] = {"max_tokens": 260, "ignore_eos": True, "logprob_count": 1}
     requests = [request("greedy", prompt, temperature=0.0, **usual), request("sampled", prompt, seed=1, **usual)]
     expected = alone(CHECKPOINT, "auto", requests, EVICT)

@@ -4,18 +4,15 @@ import json
 from typing import Any
 
 import pytest
-from tests.libs.engine.engine_running import engine_config, finish, request, run, tokens
+from tests.libs.engine.engine_running import engine_config, finish, request, run, tokens, without_step_times
 
 from headrace.clients.conversation import Conversation
 from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.engines.text_engine import TextEngine
-from headrace.engine.loading import load_speculator
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.speculation import step_cost
-from headrace.engine.speculation.model_drafter import ModelDrafter
-from headrace.engine.speculation.step_cost import StepCost
 from headrace.tokenizer.text.text_model import TextModel
 
 MODEL = TextModel("m", CHECKPOINT)
@@ -50,11 +47,8 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps the number of guesses that pay, which is measured, at what is assumed before any measurement."""
-    monkeypatch.setattr(load_speculator, "time_steps", lambda *_: None)
-    monkeypatch.setattr(StepCost, "observe", lambda *_: None)
-    monkeypatch.setattr(ModelDrafter, "_measure", lambda *_: None)
+def _no_step_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_step_times(monkeypatch)
 
 
 def engine(speculation: str, **config: Any) -> TextEngine:
