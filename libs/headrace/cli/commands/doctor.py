@@ -137,7 +137,7 @@ def _engine() -> Iterator[Finding]:
         yield Finding("Engine", "problem", f"{', '.join(missing)} not installed: {command}")
         return
     has_torch = importlib.util.find_spec("torch") is not None
-    without = f"without torch, which encoders, GPUs and some families need: {torch_command()}"
+    without = f"without torch, which encoders, GPUs and 16-bit arithmetic need: {torch_command()}"
     yield Finding("Engine", "ok", f"torch {importlib.metadata.version('torch')}" if has_torch else without)
     yield from _kernels(has_torch)
 

@@ -10,7 +10,7 @@ const history = { running: [], waiting: [], kv: [], open: [] };
 
 export function fleetPage(main, signal) {
   const body = h("div", { class: "stack" }, h("p", { class: "muted empty" }, "Reading…"));
-  show(main, h("div", { class: "page-head" }, h("h1", {}, "Fleet"), h("p", { class: "muted" }, "As this gateway knows it, every second.")), body);
+  show(main, h("div", { class: "page-head" }, h("h1", {}, "Fleet"), h("p", { class: "muted" }, "All services and gateways, every second.")), body);
   poll(async () => {
     try {
       const report = await get("headrace/fleet");
@@ -41,7 +41,7 @@ function draw(report) {
       h("section", { class: "panel flush" }, h("h2", {}, "Queues of the schedulers"), table("Queues", [["Scheduler"], ["Model"], ["Waiting", true]],
         queues.map((queue) => [queue.scheduler, queue.model, count(queue.waiting)]), "Nothing has been queued.")),
       h("section", { class: "panel flush" }, h("h2", {}, "Open requests"), table("Open requests", [["Model"], ["Class"], ["Tenant"], ["Requests", true]],
-        open.map((group) => [group.model, group.class, group.tenant, count(group.requests)]), "None is open on this gateway."))),
+        open.map((group) => [group.model, group.class, group.tenant, count(group.requests)]), "None is open."))),
   ];
 }
 
