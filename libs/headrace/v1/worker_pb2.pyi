@@ -673,9 +673,9 @@ class WorkerStatus(_message.Message):
     resident_byte_count: _builtins.int
     """Bytes of main memory that the process holds."""
     draft_token_count: _builtins.int
-    """Tokens guessed since the start."""
+    """Draft tokens since the start."""
     accepted_token_count: _builtins.int
-    """Guesses that were right."""
+    """Draft tokens that were accepted."""
     waiting_token_count: _builtins.int
     """Prompt tokens accepted and not yet computed."""
     prefill_rate: _builtins.float
