@@ -49,7 +49,7 @@ class Processor:
             facts.setdefault(name.strip(), value.strip())
         parts = ", ".join(f"{name} {facts[name]}" for name in NAME_PARTS if name in facts)
         features = facts.get("flags") or facts.get("Features") or ""
-        name = facts.get("model name") or parts or platform.processor() or platform.machine()
+        name = facts.get("model name") or parts or platform.machine()
         return cls(name, frozenset(features.split()))
 
     def has(self, instructions: Instructions) -> bool:
