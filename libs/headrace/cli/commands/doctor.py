@@ -23,6 +23,7 @@ from headrace.cli.output import console, print_json
 from headrace.engine.kernels.choice.processor import TELLING, UNUSED, Processor
 from headrace.engine.loading.required_torch import torch_command
 from headrace.engine.memory.host_cores import usable_core_count
+from headrace.engine.memory.interleaving import interleave_over
 from headrace.engine.memory.numa_nodes import usable_nodes
 from headrace.errors import ConfigError, HeadraceError
 from headrace.supervisor.nats_server import find_nats_server
@@ -107,12 +108,20 @@ def _memory() -> Iterator[Finding]:
         status: Literal["ok", "note"] = "ok" if free > 2 else "note"
         yield Finding("Memory", status, f"{free:.1f} of {total:.1f} GiB free")
     if nodes := usable_nodes():
-        yield Finding("NUMA", "ok", _numa_text(len(nodes)))
+        yield _numa(nodes)
 
 
-def _numa_text(node_count: int) -> str:
-    """Tells over how many nodes a worker spreads its memory."""
-    return "1 node" if node_count == 1 else f"{node_count} nodes, over which models on the CPU are interleaved"
+def _numa(nodes: list[int]) -> Finding:
+    """Tells over how many nodes a worker spreads its memory, after trying it."""
+    if len(nodes) == 1:
+        return Finding("NUMA", "ok", "1 node")
+    try:
+        is_interleaved = interleave_over(nodes)
+    except OSError as error:
+        remedy = "permit set_mempolicy, or start with numactl --interleave=all"
+        return Finding("NUMA", "note", f"{len(nodes)} nodes; models on the CPU are not interleaved: {error}; {remedy}")
+    outcome = "are interleaved over them" if is_interleaved else "keep the policy of memory that somebody chose"
+    return Finding("NUMA", "ok", f"{len(nodes)} nodes; models on the CPU {outcome}")
 
 
 def _gpu() -> Iterator[Finding]:

@@ -62,8 +62,13 @@ def choose_block_count(config: EngineConfig, max_len: int, block_bytes: int, kv_
 
 
 def host_kv_bytes(config: EngineConfig) -> int:
-    """Returns the size limit of a KV cache in CPU memory, in bytes."""
+    """Returns the size limit of a KV cache in CPU memory, in bytes, beside weights in memory of this process."""
+    return kv_bytes_of(config, available_bytes())
+
+
+def kv_bytes_of(config: EngineConfig, left: int | None) -> int:
+    """Returns the size limit of a KV cache in CPU memory, in bytes. `left` are the bytes that the weights leave; None
+    where the system does not say."""
     if config.kv_cache_bytes:
         return config.kv_cache_bytes
-    free = available_bytes()
-    return UNKNOWN_KV_BYTES if free is None else int(free * CPU_KV_SHARE)
+    return UNKNOWN_KV_BYTES if left is None else int(max(0, left) * CPU_KV_SHARE)

@@ -8,7 +8,7 @@ from headrace.engine.checkpoints.model_limits import (
     ROUNDED_BITS,
     choose_block_count,
     describe_precision,
-    host_kv_bytes,
+    kv_bytes_of,
 )
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
@@ -17,7 +17,7 @@ from headrace.engine.cpu.decoder import LANES, CpuDecoder, can_fuse
 from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.cpu.weights.kept_choice import choice_key, choice_path, read_choice, write_choice
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
-from headrace.engine.cpu.weights.packed_key import packed_path
+from headrace.engine.cpu.weights.packed_key import Packing, packed_path
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice, choose_kernels
 from headrace.engine.kernels.choice.shared_context import shared_context
@@ -27,8 +27,9 @@ from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.memory.host_cores import usable_core_count
-from headrace.engine.memory.interleaving import interleave_memory
+from headrace.engine.memory.host_memory import available_bytes
 from headrace.engine.step.loaded_model import LoadedModel
+from headrace.errors.tree import InvalidCheckpoint
 
 KERNEL_PRECISIONS = ("auto", "float32", *ROUNDED_BITS)
 
@@ -48,22 +49,25 @@ def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, st
 
 def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
     """Loads a decoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
-    interleave_memory()
-    path = _packed_path(source, model, config)
-    weights = _load_weights(source, model, config, path)
+    # Asked before there are weights: the system counts mapped ones as available, and those just packed not.
+    available = available_bytes()
+    packing = _choose_packing(source, config)
+    path = _packed_path(source, model, config, packing)
+    weights = _load_weights(source, model, config, packing, path)
     decoder = CpuDecoder(model, max_len, weights, exact=config.exact)
     adapters = PackedAdapters(config.adapters, model, weights) if config.adapters else None
     if adapters is not None:
         decoder.add_adapters(adapters)
+    byte_count = weights.byte_count + (0 if adapters is None else adapters.byte_count)
     storage = _choose_kv_storage(config, coded=weights.is_coded)
     shape = KvShape(model.layer_count, model.kv_head_count, model.head_size, config.block_size, storage)
-    block_count = choose_block_count(config, max_len, shape.block_bytes, host_kv_bytes(config))
+    left = None if available is None else available - byte_count
+    block_count = choose_block_count(config, max_len, shape.block_bytes, kv_bytes_of(config, left))
     context = shared_context(config.thread_count or usable_core_count())
     kernels = _choose_kernels(context, weights, path, exact=config.exact)
     runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels, adapters)
     kinds = ", ".join(weights.block_kinds)
     precision = f"GGUF blocks ({kinds})" if kinds else describe_precision(config, model, "float32")
-    byte_count = weights.byte_count + (0 if adapters is None else adapters.byte_count)
     memory = HeldMemory(byte_count, block_count * shape.block_bytes)
     return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
 
@@ -95,39 +99,40 @@ def _measured(weights: PackedWeights) -> list[PackedWeight]:
     return [matrix for name, matrix in first.items() if ".experts." not in name or ".experts.0." in name]
 
 
-def _packed_path(source: Path, model: DecoderConfig, config: EngineConfig) -> Path | None:
-    """Returns where packed weights are kept; None if they are not."""
+def _choose_packing(source: Path, config: EngineConfig) -> Packing:
+    keeps_blocks = config.precision == "auto" and is_gguf(source)
+    return Packing(ROUNDED_BITS.get(config.precision), config.exact, keeps_blocks)
+
+
+def _packed_path(source: Path, model: DecoderConfig, config: EngineConfig, packing: Packing) -> Path | None:
+    """Returns where packed weights are kept; None if they are not. Raises InvalidCheckpoint."""
     if config.packed_folder is None:
         return None
-    bits, keeps_blocks = ROUNDED_BITS.get(config.precision), _keeps_blocks(source, config)
-    folder = config.packed_folder.expanduser()
-    return packed_path(folder, source, model, bits=bits, exact=config.exact, keeps_blocks=keeps_blocks)
+    try:
+        return packed_path(config.packed_folder.expanduser(), source, model, packing)
+    except OSError as error:
+        raise InvalidCheckpoint(f"{source} cannot be listed: {error}; let this user read it") from error
 
 
-def _keeps_blocks(source: Path, config: EngineConfig) -> bool:
-    """Whether blocks of GGUF are multiplied as they are."""
-    return config.precision == "auto" and is_gguf(source)
-
-
-def _load_weights(source: Path, model: DecoderConfig, config: EngineConfig, path: Path | None) -> PackedWeights:
+def _load_weights(
+    source: Path, model: DecoderConfig, config: EngineConfig, packing: Packing, path: Path | None
+) -> PackedWeights:
     """Loads the weights from the file an earlier start left at `path`, or from the checkpoint if there is none."""
-    bits, keeps_blocks = ROUNDED_BITS.get(config.precision), _keeps_blocks(source, config)
     if path is None:
-        return _read_weights(source, model, bits, exact=config.exact, keeps_blocks=keeps_blocks)
+        return _read_weights(source, model, packing)
     cache = PackedWeightsCache(path.parent, config.packed_max_bytes)
     weights = cache.load(path, model)
     if weights is None:
-        weights = _read_weights(source, model, bits, exact=config.exact, keeps_blocks=keeps_blocks)
+        weights = _read_weights(source, model, packing)
         cache.save(path, weights)
     return weights
 
 
-def _read_weights(
-    source: Path, model: DecoderConfig, bits: int | None, *, exact: bool, keeps_blocks: bool
-) -> PackedWeights:
+def _read_weights(source: Path, model: DecoderConfig, packing: Packing) -> PackedWeights:
     # Importing torch takes more than a second and 200 MB, and a start with packed weights does not need it.
     from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 
+    bits, exact, keeps_blocks = packing.bits, packing.exact, packing.keeps_blocks
     weights = read_packed_weights(source, model, bits, exact=exact, keeps_blocks=keeps_blocks)
     give_back_freed()
     return weights

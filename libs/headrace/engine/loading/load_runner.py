@@ -6,6 +6,7 @@ from pathlib import Path
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.cpu.load import can_run_on_cpu, load_cpu
+from headrace.engine.loading.memory_placement import place_memory
 from headrace.engine.loading.required_torch import require_torch
 from headrace.engine.step.loaded_model import LoadedModel
 
@@ -14,6 +15,7 @@ _log = logging.getLogger(__name__)
 
 def load_runner(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
     """Loads a Hugging Face folder or a GGUF file. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    place_memory(config)
     if config.tensor_parallel_count * config.pipeline_parallel_count > 1:
         require_torch("several processes share it")
         from headrace.engine.parallel.load_group import load_group

@@ -1,5 +1,6 @@
 """Memory for what is read in every step."""
 
+import contextlib
 import ctypes
 import mmap
 
@@ -20,7 +21,9 @@ def allocate(byte_count: int) -> Bytes:
         return np.zeros(byte_count, np.uint8)
     # Shared memory, which is what Python would take, has huge pages only where the administrator said so.
     area = mmap.mmap(-1, byte_count + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    area.madvise(mmap.MADV_HUGEPAGE)
+    # Kernels without huge pages refuse the advice, whatever headers Python was built with.
+    with contextlib.suppress(OSError):
+        area.madvise(mmap.MADV_HUGEPAGE)
     whole = np.frombuffer(area, np.uint8)
     start = -address(whole) % HUGE_PAGE
     return whole[start : start + byte_count]

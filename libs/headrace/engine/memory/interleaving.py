@@ -6,7 +6,6 @@ import logging
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,52 +19,38 @@ _CALLS: Mapping[str, tuple[int, int]] = MappingProxyType({"x86_64": (238, 239), 
 """Numbers of set_mempolicy and get_mempolicy, for which the C library has no functions."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPolicy:
-    """Rule by which the system chooses the node of a page that a thread is the first to touch."""
-
-    mode: int
-    """Number that <linux/mempolicy.h> gives it; 0 is the system's own choice."""
-    nodes: tuple[int, ...]
-
-    @property
-    def is_interleaved(self) -> bool:
-        """Whether pages go to the nodes in turn."""
-        return self.mode == _INTERLEAVE
-
-
 def interleave_memory(root: Path = Path("/")) -> None:
-    """Has this thread, and threads that it starts from now on, spread new memory over the nodes whose cores the process
-    may use. So do pages of mapped files that nobody has read before. Does nothing where there is one node, or where
-    somebody has chosen a policy, as numactl does. A refusal of the system, usual in containers, is logged once."""
+    """Has this thread, and all threads and processes that it starts from now on, spread new memory over the nodes whose
+    cores the process may use. So do pages of mapped files that nobody has read before. Does nothing where there is one
+    node, or where somebody has chosen a policy, as numactl does. A refusal of the system, usual in containers, is
+    logged once."""
     nodes = usable_nodes(root)
     if len(nodes) < 2:
         return
     try:
-        if memory_policy().mode == _DEFAULT:
-            interleave_over(nodes)
+        interleave_over(nodes)
     except OSError as error:
         _log_refusal(str(error))
 
 
-def interleave_over(nodes: Sequence[int]) -> None:
-    """Spreads new memory over `nodes`, as `interleave_memory` does. Raises OSError where the system refuses."""
-    mask = _mask()
-    for node in nodes:
-        mask[node // _WORD_BITS] |= 1 << node % _WORD_BITS
-    _call(0, ctypes.c_long(_INTERLEAVE), mask, ctypes.c_ulong(_MOST_NODES + 1))
+def interleave_over(nodes: Sequence[int]) -> bool:
+    """Spreads new memory over `nodes`, as `interleave_memory` does, unless somebody has chosen a policy. Returns
+    whether memory is interleaved now. Raises OSError where the system refuses."""
+    mode = memory_mode()
+    if mode == _DEFAULT:
+        mask = (ctypes.c_ulong * (_MOST_NODES // _WORD_BITS))()
+        for node in nodes:
+            mask[node // _WORD_BITS] |= 1 << node % _WORD_BITS
+        _call(0, ctypes.c_long(_INTERLEAVE), mask, ctypes.c_ulong(_MOST_NODES + 1))
+    return mode in (_DEFAULT, _INTERLEAVE)
 
 
-def memory_policy() -> MemoryPolicy:
-    """Returns the policy of this thread. Raises OSError where the system does not tell."""
-    mode, mask = ctypes.c_int(), _mask()
-    _call(1, ctypes.byref(mode), mask, ctypes.c_ulong(_MOST_NODES + 1), None, ctypes.c_ulong(0))
-    nodes = [node for node in range(_MOST_NODES) if mask[node // _WORD_BITS] >> node % _WORD_BITS & 1]
-    return MemoryPolicy(mode.value, tuple(nodes))
-
-
-def _mask() -> "ctypes.Array[ctypes.c_ulong]":
-    return (ctypes.c_ulong * (_MOST_NODES // _WORD_BITS))()
+def memory_mode() -> int:
+    """Returns the number that <linux/mempolicy.h> gives this thread's policy, by which the system chooses the node of a
+    page that the thread is the first to touch. Raises OSError where the system does not tell."""
+    mode = ctypes.c_int()
+    _call(1, ctypes.byref(mode), None, ctypes.c_ulong(0), None, ctypes.c_ulong(0))
+    return mode.value
 
 
 def _call(which: int, *arguments: object) -> None:

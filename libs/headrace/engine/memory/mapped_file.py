@@ -1,5 +1,6 @@
 """A file as memory: there at once, read when it is touched, and shared by all processes that map it."""
 
+import contextlib
 import mmap
 from typing import BinaryIO
 
@@ -29,4 +30,6 @@ class MappedFile:
         first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
         length = (begin + part.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - first
         if length > 0 and hasattr(mmap, name):
-            self._map.madvise(getattr(mmap, name), first, length)
+            # A system that refuses advice has the same bytes, only later or in more memory.
+            with contextlib.suppress(OSError):
+                self._map.madvise(getattr(mmap, name), first, length)

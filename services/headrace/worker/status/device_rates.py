@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 import os
-import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -71,12 +70,10 @@ def _measured_rates(settings: WorkerSettings, spec: EngineSpec) -> DeviceRates:
 def _processor() -> str:
     """Returns a name for this kind of processor and its number of cores, fit for a file: the names of containers
     change."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = [platform.processor()]
-    model = next((line for line in lines if line.startswith("model name")), lines[0] if lines else "")
-    return f"{hashlib.sha256(model.encode()).hexdigest()[:12]}-{os.cpu_count()}"
+    # Imports numpy, which a worker of another engine does without.
+    from headrace.engine.kernels.choice.processor import Processor
+
+    return f"{hashlib.sha256(Processor.here().name.encode()).hexdigest()[:12]}-{os.cpu_count()}"
 
 
 def _read_kept(path: Path) -> dict[str, float] | None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.libs.engine.memory.refused_advice import refuse_advice
 
 from headrace.engine.memory.aligned import HUGE_PAGE, address, allocate, give_back_freed
 
@@ -22,6 +23,13 @@ def test_large_blocks_are_private_whole_pages_of_zeros() -> None:
         if int(area.partition("-")[0], 16) <= address(memory) < int(area.partition("-")[2], 16)
     )
     assert permissions == "rw-p"
+
+
+def test_a_system_without_huge_pages_gives_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_advice(monkeypatch)
+    memory = allocate(HUGE_PAGE + 5)
+    assert memory.shape == (HUGE_PAGE + 5,)
+    assert not memory.any()
 
 
 def test_small_blocks_are_not_rounded_up() -> None:

@@ -5,14 +5,21 @@ from typing import Any, Literal
 
 import pytest
 from tests.libs.engine.engine_running import engine_config
+from tests.libs.engine.needed_kernels import needs_kernels
+from tests.libs.engine.tiny_adapters import make_adapter
+from tests.libs.engine.tiny_models import make_family
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.engine.checkpoints import model_limits as placement
+from headrace.engine.checkpoints import model_limits
 from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.cpu import load as cpu_load
+from headrace.engine.cpu.weights import packed_cache
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.engine.memory.host_memory import available_bytes, resident_bytes
 
 GIB = 1 << 30
+BLOCK_BYTES = 2 * 5 * 4 * 32 * 16 * 4
+"""Bytes of a block of the demo model's keys and values."""
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -66,26 +73,54 @@ def test_a_group_over_its_limit_has_no_room(tmp_path: Path) -> None:
     assert available_bytes(root) == 0
 
 
-def block_count(monkeypatch: pytest.MonkeyPatch, free: int | None, **settings: Any) -> int:
-    monkeypatch.setattr(placement, "available_bytes", lambda: free)
-    return load_text_engine(CHECKPOINT, engine_config(**settings)).spec.block_count
+def block_count(monkeypatch: pytest.MonkeyPatch, free: int | None, folder: Path = CHECKPOINT, **settings: Any) -> int:
+    """Loads a model where the system says that `free` bytes are available, before and after."""
+    for module in (model_limits, cpu_load):
+        monkeypatch.setattr(module, "available_bytes", lambda: free)
+    return load_text_engine(folder, engine_config(**settings)).spec.block_count
 
 
-def test_the_kv_cache_takes_its_share_of_what_is_free_and_no_more_than_it_needs(
+def weight_bytes(folder: Path = CHECKPOINT, **settings: Any) -> int:
+    return load_text_engine(folder, engine_config(block_count=1, **settings)).spec.memory.weight_bytes
+
+
+def test_through_torch_the_kv_cache_takes_its_share_of_what_is_free_and_no_more_than_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bytes_per_block = 2 * 5 * 4 * 32 * 16 * 4
-    assert block_count(monkeypatch, 400 * bytes_per_block) == 100
-    assert block_count(monkeypatch, 0) == 1
-    assert block_count(monkeypatch, 400 * GIB, max_running_count=2, max_model_length=64) == 8
-    assert block_count(monkeypatch, 400 * bytes_per_block, kv_cache_bytes=7 * bytes_per_block) == 7
-    assert block_count(monkeypatch, None) <= GIB // bytes_per_block
+    assert block_count(monkeypatch, 400 * BLOCK_BYTES, kernels="torch") == 100
+    assert block_count(monkeypatch, 0, kernels="torch") == 1
+    assert block_count(monkeypatch, 400 * GIB, kernels="torch", max_running_count=2, max_model_length=64) == 8
+    assert block_count(monkeypatch, 400 * BLOCK_BYTES, kernels="torch", kv_cache_bytes=7 * BLOCK_BYTES) == 7
+    assert block_count(monkeypatch, None, kernels="torch") <= GIB // BLOCK_BYTES
+
+
+@needs_kernels
+def test_mapped_weights_leave_as_little_as_packed_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Pages of mapped weights count as available, but the KV cache must not drive them out."""
+    monkeypatch.setattr(packed_cache, "MIN_BYTES", 0)
+    room = weight_bytes() + 400 * BLOCK_BYTES
+    assert [block_count(monkeypatch, room, packed_folder=tmp_path) for _ in range(2)] == [100, 100]
+    assert len(list(tmp_path.glob("*.packed"))) == 1
+    assert block_count(monkeypatch, 0, packed_folder=tmp_path) == 1
+    assert block_count(monkeypatch, 0, packed_folder=tmp_path, kv_cache_bytes=7 * BLOCK_BYTES) == 7
+    assert block_count(monkeypatch, None, packed_folder=tmp_path) <= GIB // BLOCK_BYTES
+
+
+@needs_kernels
+def test_adapters_take_their_part_of_what_is_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    base, adapters = tmp_path / "base", {"a": tmp_path / "adapter"}
+    make_adapter(adapters["a"], make_family(base, "llama"))
+    spec = load_text_engine(base, engine_config(block_count=10)).spec
+    block_bytes = spec.memory.kv_bytes // 10
+    room = weight_bytes(base, adapters=adapters) + 40 * block_bytes
+    assert weight_bytes(base, adapters=adapters) > spec.memory.weight_bytes + 4 * block_bytes
+    assert block_count(monkeypatch, room, base, adapters=adapters) == 10
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
 def test_an_engine_says_what_it_holds(kernels: Literal["auto", "torch"]) -> None:
     memory = load_text_engine(CHECKPOINT, engine_config(kernels=kernels, block_count=10)).spec.memory
-    assert memory.kv_bytes == 10 * 2 * 5 * 4 * 32 * 16 * 4
+    assert memory.kv_bytes == 10 * BLOCK_BYTES
     assert memory.weight_bytes > (CHECKPOINT / "model.safetensors").stat().st_size
 
 

@@ -7,20 +7,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.libs.engine.numa_machine import INTERLEAVE, NumaMachine
 
 from headrace.engine.memory import interleaving
-from headrace.engine.memory.interleaving import MemoryPolicy, interleave_memory, memory_policy
+from headrace.engine.memory.interleaving import interleave_memory, interleave_over, memory_mode
 from headrace.engine.memory.numa_nodes import usable_nodes
 
 REAL = """
+import subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
-from headrace.engine.memory.interleaving import interleave_memory, interleave_over, memory_policy
+from headrace.engine.memory.interleaving import interleave_memory, interleave_over, memory_mode
 from headrace.engine.memory.numa_nodes import usable_nodes
-interleave_over(usable_nodes()[:1])
+print(interleave_over(usable_nodes()[:1]))
 interleave_memory()
 bytearray(1 << 22)
 with ThreadPoolExecutor(1) as pool:
-    print(memory_policy(), pool.submit(memory_policy).result(), memory_policy().is_interleaved)
+    print(memory_mode(), pool.submit(memory_mode).result(), flush=True)
+child = "from headrace.engine.memory.interleaving import memory_mode; print(memory_mode())"
+subprocess.run([sys.executable, "-c", child], check=True)
 """
 
 
@@ -32,38 +36,37 @@ def _told_again() -> Iterator[None]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """Nodes that the system is asked for, which has two and no policy yet."""
-    found: list[list[int]] = []
-    monkeypatch.setattr(interleaving, "usable_nodes", lambda _: [0, 1])
-    monkeypatch.setattr(interleaving, "memory_policy", lambda: MemoryPolicy(0, ()))
-    monkeypatch.setattr(interleaving, "interleave_over", found.append)
-    return found
+def machine(monkeypatch: pytest.MonkeyPatch) -> NumaMachine:
+    return NumaMachine(monkeypatch)
 
 
-def test_two_nodes_take_turns(asked: list[list[int]]) -> None:
+def test_two_nodes_take_turns(machine: NumaMachine) -> None:
     interleave_memory()
-    assert asked == [[0, 1]]
+    interleave_memory()
+    assert machine.asked == [[0, 1]]
+    assert memory_mode() == INTERLEAVE
 
 
-def test_one_node_is_left_alone(asked: list[list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_large_numbers_are_asked_for(machine: NumaMachine) -> None:
+    assert interleave_over([1, 63, 64, 200])
+    assert machine.asked == [[1, 63, 64, 200]]
+
+
+def test_one_node_is_left_alone(machine: NumaMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interleaving, "usable_nodes", lambda _: [1])
     interleave_memory()
-    assert asked == []
+    assert machine.asked == []
 
 
-def test_a_policy_that_somebody_chose_stays(asked: list[list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interleaving, "memory_policy", lambda: MemoryPolicy(2, (1,)))
+def test_a_policy_that_somebody_chose_stays(machine: NumaMachine) -> None:
+    machine.mode = 2
     interleave_memory()
-    assert asked == []
+    assert not interleave_over([0, 1])
+    assert machine.asked == []
 
 
-@pytest.mark.usefixtures("asked")
-def test_a_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(_: list[int]) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(interleaving, "interleave_over", refuse)
+def test_a_refusal_is_told_once(machine: NumaMachine, caplog: pytest.LogCaptureFixture) -> None:
+    machine.refusal = PermissionError(1, "Operation not permitted")
     with caplog.at_level(logging.WARNING):
         interleave_memory()
         interleave_memory()
@@ -72,34 +75,36 @@ def test_a_refusal_is_told_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.
     assert "Operation not permitted" in record.__dict__["error"]
 
 
-def test_a_machine_without_such_calls_refuses(asked: list[list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interleaving, "memory_policy", memory_policy)
+def test_a_machine_without_such_calls_refuses(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(interleaving, "usable_nodes", lambda _: [0, 1])
     monkeypatch.setattr(interleaving, "_CALLS", {})
     interleave_memory()
-    assert asked == []
+    (record,) = caplog.records
+    assert "not known on this kind of machine" in record.__dict__["error"]
 
 
 @pytest.mark.process
-def test_the_system_takes_the_policy_for_this_thread_and_later_ones() -> None:
+def test_the_system_takes_the_policy_for_this_thread_and_later_ones_and_processes() -> None:
     try:
-        memory_policy()
+        memory_mode()
     except OSError as error:
         pytest.skip(f"the system knows no memory policies ({error}); to run it: Linux with NUMA, outside of containers")
-    if not (nodes := usable_nodes()):
+    if not usable_nodes():
         pytest.skip("the system tells of no nodes; to run it: Linux with /sys")
     done = subprocess.run([sys.executable, "-c", REAL], capture_output=True, text=True, timeout=60, check=True)
-    policy = MemoryPolicy(3, (nodes[0],))
-    assert done.stdout.strip() == f"{policy} {policy} True"
+    assert done.stdout.split() == ["True", *[str(INTERLEAVE)] * 3]
 
 
 def test_nothing_happens_without_a_description_of_the_machine(tmp_path: Path) -> None:
-    before = memory_policy_if_known()
+    before = mode_if_known()
     interleave_memory(tmp_path)
-    assert memory_policy_if_known() == before
+    assert mode_if_known() == before
 
 
-def memory_policy_if_known() -> MemoryPolicy | None:
+def mode_if_known() -> int | None:
     try:
-        return memory_policy()
+        return memory_mode()
     except OSError:
         return None

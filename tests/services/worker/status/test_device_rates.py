@@ -7,8 +7,10 @@ import pytest
 from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.contract.engine import EngineSpec
+from headrace.engine.kernels.choice import processor
 from headrace.errors import ConfigError
 from headrace.worker.config import WorkerSettings
+from headrace.worker.status import device_rates as module
 from headrace.worker.status.device_rates import DeviceRates, device_rates
 
 
@@ -43,6 +45,15 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_gpu_and_a_played_model_have_no_rates() -> None:
     assert device_rates(WorkerSettings(model="m"), spec_of("cuda:0", "bfloat16")) == DeviceRates()
     assert device_rates(WorkerSettings(model="m", engine="sim"), spec_of("cpu", "none")) == DeviceRates()
+
+
+def test_processors_of_arm_share_no_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set()
+    for part in ("0xd40", "0xd4f"):
+        (tmp_path / part).write_text(f"processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: {part}\n")
+        monkeypatch.setattr(processor, "CPU_FACTS", tmp_path / part)
+        names.add(module._processor())
+    assert len(names) == 2
 
 
 @needs_kernels

@@ -14,12 +14,12 @@ import xxhash
 
 from headrace.engine.kernels import library
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice, contenders
+from headrace.engine.kernels.choice.processor import Processor
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions
 from headrace.engine.memory.mapped_file import MappedFile
 
 SUFFIX, UNFINISHED = ".kernels", ".new"
-CPU_FACTS = Path("/proc/cpuinfo")
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def choice_key(context: KernelContext) -> str:
     """Digest of all that the choice depends on but the weights."""
     with library.PATH.open("rb") as file:
         digest = xxhash.xxh3_128(MappedFile(file).bytes.data)
-    facts = (platform.machine(), _processor(), context.thread_count, [each.name for each in contenders()])
+    facts = (platform.machine(), Processor.here().name, context.thread_count, [each.name for each in contenders()])
     digest.update(repr(facts).encode())
     return digest.hexdigest()
 
@@ -47,7 +47,7 @@ def read_choice(path: Path, key: str) -> KernelChoice | None:
         pairs = tuple((int(rows), Instructions[name]) for rows, name in kept["by_rows"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         _log.warning("the choice among kernels is measured again", extra={"path": str(path), "reason": str(error)})
         return None
     allowed = contenders()
@@ -63,9 +63,3 @@ def write_choice(path: Path, key: str, choice: KernelChoice) -> None:
         Path(file.name).replace(path)
     except OSError as error:
         _log.warning("the choice among kernels cannot be kept", extra={"path": str(path), "error": str(error)})
-
-
-def _processor() -> str:
-    """Returns the name of the processor, as far as the system tells."""
-    lines = CPU_FACTS.read_text().splitlines() if CPU_FACTS.is_file() else []
-    return next((line for line in lines if line.startswith("model name")), platform.processor())

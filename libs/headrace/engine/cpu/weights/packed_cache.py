@@ -6,8 +6,10 @@ Each user of a file holds a lock on it, so a file in use is never removed.
 
 import contextlib
 import fcntl
+import functools
 import logging
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +47,9 @@ class PackedWeightsCache:
                 # The mapping holds the lock after the file is closed.
                 _lock(file, fcntl.LOCK_SH)
                 weights = read_packed(file, config, _key(path))
-                os.utime(file.fileno())
+                # Only eviction reads the time, and it may belong to another user or lie on a read-only file system.
+                with contextlib.suppress(OSError):
+                    os.utime(file.fileno())
                 return weights
         except FileNotFoundError:
             return None
@@ -86,18 +90,23 @@ class PackedWeightsCache:
         """Removes files that killed processes left unfinished, then the least recently used until the rest fit."""
         for path in self._folder.glob(f"*{UNFINISHED}"):
             _remove_unused(path)
-        found = [(path.stat(), path) for path in self._existing()]
-        total = sum(stat.st_size for stat, _ in found)
-        for stat, path in sorted(found, key=lambda entry: entry[0].st_mtime_ns):
+        found = list(self._existing())
+        total = sum(facts.st_size for facts, _ in found)
+        for facts, path in sorted(found, key=lambda entry: entry[0].st_mtime_ns):
             if total <= self._max_bytes:
                 return
             if path != kept and _remove_unused(path):
-                _log.info("packed weights are removed to make room", extra={"path": str(path), "bytes": stat.st_size})
+                _log.info("packed weights are removed to make room", extra={"path": str(path), "bytes": facts.st_size})
                 choice_path(path).unlink(missing_ok=True)
-                total -= stat.st_size
+                total -= facts.st_size
 
-    def _existing(self) -> Iterator[Path]:
-        return (path for path in self._folder.glob("*.packed") if path.is_file())
+    def _existing(self) -> Iterator[tuple[os.stat_result, Path]]:
+        """Yields the files with their sizes and times. Another worker may remove some meanwhile."""
+        for path in self._folder.glob("*.packed"):
+            with contextlib.suppress(FileNotFoundError):
+                facts = path.stat()
+                if stat.S_ISREG(facts.st_mode):
+                    yield facts, path
 
 
 def _key(path: Path) -> str:
@@ -106,26 +115,44 @@ def _key(path: Path) -> str:
 
 def _check_owner(file: BinaryIO) -> None:
     """Raises ValueError for a file that another user wrote or may write: checksums do not protect against them."""
-    stat = os.fstat(file.fileno())
-    if stat.st_uid not in (0, os.geteuid()) or stat.st_mode & WRITABLE_BY_OTHERS:
-        mode = oct(stat.st_mode & 0o777)
-        raise ValueError(f"another user may have written it: its owner is {stat.st_uid}, its mode {mode}")
+    facts = os.fstat(file.fileno())
+    if facts.st_uid not in (0, os.geteuid()) or facts.st_mode & WRITABLE_BY_OTHERS:
+        mode = oct(facts.st_mode & 0o777)
+        raise ValueError(f"another user may have written it: its owner is {facts.st_uid}, its mode {mode}")
 
 
-def _lock(file: BinaryIO, kind: int) -> None:
-    """Locks a file. Raises BlockingIOError if another process holds it. File systems without locks go without."""
+def _lock(file: BinaryIO, kind: int) -> bool:
+    """Locks a file. Returns False on a file system without locks. Raises BlockingIOError if another process holds
+    it."""
     try:
         fcntl.flock(file.fileno(), kind | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError as error:
         _log.info("the file system of the packed weights has no locks", extra={"error": str(error)})
+        return False
+    return True
 
 
 def _remove_unused(path: Path) -> bool:
-    """Removes a file that nobody uses. Returns whether it is gone."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
+    """Removes a file that nobody uses. Returns whether it is gone, be it by another worker."""
+    try:
+        with path.open("rb") as file:
+            if not _lock(file, fcntl.LOCK_EX):
+                _log_kept_for_ever(path.parent)
+                return False
+            path.unlink()
+    except FileNotFoundError:
         return True
-    return False
+    except OSError:
+        return False
+    return True
+
+
+@functools.cache
+def _log_kept_for_ever(folder: Path) -> None:
+    message = (
+        "packed weights stay, whatever room they take: their file system has no locks that tell which are in use; "
+        "remove some by hand, or keep them elsewhere (packed_folder)"
+    )
+    _log.warning(message, extra={"path": str(folder)})

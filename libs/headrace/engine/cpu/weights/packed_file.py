@@ -7,6 +7,7 @@ offset and checksums of each array, and then the arrays, each aligned to 64 byte
 import hashlib
 import json
 import math
+import operator
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,8 @@ from headrace.engine.memory.mapped_file import MappedFile
 
 MAGIC = b"headrace packed weights 5\n"
 EMBEDDING = "embedding"
+MATRIX_FACTS = ("storage", "out_size", "in_size", "group")
+"""Numbers of a matrix that its header gives."""
 MAX_HEADER_BYTES = 64 << 20
 PIECE_BYTES = 4 << 20
 """Bytes per checksum: each thread checks one piece at a time, which fits its cache."""
@@ -148,7 +151,7 @@ def _arrays(weights: PackedWeights) -> dict[str, NDArray[Any]]:
 
 
 def _facts(matrix: PackedWeight) -> dict[str, int]:
-    return {name: int(getattr(matrix, name)) for name in ("storage", "out_size", "in_size", "group")}
+    return {name: int(getattr(matrix, name)) for name in MATRIX_FACTS}
 
 
 def _restore(header: Json, file: MappedFile, start: int) -> PackedWeights:
@@ -166,8 +169,9 @@ def _restore(header: Json, file: MappedFile, start: int) -> PackedWeights:
             weights.vectors[name.removeprefix("vectors.")] = array
     for name, facts in header["matrices"].items():
         bias, order = (arrays.get(f"matrices.{name}.{part}") for part in ("bias", "order"))
-        facts["storage"] = Storage(facts["storage"])
-        weights.matrices[name] = PackedWeight(arrays[f"matrices.{name}.panels"], **facts, bias=bias, order=order)
+        storage, out_size, in_size, group = (operator.index(facts[fact]) for fact in MATRIX_FACTS)
+        panels = arrays[f"matrices.{name}.panels"]
+        weights.matrices[name] = PackedWeight(panels, Storage(storage), out_size, in_size, group, bias, order)
     return weights
 
 

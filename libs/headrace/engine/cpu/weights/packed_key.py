@@ -10,6 +10,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,13 +27,34 @@ MAX_HEADER_BYTES = 100 << 20
 _HEADER_SIZE = struct.Struct("<Q")
 
 
-def packed_path(folder: Path, source: Path, config: DecoderConfig, **settings: object) -> Path:
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Settings that packed weights depend on."""
+
+    bits: int | None
+    """Bits per weight to which plain weights are rounded. None: they stay as they are."""
+    exact: bool
+    """Whether products take their inputs unchanged, and the head stays as precise as the checkpoint has it."""
+    keeps_blocks: bool
+    """Whether blocks of GGUF are multiplied as they are."""
+
+
+def packed_path(folder: Path, source: Path, config: DecoderConfig, packing: Packing) -> Path:
     """Returns the path of a checkpoint's packed weights. The name is unique to its contents, shapes, settings and
-    version of the packed layout. Raises OSError if the checkpoint cannot be read."""
+    version of the packed layout. Raises OSError if the checkpoint's folder cannot be listed."""
     files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
-    found = [(file.name, file.stat().st_mtime_ns, file_fingerprint(file)) for file in files]
-    facts = repr((VERSION, str(source.resolve()), found, config, sorted(settings.items())))
+    found = [(file.name, *_facts(file)) for file in files]
+    facts = repr((VERSION, str(source.resolve()), found, config, packing))
     return folder / f"{source.stem}-{hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()}.packed"
+
+
+def _facts(path: Path) -> tuple[int, str] | tuple[()]:
+    """Returns the time and the fingerprint of a file; nothing of one that cannot be read, which may be no part of the
+    model: if it is, its reader will complain."""
+    try:
+        return path.stat().st_mtime_ns, file_fingerprint(path)
+    except OSError:
+        return ()
 
 
 def file_fingerprint(path: Path) -> str:
@@ -75,6 +97,6 @@ def _tensors(file: BinaryIO, size: int) -> list[tuple[int, int]] | None:
         base = _HEADER_SIZE.size + header_size
         places = [entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"]
         tensors = sorted((base + int(begin), base + int(end)) for begin, end in places)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, struct.error):
         return None
     return tensors if tensors and all(base <= begin <= end <= size for begin, end in tensors) else None

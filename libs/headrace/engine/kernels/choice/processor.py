@@ -9,6 +9,8 @@ from types import MappingProxyType
 from headrace.engine.kernels.library import Instructions
 
 CPU_FACTS = Path("/proc/cpuinfo")
+NAME_PARTS = ("CPU implementer", "CPU part", "CPU variant")
+"""Lines that tell Arm processors apart, whose kernel gives them no `model name`."""
 _NEON = ("asimd", "asimddp")
 _AVX2 = ("avx2", "fma", "f16c")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "fma", "f16c")
@@ -38,15 +40,25 @@ class Processor:
     """Features under Linux's names; empty where the system tells none."""
 
     @classmethod
-    def here(cls, path: Path = CPU_FACTS) -> "Processor":
-        """Reads the facts of the first core: `flags` on x86-64, `Features` on 64-bit Arm."""
+    def here(cls, path: Path | None = None) -> "Processor":
+        """Reads the facts of the first core: `model name` and `flags` on x86-64, parts of a name and `Features` on
+        64-bit Arm. `path` replaces the system's file `CPU_FACTS`."""
         facts: dict[str, str] = {}
-        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        for line in _lines(path or CPU_FACTS):
             name, _, value = line.partition(":")
             facts.setdefault(name.strip(), value.strip())
+        parts = ", ".join(f"{name} {facts[name]}" for name in NAME_PARTS if name in facts)
         features = facts.get("flags") or facts.get("Features") or ""
-        return cls(facts.get("model name") or platform.processor() or platform.machine(), frozenset(features.split()))
+        name = facts.get("model name") or parts or platform.machine()
+        return cls(name, frozenset(features.split()))
 
     def has(self, instructions: Instructions) -> bool:
         """Whether it says to have all that an instruction set is made of."""
         return self.features.issuperset(NEEDS[instructions]) if instructions in NEEDS else True
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []

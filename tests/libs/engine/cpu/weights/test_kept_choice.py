@@ -14,6 +14,8 @@ from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.cpu.weights import packed_cache
 from headrace.engine.cpu.weights.kept_choice import choice_key, choice_path, read_choice, write_choice
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
+from headrace.engine.cpu.weights.packed_key import Packing
+from headrace.engine.kernels.choice import processor
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice, choose_kernels, contenders
 from headrace.engine.kernels.choice.shared_context import shared_context
 from headrace.engine.kernels.context import KernelContext
@@ -45,7 +47,17 @@ def test_a_set_that_may_no_longer_be_used_is_not_taken(tmp_path: Path, choice: K
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b'{"key": "key"}', b'{"key": "key", "by_rows": [[1, "SSE9"]]}', b"\xff"]
+    "content",
+    [
+        b"",
+        b"[]",
+        b'{"key": "key"}',
+        b'{"key": "key", "by_rows": [[1, "SSE9"]]}',
+        b'{"key": "key", "by_rows": [[Infinity, "AVX2"]]}',
+        b"\xff",
+        b"[" * 1_000_000,
+    ],
+    ids=range(7),
 )
 def test_a_damaged_file_is_measured_again(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "model.kernels"
@@ -56,6 +68,16 @@ def test_a_damaged_file_is_measured_again(tmp_path: Path, content: bytes, caplog
 
 def test_another_number_of_threads_is_another_key() -> None:
     assert choice_key(KernelContext(1)) == choice_key(KernelContext(1)) != choice_key(KernelContext(2))
+
+
+def test_another_processor_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors of Arm have no `model name`."""
+    keys, context = set(), KernelContext(1)
+    for part in ("0xd40", "0xd4f"):
+        (tmp_path / part).write_text(f"processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: {part}\n")
+        monkeypatch.setattr(processor, "CPU_FACTS", tmp_path / part)
+        keys.add(choice_key(context))
+    assert len(keys) == 2
 
 
 def test_a_folder_that_cannot_be_written_is_said(
@@ -88,7 +110,7 @@ def test_a_choice_leaves_with_its_weights(
     tmp_path: Path, choice: KernelChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed_cache, "MIN_BYTES", 0)
-    weights = load._read_weights(CHECKPOINT, read_model_config(CHECKPOINT), 4, exact=False, keeps_blocks=False)
+    weights = load._read_weights(CHECKPOINT, read_model_config(CHECKPOINT), Packing(4, exact=False, keeps_blocks=False))
     old, new = tmp_path / "old-1.packed", tmp_path / "new-1.packed"
     cache = PackedWeightsCache(tmp_path, weights.byte_count + (1 << 16))
     cache.save(old, weights)

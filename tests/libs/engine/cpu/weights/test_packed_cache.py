@@ -1,16 +1,18 @@
 """Packed weights are used only if every byte is what was written, for the model that asks, by this user; they are
 bounded, and not removed under who uses them."""
 
+import errno
 import fcntl
+import json
 import logging
 import os
 import random
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -180,6 +182,30 @@ def test_weights_of_other_shapes_are_not_used_though_their_checksums_fit(
     assert len(reasons(caplog)) == 1
 
 
+def rewrite(path: Path, change: Callable[[Any], object]) -> None:
+    """Changes the header of a file, with the digest that fits."""
+    with path.open("rb") as file:
+        header, _ = fused_weights_file._read_header(file)
+        content = file.read()
+    change(header)
+    line = json.dumps(header).encode() + b"\n"
+    head = fused_weights_file.MAGIC + fused_weights_file._digest(line) + line
+    path.write_bytes(head + b"\0" * (-len(head) % 64) + content)
+
+
+@pytest.mark.parametrize("name", ["out_size", "in_size", "group", "storage"])
+def test_sizes_that_are_no_integers_are_refused(path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """They equal the model's, but the kernels take no others."""
+    rewrite(path, lambda header: header["matrices"]["0.qkv"].update({name: float(header["matrices"]["0.qkv"][name])}))
+    assert load(path) is None
+    assert "does not describe weights" in reasons(caplog)[0]
+
+
+def test_facts_that_nobody_knows_are_passed_over(path: Path, weights: PackedWeights) -> None:
+    rewrite(path, lambda header: header["matrices"]["0.qkv"].update(panels=[], color="red"))
+    assert same(load(path), weights)
+
+
 def test_only_this_user_may_read_what_is_written(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -190,6 +216,19 @@ def test_a_file_that_others_may_write_is_not_used(path: Path, mode: int, caplog:
     path.chmod(mode)
     assert load(path) is None
     assert "another user may have written it" in reasons(caplog)[0]
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_a_file_whose_time_cannot_be_set_is_used(
+    path: Path, weights: PackedWeights, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Packed weights may lie in a read-only image, or belong to root."""
+
+    def refuse(_number: int) -> NoReturn:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert same(load(path), weights)
 
 
 def test_the_least_recently_used_go_and_none_that_is_in_use(folder: Path, weights: PackedWeights) -> None:
@@ -216,6 +255,50 @@ def test_weights_beyond_the_limit_are_not_kept(
     PackedWeightsCache(path.parent, weights.byte_count - 1).save(path.with_name("other-1.packed"), weights)
     assert list(path.parent.iterdir()) == [path]
     assert "larger than the limit" in caplog.text
+
+
+def test_without_locks_none_go_which_is_told_once(
+    folder: Path, weights: PackedWeights, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: int) -> NoReturn:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    paths = [folder / f"model-{number}.packed" for number in range(4)]
+    for path in paths:
+        PackedWeightsCache(folder, weights.byte_count + (1 << 16)).save(path, weights)
+    assert sorted(folder.iterdir()) == paths
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
+    assert "whatever room they take: their file system has no locks" in caplog.text
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_files_that_another_worker_removes_meanwhile_are_passed_over(
+    path: Path,
+    weights: PackedWeights,
+    comes_first: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The other worker comes just before this one looks at the file, or just after."""
+    gone, old, real = path.with_name("gone-1.packed"), path.with_name("old-1.packed"), Path.stat
+
+    def stat_of(self: Path, **options: Any) -> os.stat_result:
+        if self == gone and comes_first:
+            gone.unlink(missing_ok=True)
+        found = real(self, **options)
+        if self == gone:
+            gone.unlink()
+        return found
+
+    for other in (gone, old):
+        PackedWeightsCache(path.parent, LIMIT).save(other, weights)
+    os.utime(old, (1, 1))
+    monkeypatch.setattr(Path, "stat", stat_of)
+    size = real(path).st_size
+    PackedWeightsCache(path.parent, 2 * size - 1).save(path, weights)
+    assert list(path.parent.iterdir()) == [path]
+    assert "cannot be kept" not in caplog.text
 
 
 def test_what_a_killed_process_left_goes_and_what_is_being_written_stays(path: Path, weights: PackedWeights) -> None:

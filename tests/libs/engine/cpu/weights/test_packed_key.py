@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.cpu.weights import packed_key as fused_weights_key
-from headrace.engine.cpu.weights.packed_key import file_fingerprint, packed_path
+from headrace.engine.cpu.weights.packed_key import Packing, file_fingerprint, packed_path
 from headrace.engine.kernels.library import VERSION
 
 CONFIG = read_model_config(CHECKPOINT)
@@ -33,8 +33,8 @@ def checkpoint(folder: Path, changed: str = "", suffix: str = "safetensors") -> 
     return folder
 
 
-def name_of(folder: Path, **settings: Any) -> str:
-    return packed_path(Path("cache"), folder, CONFIG, **settings).name
+def name_of(folder: Path, bits: int | None = None, *, exact: bool = False, keeps_blocks: bool = False) -> str:
+    return packed_path(Path("cache"), folder, CONFIG, Packing(bits, exact, keeps_blocks)).name
 
 
 @pytest.mark.parametrize("suffix", ["safetensors", "bin"])
@@ -56,13 +56,29 @@ def test_another_header_has_another_name(tmp_path: Path) -> None:
 def test_other_settings_times_and_versions_have_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = checkpoint(tmp_path / "model")
     names = {name_of(folder, bits=bits, exact=exact) for bits in (4, 8) for exact in (True, False)}
+    names.add(name_of(folder, bits=4, exact=True, keeps_blocks=True))
     os.utime(folder / "model.safetensors", (TIME, TIME + 1))
     names.add(name_of(folder, bits=4, exact=True))
     (folder / "config.json").write_text("{}")
     names.add(name_of(folder, bits=4, exact=True))
     monkeypatch.setattr(fused_weights_key, "VERSION", VERSION + 1)
     names.add(name_of(folder, bits=4, exact=True))
-    assert len(names) == 7
+    assert len(names) == 8
+
+
+def test_a_file_that_may_not_be_read_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be no part of the model."""
+    folder, real = checkpoint(tmp_path / "model"), Path.open
+
+    def open_others(self: Path, *arguments: Any, **options: Any) -> IO[Any]:
+        if self.name == "notes.txt":
+            raise PermissionError(13, "Permission denied")
+        return real(self, *arguments, **options)
+
+    (folder / "notes.txt").write_text("private")
+    readable = name_of(folder)
+    monkeypatch.setattr(Path, "open", open_others)
+    assert name_of(folder) == name_of(folder) != readable
 
 
 @pytest.mark.parametrize(
@@ -73,6 +89,7 @@ def test_other_settings_times_and_versions_have_another_name(tmp_path: Path, mon
         b"\x02" + b"\0" * 7 + b"[]",
         b"\x0b" + b"\0" * 7 + b'{"a": null}',
         b"\x05" + b"\0" * 7 + b"[[[[[",
+        b"\x27" + b"\0" * 7 + b'{"a": {"data_offsets": [Infinity, 1]}} ',
     ],
 )
 def test_a_file_with_a_bad_header_is_sampled_all_over(tmp_path: Path, header: bytes) -> None:
