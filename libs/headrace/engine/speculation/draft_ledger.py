@@ -53,7 +53,7 @@ class DraftLedger:
 
     def __init__(self) -> None:
         self.common = Allowance(CAPITAL, INCOME, MOST_CAPITAL)
-        """What all texts together may lose."""
+        """Tokens that all texts together may lose."""
         self._bought: _BoughtRows | None = None
         self._slow_steps, self._slow_drafts = _Delays(), _Delays()
 
