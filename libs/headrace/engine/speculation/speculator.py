@@ -2,66 +2,27 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.contract.held_memory import HeldMemory
-from headrace.engine.speculation.allowance import Allowance
 from headrace.engine.speculation.draft_choice import DraftPrices, Offer, choose_lengths
 from headrace.engine.speculation.draft_history import DraftHistory
+from headrace.engine.speculation.draft_ledger import DraftLedger
 from headrace.engine.speculation.draft_length import FIRST_PAUSE, DraftLength
 from headrace.engine.speculation.model_drafter import ModelDrafter
-from headrace.engine.speculation.step_cost import SHIFT, StepCost
+from headrace.engine.speculation.model_record import ModelRecord
+from headrace.engine.speculation.step_cost import StepCost
 
 FEW, MANY = 2, 16
 """Counts of consecutive steps of one size: the first few are measured, then one in many."""
-ASSUMED = {"grammar": 0.9, "ngram": 0.6, "model": 0.85}
-"""Prior share of correct drafts, by source. It is high for a draft model, so that the model gets a try."""
-PATIENCE = 3
-"""Number of pauses of the draft model per text. After each one it must read the tokens since."""
-TRUST = 4.0
-"""Number of drafts that the draft model's record in other texts counts as."""
-FRESHNESS, DRIFT = 0.2, 0.02
-"""Weights in the draft model's record: of the latest text, and of the prior after a text without model drafts."""
+ASSUMED = {"grammar": 0.9, "ngram": 0.6}
+"""Prior share of correct drafts, by source that costs nothing."""
 HORIZON, FREE_RUN = 64, 1
 """Most steps for which the draft model is expected to be useful after reading a text: without a grammar, and with one,
 which forces tokens in between."""
 TOKENS_PER_STEP = 4
 """Usual number of tokens of a step with the draft model's drafts, to spread its reading over a text."""
-CAPITAL, INCOME, MOST_CAPITAL = 64.0, 0.005, 256.0
-"""Tokens that all texts together may lose: at the start, per generated token, and of what was gained. The draft model's
-reading of long texts is paid from this, since it is lost only if its drafts are wrong."""
-OUTLIER = 4.0
-"""Longest time that counts as lost, as a multiple of the expected one: beyond it, something else held the processor."""
-
-
-@dataclass(slots=True)
-class _Spending:
-    """Drafts in the step that is computed now."""
-
-    prices: DraftPrices
-    lengths: dict[Sequence, int]
-    seconds: float
-    """Expected time of the step."""
-
-
-class _Doubt:
-    """Loss of time that may have been another process's doing: it counts once there is one more right after it."""
-
-    def __init__(self) -> None:
-        self._pending: float | None = None
-
-    def confirm(self, seconds: float) -> float:
-        """Returns the seconds that count now, given those lost in the latest step, 0 if none."""
-        if seconds <= 0:
-            self._pending = None
-            return 0.0
-        if self._pending is None:
-            self._pending = seconds
-            return 0.0
-        counted, self._pending = seconds + self._pending, 0.0
-        return counted
 
 
 class Speculator:
@@ -81,11 +42,8 @@ class Speculator:
         self._clock = clock
         self._step_cost = StepCost(step_seconds)
         self._histories: dict[Sequence, DraftHistory] = {}
-        self._model_acceptance = {False: ASSUMED["model"], True: ASSUMED["model"]}
-        """Share of correct drafts of the draft model in recent texts, without and with a grammar."""
-        self._capital = Allowance(CAPITAL, INCOME, MOST_CAPITAL)
-        self._spending: _Spending | None = None
-        self._slow_steps, self._slow_drafts = _Doubt(), _Doubt()
+        self._record = ModelRecord()
+        self._ledger = DraftLedger()
         self._last_row_count = self._alike_count = 0
         self._prices = self._prices_of(1, 1)
         """Costs of the step that is planned now."""
@@ -94,8 +52,7 @@ class Speculator:
 
     def observe_step(self, row_count: int, seconds: float) -> None:
         """Records the seconds that the model took for a step of decodes and their drafts."""
-        if self._spending is not None:
-            self._charge_surprise(self._spending, seconds)
+        self._ledger.observe_step(seconds)
         if row_count == self._last_row_count:
             self._alike_count += 1
             if self._alike_count >= FEW and self._alike_count % MANY:
@@ -107,7 +64,7 @@ class Speculator:
         self._could_pay = None
 
     def may_pay(self, row_count: int, decode_count: int) -> bool:
-        self._spending = None
+        self._ledger.begin_step()
         if self._prices.row_count != row_count or self._prices.sequence_count != decode_count:
             self._prices, self._could_pay = self._prices_of(row_count, decode_count), None
         if self._could_pay is None:
@@ -129,19 +86,11 @@ class Speculator:
         if prices.row_count == prices.sequence_count and self._step_cost.is_stale(prices.row_count):
             return {}
         started = self._clock()
-        found: dict[Sequence, dict[str, tuple[int, ...]]] = {}
-        chosen: dict[Sequence, tuple[str, Offer]] = {}
-        for sequence, limit in limits.items():
-            history = self._histories[sequence]
-            self._capital.generate(history.count_tokens(sequence))
-            found[sequence] = history.look_up(sequence, limit)
-            offers = self._offers(history, sequence, found[sequence], limit, prices)
-            if offers:
-                chosen[sequence] = _best(history, offers, prices)
-        lengths, _ = choose_lengths([offer for _, offer in chosen.values()], prices)
+        chosen = self._choose(limits, prices)
+        lengths, _ = choose_lengths([offer for _, offer, _ in chosen.values()], prices)
         asked: dict[Sequence, int] = {}
         drafts: Drafts = {}
-        for (sequence, (source, _)), length in zip(chosen.items(), lengths, strict=True):
+        for (sequence, (source, _, tokens)), length in zip(chosen.items(), lengths, strict=True):
             history = self._histories[sequence]
             history.source, history.draft_count = source, length
             if not length:
@@ -149,11 +98,11 @@ class Speculator:
             elif source == "model":
                 asked[sequence] = length
             else:
-                drafts[sequence] = found[sequence][source][:length]
-        self._charge(dict.fromkeys(limits, 1), self._clock() - started, prices)
+                drafts[sequence] = tokens[:length]
+        self._ledger.charge({self._histories[sequence]: 1 for sequence in limits}, self._clock() - started, prices)
         if asked and self._model is not None:
             drafts |= self._ask(self._model, asked, prices)
-        self._spend({sequence: len(tokens) for sequence, tokens in drafts.items() if tokens}, prices)
+        self._ledger.buy_rows(self._shares({sequence: len(tokens) for sequence, tokens in drafts.items()}), prices)
         return drafts
 
     def observe(self, sequence: Sequence, accepted_count: int) -> None:
@@ -161,15 +110,14 @@ class Speculator:
         if history is not None and history.draft_count:
             history.lengths[history.source].observe(history.draft_count, accepted_count)
             history.draft_count = 0
-            history.allowance.gain(accepted_count)
-            self._capital.gain(accepted_count)
+            self._ledger.gain(history, accepted_count)
 
     def forget(self, sequence: Sequence) -> None:
         history = self._histories.pop(sequence, None)
         if self._model is not None:
             self._model.forget(sequence)
             if history is not None:
-                self._learn(sequence, history.lengths["model"])
+                self._record.learn(sequence, history.lengths["model"])
 
     def sleep(self) -> None:
         """Frees the draft model's KV cache. Requires that every sequence is forgotten. No drafts until `wake`."""
@@ -182,20 +130,10 @@ class Speculator:
 
     def _begin(self, sequence: Sequence) -> DraftHistory:
         lengths = {source: DraftLength(acceptance) for source, acceptance in ASSUMED.items()}
-        lengths["model"] = DraftLength(self._model_acceptance[sequence.matcher is not None], TRUST, PATIENCE)
-        history = DraftHistory(lengths, has_credit=self._capital.left > 0)
+        lengths["model"] = self._record.begin(sequence)
+        history = DraftHistory(lengths, has_credit=self._ledger.common.left > 0)
         history.count_tokens(sequence)
         return history
-
-    def _learn(self, sequence: Sequence, length: DraftLength) -> None:
-        """Adds a finished text to the draft model's record."""
-        constrained = sequence.matcher is not None
-        known = self._model_acceptance[constrained]
-        if length.tested_count:
-            known += FRESHNESS * (length.right_count / length.tested_count - known)
-        else:
-            known += DRIFT * (ASSUMED["model"] - known)
-        self._model_acceptance[constrained] = known
 
     def _prices_of(self, row_count: int, decode_count: int) -> DraftPrices:
         draft = (lambda _: 0.0) if self._model is None else self._model.step_seconds
@@ -209,14 +147,29 @@ class Speculator:
 
     def _look(self, history: DraftHistory, sequence: Sequence) -> bool:
         """Looks for a repetition, if the text can afford it."""
-        self._capital.generate(history.count_tokens(sequence))
+        self._ledger.generate(history, sequence)
         if history.allowance.left <= 0:
             history.rest(sequence)
             return False
         started = self._clock()
         found = history.look(sequence)
-        self._charge({sequence: 1}, self._clock() - started, self._prices)
+        self._ledger.charge({history: 1}, self._clock() - started, self._prices)
         return found
+
+    def _choose(
+        self, limits: Mapping[Sequence, int], prices: DraftPrices
+    ) -> dict[Sequence, tuple[str, Offer, tuple[int, ...]]]:
+        """Chooses the source of each sequence that may have draft tokens, with its offer and the tokens that it has
+        already."""
+        chosen = {}
+        for sequence, limit in limits.items():
+            history = self._histories[sequence]
+            self._ledger.generate(history, sequence)
+            found = history.look_up(sequence, limit)
+            if offers := self._offers(history, sequence, found, limit, prices):
+                source, offer = _best(history, offers, prices)
+                chosen[sequence] = source, offer, found.get(source, ())
+        return chosen
 
     def _offers(
         self,
@@ -236,7 +189,7 @@ class Speculator:
             length, reading = history.lengths["model"], self._model.seconds_to_begin(sequence)
             room = length.limit(token_count, min(limit, self._model.room(sequence)))
             if self._is_common(history):
-                left = left if self._capital.affords(reading / prices.token_seconds) else 0.0
+                left = left if self._ledger.common.affords(reading / prices.token_seconds) else 0.0
             else:
                 left -= reading / prices.token_seconds
             if most := _affordable(room, left, prices, asks_model=True):
@@ -255,12 +208,7 @@ class Speculator:
         expected = prices.first_draft + sum(map(prices.draft, rounds)) + sum(readings.values())
         started = self._clock()
         drafts = model.propose(asked)
-        seconds = self._clock() - started
-        if expected:
-            late = min(seconds, OUTLIER * expected) - expected if seconds > SHIFT * expected else 0.0
-            seconds = min(seconds, expected) + self._slow_drafts.confirm(late)
-        self._capital.gain(-min(common, seconds) / prices.token_seconds)
-        self._charge(asked, max(0.0, seconds - common), prices)
+        self._ledger.charge_model(self._shares(asked), self._clock() - started, expected, common, prices)
         for sequence in asked:
             self._histories[sequence].draft_count = len(drafts.get(sequence, ()))
         return drafts
@@ -270,30 +218,9 @@ class Speculator:
         """Whether all texts together pay for the draft model's reading: it has not drafted for this one before."""
         return not history.lengths["model"].tested_count
 
-    def _spend(self, lengths: dict[Sequence, int], prices: DraftPrices) -> None:
-        """Charges for the rows of the step to come."""
-        if lengths:
-            count = sum(lengths.values())
-            self._charge(lengths, prices.row_seconds(count), prices)
-            self._spending = _Spending(prices, lengths, prices.step(prices.row_count + count))
-
-    def _charge_surprise(self, spending: _Spending, seconds: float) -> None:
-        """Charges for a step that took longer than expected, if the one before it did too."""
-        self._spending = None
-        expected = spending.seconds
-        late = min(seconds, OUTLIER * expected) - expected if seconds > SHIFT * expected else 0.0
-        if lost := self._slow_steps.confirm(late):
-            self._charge(spending.lengths, lost, spending.prices)
-
-    def _charge(self, shares: Mapping[Sequence, int], seconds: float, prices: DraftPrices) -> None:
-        """Takes lost time from the allowances of sequences, in proportion to their shares."""
-        tokens = seconds / prices.token_seconds
-        self._capital.gain(-tokens)
-        total = sum(shares.values())
-        for sequence, share in shares.items():
-            # A request whose logits are not finite is forgotten before its step is over.
-            if history := self._histories.get(sequence):
-                history.allowance.gain(-tokens * share / total)
+    def _shares(self, lengths: Mapping[Sequence, int]) -> dict[DraftHistory, int]:
+        """Returns the texts that have draft tokens, with their numbers of them."""
+        return {self._histories[sequence]: length for sequence, length in lengths.items() if length}
 
 
 def _affordable(limit: int, left: float, prices: DraftPrices, *, asks_model: bool = False) -> int:

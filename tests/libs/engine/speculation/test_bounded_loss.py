@@ -14,7 +14,8 @@ from tests.libs.engine.speculation.simulated_text import (
     SimulatedModel,
 )
 
-from headrace.engine.speculation.speculator import CAPITAL, Speculator
+from headrace.engine.speculation.draft_ledger import CAPITAL
+from headrace.engine.speculation.speculator import Speculator
 from headrace.engine.speculation.step_cost import ROW_COUNTS, StepCost
 
 FLOOR = 0.98

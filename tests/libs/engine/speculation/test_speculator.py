@@ -11,7 +11,8 @@ from headrace.engine.batching.drafter import Drafts
 from headrace.engine.batching.sequence import Sequence
 from headrace.engine.speculation.draft_history import LONGEST_LOOK_DISTANCE
 from headrace.engine.speculation.draft_length import FIRST_PAUSE
-from headrace.engine.speculation.speculator import PATIENCE, Speculator
+from headrace.engine.speculation.model_record import PATIENCE
+from headrace.engine.speculation.speculator import Speculator
 from headrace.engine.speculation.step_cost import LIFETIME, StepCost
 
 LENGTH = 3
