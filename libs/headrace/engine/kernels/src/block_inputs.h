@@ -45,6 +45,7 @@ Inputs prepare_for_blocks(const Matrix &w, float *x, int64_t rows, const First &
     float *scales = space.scales.take(rows * spans);
     float *sums = space.sums.take(rows * spans);
     int32_t *words = space.words.take(rows * width);
+    int16_t *wide = space.wide.take(takes_wide(w.storage) ? rows * w.in : 0);
     over_rows(pool, rows, [&](int64_t row) {
         first(row);
         if (w.exact) return;
@@ -55,9 +56,10 @@ Inputs prepare_for_blocks(const Matrix &w, float *x, int64_t rows, const First &
             sums[row * spans + i] = rounded.unit * rounded.sum;
         }
         write_words(format, zero, codes + row * w.in, w.in, words + row * width);
+        if (takes_wide(w.storage)) widen(codes + row * w.in, w.in, wide + row * w.in);
     });
     if (w.exact) return Inputs{x, nullptr, nullptr, nullptr};
-    return Inputs{x, codes, scales, sums, words};
+    return Inputs{x, codes, scales, sums, words, wide};
 }
 
 }  // namespace HEADRACE_ISA

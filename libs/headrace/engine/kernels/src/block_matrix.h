@@ -29,7 +29,8 @@ inline void multiply_small_blocks(const Matrix &w, const Inputs &x, int64_t pane
         Ints sums[kPanels][kRows];
         for (int m = 0; m < kRows; ++m)
             for (int j = 0; j < kPanels; ++j) sums[j][m] = spread(x.words[(row + m) * groups + g]);
-        sum_group<kStorage>(p + g * format.code_bytes(), next, x.codes + row * w.in + g * format.span, w.in, sums);
+        const auto *codes = input_codes<kStorage>(x, row, w.in) + g * format.span;
+        sum_group<kStorage>(p + g * format.code_bytes(), next, codes, w.in, sums);
         for (int j = 0; j < kPanels; ++j) {
             const int64_t at = j * next + g * kPanel * 2;
             const Floats scale = load_f16(reinterpret_cast<const uint16_t *>(scales + at));

@@ -88,29 +88,21 @@ HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8
 // Quads whose products fit 16 bits together: at most 15, 31 or 63 times 127, two in a lane, for each quad.
 template <int kStorage> constexpr int narrow_quads() {
     constexpr int kHigh = block_format(kStorage).high_bits;
-    return kHigh == 0 ? 8 : kHigh == 1 ? 4 : kHigh == 2 ? 2 : 1;
+    return kHigh == 0 ? 8 : kHigh == 1 ? 4 : 2;
 }
-
-inline __m256i multiply_bytes(__m256i codes, __m256i four, std::false_type) {
-    return _mm256_maddubs_epi16(codes, four);
-}
-inline __m256i multiply_bytes(__m256i codes, __m256i four, std::true_type) { return multiply_signed(codes, four); }
 
 template <int kStorage, int kPanels, int kRows>
 HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride,
                                       Ints (&s)[kPanels][kRows]) {
-    const std::bool_constant<kStorage == kQ8_0> is_signed;
     const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i flip = _mm256_set1_epi8(-128);
     fetch_group<kStorage, kPanels, kRows>(p, next);
     for (int j = 0; j < kPanels; ++j) {
         Ints narrow[kRows];
         each_quad<block_format(kStorage).group / 4>([&](auto quad) HEADRACE_INLINE {
-            Ints codes = quad_codes<kStorage, quad>(p + j * next);
-            if constexpr (is_signed) codes = {_mm256_xor_si256(codes.a, flip), _mm256_xor_si256(codes.b, flip)};
+            const Ints codes = quad_codes<kStorage, quad>(p + j * next);
             for (int m = 0; m < kRows; ++m) {
                 const __m256i four = _mm256_set1_epi32(load_word(x + m * stride + 4 * quad));
-                const Ints products{multiply_bytes(codes.a, four, is_signed), multiply_bytes(codes.b, four, is_signed)};
+                const Ints products{_mm256_maddubs_epi16(codes.a, four), _mm256_maddubs_epi16(codes.b, four)};
                 if constexpr (quad % narrow_quads<kStorage>() == 0)
                     narrow[m] = products;
                 else
@@ -122,6 +114,13 @@ HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int8
             }
         });
     }
+}
+
+// Bytes, as in panels of u8.
+template <int kStorage, int kPanels, int kRows>
+HEADRACE_INLINE inline void sum_group(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride,
+                                      Ints (&s)[kPanels][kRows]) {
+    sum_u8(p, next, x, stride, block_format(kStorage).group, s);
 }
 
 #elif defined(HEADRACE_NEON)

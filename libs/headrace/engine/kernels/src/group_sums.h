@@ -4,7 +4,7 @@
 // Each instruction set has sum_u4 and sum_u8 in a file of its own. They add to the accumulators `s[j][m]` the products
 // of `count` columns of panel j, `j * next` bytes after `p`, with row m of the inputs, `m * stride` codes after `x`.
 // matrix.h has the layout of a panel. sum_u8 subtracts kTakenZero from each code: instructions may multiply signed
-// bytes alone.
+// bytes alone. With kWidensInputs it takes the inputs in 16 bits, as `widen` writes them.
 
 #pragma once
 
@@ -23,3 +23,26 @@
 #else
 #include "sums_portable.h"
 #endif
+
+namespace headrace {
+namespace HEADRACE_ISA {
+
+#if defined(HEADRACE_AVX2) && !defined(HEADRACE_AVX_VNNI)
+constexpr bool kWidensInputs = true;
+#else
+constexpr bool kWidensInputs = false;
+#endif
+
+// Writes input codes in 16 bits, the first and third of each four before the second and fourth: the even and the odd
+// bytes of a panel are what takes no shuffle to widen.
+inline void widen(const int8_t *codes, int64_t count, int16_t *wide) {
+    for (int64_t k = 0; k < count; k += 4) {
+        wide[k] = codes[k];
+        wide[k + 1] = codes[k + 2];
+        wide[k + 2] = codes[k + 1];
+        wide[k + 3] = codes[k + 3];
+    }
+}
+
+}  // namespace HEADRACE_ISA
+}  // namespace headrace

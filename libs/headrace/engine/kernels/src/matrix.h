@@ -45,7 +45,20 @@ struct Inputs {
     const float *sums;    // [rows, groups]: sums of the codes of each group
     // Integers for blocks: see block_inputs.h.
     const int32_t *words = nullptr;
+    // [rows, in]: the codes as `widen` writes them, where products with bytes take those.
+    const int16_t *wide = nullptr;
 };
+
+// Whether products with these weights take the codes of inputs in 16 bits.
+constexpr bool takes_wide(int kind) { return kWidensInputs && (kind == kU8 || kind == kQ8_0); }
+
+// Returns the codes of `row` of the inputs, in the form that products with these weights take.
+template <int kStorage> inline auto input_codes(const Inputs &x, int64_t row, int64_t in) {
+    if constexpr (takes_wide(kStorage))
+        return x.wide + row * in;
+    else
+        return x.codes + row * in;
+}
 
 // --- Plain weights -------------------------------------------------------------------------------------------------
 
@@ -100,7 +113,7 @@ inline void multiply_codes(const Matrix &w, const Inputs &x, int64_t panel, int6
     for (int64_t g = 0; g < groups; ++g, p += bytes + kPanel * 4) {
         Ints sums[kPanels][kRows];
         clear(sums);
-        const int8_t *codes = x.codes + row * w.in + g * w.group;
+        const auto *codes = input_codes<kStorage>(x, row, w.in) + g * w.group;
         if constexpr (kStorage == kU4)
             sum_u4(p, next, codes, w.in, w.group, sums);
         else

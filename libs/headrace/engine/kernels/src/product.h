@@ -93,14 +93,16 @@ class Products {
         float *scales = space_.scales.take(rows * groups);
         float *sums = space_.sums.take(rows * groups);
         int8_t *codes = space_.codes.take(coded ? rows * w.in : 0);
+        int16_t *wide = space_.wide.take(coded && takes_wide(w.storage) ? rows * w.in : 0);
         over_rows(pool_, rows, [&](int64_t row) {
             first(row);
             float *values = x + row * w.in;
             if (w.order) reorder(values, w);
-            if (coded)
-                quantize_row(values, w.in, w.group, codes + row * w.in, scales + row * groups, sums + row * groups);
+            if (!coded) return;
+            quantize_row(values, w.in, w.group, codes + row * w.in, scales + row * groups, sums + row * groups);
+            if (takes_wide(w.storage)) widen(codes + row * w.in, w.in, wide + row * w.in);
         });
-        return coded ? Inputs{x, codes, scales, sums} : Inputs{x, nullptr, nullptr, nullptr};
+        return coded ? Inputs{x, codes, scales, sums, nullptr, wide} : Inputs{x, nullptr, nullptr, nullptr};
     }
 
 #if defined(HEADRACE_AMX)

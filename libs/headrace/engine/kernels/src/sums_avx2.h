@@ -10,7 +10,7 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
-constexpr int32_t kTakenZero = 128;
+constexpr int32_t kTakenZero = 0;
 
 // Adds the products of four columns, one nibble each of 16 rows of W, with kRows rows of x.
 template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
@@ -54,26 +54,20 @@ inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stri
     }
 }
 
-// Products of signed bytes: the signs of the codes move to the inputs. The largest sum of two, 2 * 128 * 127, fits 16
-// bits.
-inline __m256i multiply_signed(__m256i codes, __m256i four) {
-    return _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(four, codes));
-}
-
+// Two products of bytes may not fit 16 bits, so both are widened: codes here, inputs before (see `widen`).
 template <int kPanels, int kRows>
-inline void sum_u8(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
+inline void sum_u8(const uint8_t *p, int64_t next, const int16_t *x, int64_t stride, int64_t count,
                    Ints (&s)[kPanels][kRows]) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i flip = _mm256_set1_epi8(-128);
+    const __m256i low = _mm256_set1_epi16(255);
     for (int64_t k = 0; k < count; k += 4, p += 64)
         for (int j = 0; j < kPanels; ++j) {
             fetch_ahead<kPanels>(p);
             const Ints bytes = load_i32(p + j * next);
-            const Ints codes{_mm256_xor_si256(bytes.a, flip), _mm256_xor_si256(bytes.b, flip)};
+            const Pairs even{_mm256_and_si256(bytes.a, low), _mm256_and_si256(bytes.b, low)};
+            const Pairs odd{_mm256_srli_epi16(bytes.a, 8), _mm256_srli_epi16(bytes.b, 8)};
             for (int m = 0; m < kRows; ++m) {
-                const __m256i four = _mm256_set1_epi32(load_word(x + m * stride + k));
-                s[j][m] = s[j][m] + Ints{_mm256_madd_epi16(multiply_signed(codes.a, four), ones),
-                                         _mm256_madd_epi16(multiply_signed(codes.b, four), ones)};
+                const int16_t *four = x + m * stride + k;
+                s[j][m] = add_pairs(add_pairs(s[j][m], even, load_word(four)), odd, load_word(four + 2));
                 pin(s[j][m]);
             }
         }

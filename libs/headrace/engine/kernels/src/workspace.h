@@ -53,6 +53,7 @@ struct Workspace {
     Buffer<Part> parts;
     Buffer<int8_t> codes;
     Buffer<int32_t> words;
+    Buffer<int16_t> wide;
 };
 
 }  // namespace headrace
