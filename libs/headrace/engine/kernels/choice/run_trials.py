@@ -12,7 +12,7 @@ from headrace.engine.kernels.choice.trial_weights import BLOCK_STORAGES, block_w
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function, Instructions
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight, pack_rounded
-from headrace.engine.kernels.storage import CODED, Storage
+from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Draw, Norm, Routing
 from headrace.engine.memory.aligned import address
 
@@ -25,7 +25,7 @@ MANY_ROWS = 131
 BLOCK_ROW_COUNTS = (1, 2, 9)
 """Row counts of products with GGUF's blocks, which have no kernels for many rows."""
 ROWS, SIZE = 9, 40
-KV_STORAGES = (Storage.F32, Storage.BF16, Storage.F16, Storage.S8, Storage.FP8)
+KV_STORAGES = (Storage.F32, Storage.BF16, Storage.S8, Storage.FP8)
 
 Result = NDArray[np.generic]
 
@@ -34,7 +34,7 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
     """Yields the name of each trial and its result. All instruction sets give the same bits."""
     yield from _products(context)
     yield from _block_products(context)
-    yield from _roundings(context)
+    yield from _rounding(context)
     yield from _rows(context)
     yield from _samples(context)
     for storage in KV_STORAGES:
@@ -42,7 +42,7 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
             yield f"step {index} with {storage.name} keys and values", logits
     for index, logits in enumerate(_model().run_widest(context)):
         yield f"step {index} with experts, caps and an adapter", logits
-    yield "step of an encoder", _model().run_encoder(context)
+    yield "step of an encoder with F16 keys and values", _model().run_encoder(context)
 
 
 def _products(context: KernelContext) -> Iterator[tuple[str, Result]]:
@@ -75,11 +75,10 @@ def _counted(
         yield f"{'exact ' if exact else ''}product of {count} rows with {name_of(weight)}", found[:count]
 
 
-def _roundings(context: KernelContext) -> Iterator[tuple[str, Result]]:
+def _rounding(context: KernelContext) -> Iterator[tuple[str, Result]]:
     numbers, rows = _numbers(ROWS, IN), np.arange(ROWS)
-    for storage in CODED:
-        packed = pack_rounded((numbers,), Storage.F32, storage, min(GROUPS), rows, context.instructions)
-        yield f"rounding to {storage.name}", packed.panels
+    packed = pack_rounded((numbers,), Storage.F32, Storage.U4, min(GROUPS), rows, context.instructions)
+    yield "rounding to U4", packed.panels
 
 
 def _rows(context: KernelContext) -> Iterator[tuple[str, Result]]:

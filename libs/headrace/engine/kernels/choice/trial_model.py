@@ -75,9 +75,9 @@ class TrialModel:
         return [self._step(context, model, spans, address(self._adapters)) for spans in STEPS]
 
     def run_encoder(self, context: KernelContext) -> Floats:
-        """Computes the logits [tokens, vocabulary] of the first step, with biased scores and tokens that see those
-        after them."""
-        arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, Storage.F32), BLOCK_COUNT)
+        """Computes the logits [tokens, vocabulary] of the first step, with biased scores, tokens that see those after
+        them, and keys and values in fp16."""
+        arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, Storage.F16), BLOCK_COUNT)
         layer = self._layer(arena)
         layer.window, layer.bias_stride = 0, self._biases.shape[1]
         layer.bias = address(self._biases) + (POSITIONS - 1) * self._biases.itemsize

@@ -1,4 +1,4 @@
-"""What is packed, and thus kept, comes from kernels that passed the self test."""
+"""Weights are packed, and thus kept, by kernels that passed the self test."""
 
 from collections.abc import Iterator
 from typing import Any

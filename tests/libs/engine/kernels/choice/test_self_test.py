@@ -129,13 +129,13 @@ def test_every_way_of_a_product_is_tried() -> None:
 
 
 def test_every_storage_of_keys_is_tried_and_so_is_what_rounds_weights() -> None:
-    for kind in ("F32", "BF16", "F16", "S8", "FP8"):
+    for kind in ("F32", "BF16", "S8", "FP8"):
         assert f"step 0 with {kind} keys and values" in PATHS
-    assert {"rounding to U4", "rounding to U8", "step of an encoder"} <= set(PATHS)
+    assert {"rounding to U4", "step of an encoder with F16 keys and values"} <= set(PATHS)
 
 
 def test_numbers_of_trials_are_finite() -> None:
-    """What is not a number hides mistakes."""
+    """NaN and infinity would hide mistakes."""
     for name, found in run_trials(KernelContext(1, Instructions.PORTABLE)):
         assert np.isfinite(found).all(), name
 
