@@ -22,8 +22,8 @@ ROW_COUNTS = (1, 2, 3, 9, 18)
 but the first leaves a tail."""
 MANY_ROWS = 131
 """Rows of one product: more than any kernel keeps in a cache."""
-BLOCK_ROW_COUNTS = (1, 2, 9)
-"""Row counts of products with GGUF's blocks, which have no kernels for many rows."""
+BLOCK_ROW_COUNTS = (1, 2, 5)
+"""Row counts of products with GGUF's blocks: tiles of one, two and four rows, and one row beside four."""
 ROWS, SIZE = 9, 40
 KV_STORAGES = (Storage.F32, Storage.BF16, Storage.S8, Storage.FP8)
 
