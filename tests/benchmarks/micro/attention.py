@@ -61,7 +61,7 @@ class Attention:
             outputs = np.empty((rows, self._attended), np.float32)
             numbers = [array("q", each) for each in ([0] * rows, [0, rows, begin, 0], [])]
             ids, spans, logit_rows = (each.buffer_info()[0] for each in numbers)
-            step = Step(ids, self._table.buffer_info()[0], spans, logit_rows, None, None, rows, 1, 0, len(self._table))
+            step = Step(ids, self._table.buffer_info()[0], spans, logit_rows, None, rows, 1, 0, len(self._table))
             for layer in self._layers:
                 projected = inputs.copy()
                 started = time.perf_counter()

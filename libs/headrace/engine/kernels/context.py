@@ -26,11 +26,14 @@ class KernelContext:
 
     def __init__(self, thread_count: int, instructions: Instructions | None = None) -> None:
         """`instructions` forces an instruction set; unset: the fastest. Raises RuntimeError if there is none."""
-        library = load_kernels()
-        chosen = max(available(), default=None) if instructions is None else instructions
-        handle = None if library is None else library.headrace_open(thread_count)
-        if library is None or handle is None or chosen not in available():
-            raise RuntimeError(f"the kernels cannot run here: {chosen!r} of {available()!r}, {thread_count} threads")
+        library, usable = load_kernels(), available()
+        chosen = max(usable, default=None) if instructions is None else instructions
+        if library is None or chosen not in usable:
+            raise RuntimeError(f"the kernels cannot run here: {chosen!r} is none of {usable!r}; choose one of those")
+        # Last, because it starts threads, which only `__del__` ends.
+        handle = library.headrace_open(thread_count)
+        if handle is None:
+            raise RuntimeError(f"the kernels cannot run here: {thread_count} threads do not start; take fewer")
         self._library: ctypes.CDLL = library
         self._turn = threading.Lock()
         self._handle = handle

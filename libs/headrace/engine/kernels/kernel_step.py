@@ -12,5 +12,14 @@ def kernel_step(arrays: StepArrays, logits: int | None = None) -> Step:
     tables = token_ids + arrays.token_count * size
     spans = tables + arrays.table_size * size
     logit_rows = spans + arrays.span_count * SPAN_FIELDS * size
-    counts = (arrays.token_count, arrays.span_count, arrays.logit_count, arrays.table_size)
-    return Step(token_ids, tables, spans, logit_rows, logits, None, *counts)
+    return Step(
+        token_ids=token_ids,
+        tables=tables,
+        spans=spans,
+        logit_rows=logit_rows,
+        logits=logits,
+        row_count=arrays.token_count,
+        span_count=arrays.span_count,
+        logit_count=arrays.logit_count,
+        table_size=arrays.table_size,
+    )

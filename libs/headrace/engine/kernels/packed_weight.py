@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.library import available, load_kernels, pointer
-from headrace.engine.kernels.storage import BLOCKS, Storage
+from headrace.engine.kernels.library import Instructions, load_kernels, pointer
+from headrace.engine.kernels.storage import BLOCKS, CODED, Storage
 from headrace.engine.kernels.structures import Matrix
 from headrace.engine.memory.aligned import Bytes, address, allocate
 from headrace.engine.memory.host_cores import usable_core_count
@@ -47,7 +47,7 @@ class PackedWeight:
     @property
     def is_coded(self) -> bool:
         """Whether the weight is stored as codes of 8 bits or fewer."""
-        return self.storage in (Storage.U4, Storage.U8) or self.storage in BLOCKS
+        return self.storage in CODED or self.storage in BLOCKS
 
     @property
     def byte_count(self) -> int:
@@ -66,18 +66,24 @@ def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.i
 
 
 def pack_rounded(
-    parts: Sequence[NDArray[np.generic]], stored: Storage, storage: Storage, group: int, rows: NDArray[np.int64]
+    parts: Sequence[NDArray[np.generic]],
+    stored: Storage,
+    storage: Storage,
+    group: int,
+    rows: NDArray[np.int64],
+    instructions: Instructions,
 ) -> PackedWeight:
     """Rounds plain numbers to codes of 4 or 8 bits (`storage`) and packs them, on all cores. `parts` [., in],
-    contiguous and of the type `stored`, are the rows of the weight; `rows` is as in `pack_plain`. Chooses the grids
-    that `round_to_nearest.quantize` chooses. Raises IndexError as `pack_plain` does."""
+    contiguous and of the type `stored`, are the rows of the weight; `rows` is as in `pack_plain`. `instructions` must
+    be a set that this machine supports: see `why_not`. Chooses the grids that `round_to_nearest.quantize` chooses.
+    Raises IndexError as `pack_plain` does, and MemoryError."""
     _check_rows(rows, sum(len(part) for part in parts))
     in_size = parts[0].shape[1]
     places = np.concatenate([address(part) + np.arange(len(part)) * part.strides[0] for part in parts])
     wanted = np.where(rows >= 0, places[np.maximum(rows, 0)], 0).astype(np.uint64)
     packed = PackedWeight(allocate(panel_bytes(len(rows), in_size, storage, group)), storage, len(rows), in_size, group)
     matrix, panel_count = packed.matrix(exact=True), -(-len(rows) // PANEL)
-    library, instructions = _library(), max(available())
+    library = _library()
 
     def pack(first: int) -> int:
         arguments = (pointer(wanted), stored, matrix, first, min(first + PANELS_PER_TASK, panel_count))
@@ -101,11 +107,6 @@ def pack_codes(
     pointers = (pointer(codes), pointer(scales), pointer(zeros), pointer(rows))
     _library().headrace_pack_codes(*pointers, packed.matrix(exact=True), pointer(packed.panels))
     return packed
-
-
-def pack_blocks(blocks: Bytes, storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
-    """Packs rows of GGUF's blocks that lie in one array: see `pack_block_parts`."""
-    return pack_block_parts((blocks,), storage, rows)
 
 
 def pack_block_parts(parts: Sequence[Bytes], storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
@@ -152,7 +153,7 @@ def panel_bytes(out_size: int, in_size: int, storage: Storage, group: int) -> in
     if storage in BLOCKS:
         return -(-out_size // PANEL) * BLOCKS[storage].padded_panel_bytes(in_size)
     row_bytes = int(in_size * storage.byte_count)
-    if storage in (Storage.U4, Storage.U8):
+    if storage in CODED:
         row_bytes += in_size // group * GRID_BYTES
     return -(-out_size // PANEL) * PANEL * row_bytes
 

@@ -57,6 +57,9 @@ class BlockFormat:
         return -(-in_size // self.columns * self.panel_bytes // LINE_BYTES) * LINE_BYTES
 
 
+CODED = (Storage.U4, Storage.U8)
+"""Formats of codes for weights, with a scale and a zero point for each group of inputs."""
+
 BLOCKS: Mapping[Storage, BlockFormat] = MappingProxyType(
     {
         Storage.Q4_0: BlockFormat(32, 18, 288),
@@ -70,3 +73,8 @@ BLOCKS: Mapping[Storage, BlockFormat] = MappingProxyType(
     }
 )
 """Formats that the kernels multiply as they are."""
+
+
+def code_storage(bits: int) -> Storage:
+    """Returns the narrowest of `CODED` that holds codes of `bits` bits, at most 8."""
+    return Storage.U4 if bits <= 4 else Storage.U8

@@ -106,7 +106,6 @@ class Step(ctypes.Structure):
         ("spans", _POINTER),
         ("logit_rows", _POINTER),
         ("logits", _POINTER),
-        ("hidden", _POINTER),
         ("row_count", _SIZE),
         ("span_count", _SIZE),
         ("logit_count", _SIZE),

@@ -31,7 +31,7 @@ from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.library import Instructions, available, load_kernels
-from headrace.engine.kernels.packed_weight import PackedWeight, pack_blocks
+from headrace.engine.kernels.packed_weight import PackedWeight, pack_block_parts
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Step
 from headrace.engine.memory.aligned import address
@@ -192,7 +192,7 @@ def test_products(kind: str, group: int, exact: bool) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_products_with_blocks(kind: Kind, exact: bool) -> None:
     blocks = random_blocks(kind, OUT, IN, np.random.default_rng(5))
-    packed = pack_blocks(blocks, Storage[kind.name], np.arange(OUT))
+    packed = pack_block_parts((blocks,), Storage[kind.name], np.arange(OUT))
     inputs, residual = torch.randn(max(ROW_COUNTS), IN), torch.randn(max(ROW_COUNTS), OUT)
     inputs[1] *= 1e-36
     for rows in ROW_COUNTS:
@@ -266,7 +266,7 @@ def run_step(decoder: CpuDecoder, context: KernelContext, spans: tuple[tuple[int
     rows = array("q", range(len(token_ids)))
     logits = np.empty((len(token_ids), VOCAB_SIZE), np.float32)
     pointers = (values.buffer_info()[0] for values in (token_ids, tables, layout, rows))
-    step = Step(*pointers, address(logits), None, len(rows), len(spans), len(rows), len(tables))
+    step = Step(*pointers, address(logits), len(rows), len(spans), len(rows), len(tables))
     decoder.compute(step, context, context.instructions)
     return torch.from_numpy(logits)
 

@@ -28,7 +28,7 @@ from headrace.engine.kernels import context, library
 from headrace.engine.kernels.choice.run_trials import run_trials
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions, available
-from headrace.engine.kernels.packed_weight import pack_blocks
+from headrace.engine.kernels.packed_weight import pack_block_parts
 from headrace.engine.kernels.storage import Storage
 
 pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
@@ -86,7 +86,8 @@ def test_products(kind: str, group: int, exact: bool) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_products_with_blocks(kind: Kind) -> None:
-    packed = pack_blocks(random_blocks(kind, OUT, IN, np.random.default_rng(5)), Storage[kind.name], np.arange(OUT))
+    blocks = random_blocks(kind, OUT, IN, np.random.default_rng(5))
+    packed = pack_block_parts((blocks,), Storage[kind.name], np.arange(OUT))
     inputs = torch.randn(max(ROW_COUNTS), IN)
     ours, portable = both(2)
     expected = product(portable, packed, inputs)

@@ -11,7 +11,7 @@ from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.library import Instructions, available
-from headrace.engine.kernels.packed_weight import PackedWeight, pack_block_parts, pack_blocks, pack_plain
+from headrace.engine.kernels.packed_weight import PackedWeight, pack_block_parts, pack_plain
 from headrace.engine.kernels.storage import BLOCKS, Storage
 
 pytestmark = needs_kernels
@@ -26,7 +26,7 @@ def blocks_of(kind: Kind, out_size: int = OUT, in_size: int = IN) -> np.ndarray:
 
 
 def packed(kind: Kind, blocks: np.ndarray) -> PackedWeight:
-    return pack_blocks(blocks, Storage[kind.name], np.arange(len(blocks)))
+    return pack_block_parts((blocks,), Storage[kind.name], np.arange(len(blocks)))
 
 
 def random_inputs(rows: int, in_size: int = IN) -> Floats:
@@ -126,7 +126,7 @@ def test_chosen_rows_come_in_their_order_and_missing_ones_are_zeros() -> None:
     blocks, inputs, context = blocks_of(Kind.Q4_K), random_inputs(3), KernelContext(1)
     whole = context.product(packed(Kind.Q4_K, blocks), inputs)
     rows = np.array([3, -1, 0, 9, *[-1] * 14, 5])
-    found = context.product(pack_blocks(blocks, Storage.Q4_K, rows), inputs)
+    found = context.product(pack_block_parts((blocks,), Storage.Q4_K, rows), inputs)
     for place, row in enumerate(rows):
         assert np.array_equal(found[:, place], np.zeros(3) if row < 0 else whole[:, row])
 
@@ -138,7 +138,7 @@ def test_rows_of_several_parts_are_packed_as_those_of_one(kind: Kind) -> None:
     spread = np.repeat(blocks, 2, axis=1)[:, ::2]
     rows = np.random.default_rng(2).integers(-1, 900, 700)
     for wanted in (np.arange(900), rows):
-        expected = pack_blocks(blocks, Storage[kind.name], wanted).panels
+        expected = pack_block_parts((blocks,), Storage[kind.name], wanted).panels
         for parts in ((blocks[:300], blocks[300:301], spread[301:]), (spread,)):
             found = pack_block_parts(parts, Storage[kind.name], wanted).panels
             assert found.tobytes() == expected.tobytes()
@@ -154,6 +154,6 @@ def test_odd_sizes_fit() -> None:
 def test_what_is_no_block_is_refused() -> None:
     blocks = blocks_of(Kind.Q4_K)
     with pytest.raises(ValueError, match="rows of 287 bytes are not blocks of Q4_K"):
-        pack_blocks(np.ascontiguousarray(blocks[:, 1:]), Storage.Q4_K, np.arange(3))
+        pack_block_parts((np.ascontiguousarray(blocks[:, 1:]),), Storage.Q4_K, np.arange(3))
     with pytest.raises(IndexError, match="rows 0 to 171"):
-        pack_blocks(blocks, Storage.Q4_K, np.arange(OUT + 1))
+        pack_block_parts((blocks,), Storage.Q4_K, np.arange(OUT + 1))

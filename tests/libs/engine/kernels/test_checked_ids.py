@@ -40,7 +40,7 @@ class Numbers:
         pointers = (values.buffer_info()[0] for values in kept)
         size = len(self.tables) if self.table_size is None else self.table_size
         counts = (len(self.token_ids), len(self.spans) // 4, len(self.logit_rows), size)
-        return Step(*pointers, address(logits), None, *counts), kept
+        return Step(*pointers, address(logits), *counts), kept
 
 
 def with_span(index: int, value: int) -> Numbers:

@@ -29,6 +29,17 @@ KernelContext(1).normalize(Norm(address(weight), None, 40, 0.0), address(inputs)
 assert (outputs == 1).all()
 """
 
+ROUND = """
+import numpy as np
+from headrace.engine.kernels.library import Instructions
+from headrace.engine.kernels.packed_weight import pack_rounded
+from headrace.engine.kernels.storage import Storage
+
+weight = np.ones((1, 32), np.float32)
+weight[0, :2] = np.inf, -np.inf
+pack_rounded((weight,), Storage.F32, Storage.U4, 32, np.arange(1), Instructions.PORTABLE)
+"""
+
 
 @pytest.fixture(scope="module")
 def library(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -60,3 +71,8 @@ def test_a_read_beyond_the_inputs_is_reported(library: Path, length: int, report
     done = run(library, "-c", NORMALIZE.format(length=length))
     assert bool(done.returncode) == bool(report), done.stderr
     assert report in done.stderr
+
+
+def test_infinite_weights_are_rounded_without_a_report(library: Path) -> None:
+    done = run(library, "-c", ROUND)
+    assert done.returncode == 0, done.stderr

@@ -62,7 +62,7 @@ def attend(
         projected, rows = whole[begin:end].copy(), end - begin
         numbers = [array("q", each) for each in ([0] * rows, [0, rows, begin, 0], [0])]
         ids, spans, logit_rows = (each.buffer_info()[0] for each in numbers)
-        step = Step(ids, table.buffer_info()[0], spans, logit_rows, None, None, rows, 1, 0, len(table))
+        step = Step(ids, table.buffer_info()[0], spans, logit_rows, None, rows, 1, 0, len(table))
         context.attend(model, layer, step, address(projected), address(outputs[begin:end]))
     return outputs
 

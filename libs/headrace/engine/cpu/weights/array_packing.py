@@ -14,8 +14,9 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
     kernel_group_of,
 )
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
+from headrace.engine.kernels.choice.self_test import choose_instructions
 from headrace.engine.kernels.packed_weight import PackedWeight, pack_block_parts, pack_codes, pack_plain, pack_rounded
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.storage import Storage, code_storage
 
 Rows = Sequence[int] | NDArray[np.int64]
 
@@ -79,7 +80,8 @@ def narrowed(weight: StoredArrays) -> tuple[Numbers, Storage]:
 
 
 def _pack_stored(weight: StoredArrays, rows: NDArray[np.int64]) -> PackedWeight:
-    """Packs a plain weight, rounded to its bits if it has any."""
+    """Packs a plain weight, rounded to its bits if it has any, by kernels that passed the self test: what they pack is
+    kept on disk."""
     if weight.bits is None:
         is_wide = weight.storage is Storage.F32
         numbers, storage = stored_array(weight.values()) if is_wide else (weight.whole(), weight.storage)
@@ -87,8 +89,10 @@ def _pack_stored(weight: StoredArrays, rows: NDArray[np.int64]) -> PackedWeight:
     group = kernel_group_of(weight.group_size)
     if group != weight.group_size:
         raise ValueError(f"kernels have no groups of {weight.group_size}")
-    storage = Storage.U4 if weight.bits <= 4 else Storage.U8
-    return pack_rounded(weight.parts, weight.storage, storage, group, rows)
+    instructions = choose_instructions()
+    if instructions is None:
+        raise RuntimeError("no kernels can round weights here; ask can_fuse first")
+    return pack_rounded(weight.parts, weight.storage, code_storage(weight.bits), group, rows, instructions)
 
 
 def _pack_codes(matrix: QuantizedArrays, rows: NDArray[np.int64]) -> PackedWeight:
@@ -96,9 +100,9 @@ def _pack_codes(matrix: QuantizedArrays, rows: NDArray[np.int64]) -> PackedWeigh
     group = kernel_group_of(matrix.group_size)
     if group is None:
         raise ValueError("ask can_pack first")
-    storage = Storage.U4 if matrix.bits <= 4 else Storage.U8
     repeats = matrix.group_size // group
     scales = np.repeat(matrix.scales, repeats, axis=1)
     zeros, codes = np.repeat(matrix.zeros, repeats, axis=1), np.ascontiguousarray(matrix.codes)
-    packed = pack_codes(codes, np.ascontiguousarray(scales), np.ascontiguousarray(zeros), storage, rows)
+    grids = (np.ascontiguousarray(scales), np.ascontiguousarray(zeros))
+    packed = pack_codes(codes, *grids, code_storage(matrix.bits), rows)
     return packed if matrix.input_order is None else replace(packed, order=matrix.input_order.astype(np.int32))

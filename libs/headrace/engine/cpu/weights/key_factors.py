@@ -7,6 +7,8 @@ same factors changes no score, as in SmoothQuant (Xiao et al., 2023), where inpu
 there, no data is needed: inputs are normalized, so that weights alone tell how large an element becomes.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,9 +44,8 @@ def choose_key_factors(
         gain = np.abs(key_norm.astype(np.float64))
         deviation, mean = deviation * gain, mean * gain
     half = config.rotary_size // 2
-    first, second = mean[:, :half], mean[:, half : 2 * half]
-    mean = _paired(mean, np.sqrt(first * first + second * second))
-    deviation = _paired(deviation, np.maximum(deviation[:, :half], deviation[:, half : 2 * half]))
+    mean = _paired(mean, half, _length)
+    deviation = _paired(deviation, half, np.maximum)
     peaks = mean + DEVIATIONS_OF_PEAK * deviation
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = peaks / np.median(peaks, axis=1, keepdims=True)
@@ -73,10 +74,17 @@ def _sum_squares(keys: Floats, input_norm: Floats) -> _Doubles:
     return total
 
 
-def _paired(elements: _Doubles, pairs: _Doubles) -> _Doubles:
-    """Replaces both elements of each rotary pair by the number of the pair."""
-    rest = elements[:, 2 * pairs.shape[1] :]
-    return np.concatenate([pairs, pairs, rest], axis=1)
+def _paired(elements: _Doubles, half: int, join: Callable[[_Doubles, _Doubles], _Doubles]) -> _Doubles:
+    """Replaces both elements of each rotary pair by what `join` makes of them: those of the first `half` columns have
+    their partners in the next."""
+    pairs = join(elements[:, :half], elements[:, half : 2 * half])
+    return np.concatenate([pairs, pairs, elements[:, 2 * half :]], axis=1)
+
+
+def _length(first: _Doubles, second: _Doubles) -> _Doubles:
+    """Returns sqrt(first^2 + second^2). numpy.hypot is the C library's, and these bits may depend on no library."""
+    length: _Doubles = np.sqrt(first * first + second * second)
+    return length
 
 
 def _power_of_two_below(numbers: _Doubles) -> Floats:

@@ -10,14 +10,13 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.cpu.weights.key_factors import LARGEST_EXPONENT, are_key_factors
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, factor_names, norm_names
 from headrace.engine.kernels.packed_weight import GROUPS, PANEL, PackedWeight, panel_bytes
-from headrace.engine.kernels.storage import BLOCKS, Storage
+from headrace.engine.kernels.storage import BLOCKS, CODED, Storage
 
 PLAIN: dict[Storage, np.dtype[Any]] = {
     Storage.F32: np.dtype(np.float32),
     Storage.BF16: np.dtype(np.int16),
     Storage.F16: np.dtype(np.float16),
 }
-CODED = (Storage.U4, Storage.U8)
 
 
 def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:

@@ -90,11 +90,9 @@ def _pack_feed_forward(reader: _Reader, config: DecoderConfig, index: int) -> di
     experts = config.experts
     if experts is None or index in experts.dense_layers:
         return _pack_block(f"{index}", reader.gate_up(index), reader.down(index), config.intermediate_size)
-    module, inner, (*names, down) = (
-        f"model.layers.{index}.{experts.module}",
-        experts.intermediate_size,
-        experts.projections,
-    )
+    module = f"model.layers.{index}.{experts.module}"
+    inner = experts.intermediate_size
+    *names, down = experts.projections
     router = reader.projection({f"{module}.gate": experts.count}, config.hidden_size, has_bias=False)
     packed = {f"{index}.router": _pack(router)}
     for number in range(experts.count):

@@ -1,17 +1,17 @@
-"""Runs every path of the kernels once, on small random inputs, so that the results of two instruction sets can be
-compared."""
+"""Runs the kernels on small random inputs, so that the results of two instruction sets can be compared: each kernel and
+storage, with some of the row counts that have code of their own."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.kernels.choice.trial_model import TrialModel
-from headrace.engine.kernels.choice.trial_weights import TrialWeight, trial_weights
+from headrace.engine.kernels.choice.trial_weights import BLOCK_STORAGES, block_weight, name_of, trial_weights
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function, Instructions
-from headrace.engine.kernels.packed_weight import GROUPS
+from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight, pack_rounded
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Draw, Norm, Routing
 from headrace.engine.memory.aligned import address
@@ -22,6 +22,8 @@ ROW_COUNTS = (1, 2, 3, 9, 18)
 but the first leaves a tail."""
 MANY_ROWS = 131
 """Rows of one product: more than any kernel keeps in a cache."""
+BLOCK_ROW_COUNTS = (1, 2, 5)
+"""Row counts of products with GGUF's blocks: tiles of one, two and four rows, and one row beside four."""
 ROWS, SIZE = 9, 40
 KV_STORAGES = (Storage.F32, Storage.BF16, Storage.S8, Storage.FP8)
 
@@ -29,8 +31,10 @@ Result = NDArray[np.generic]
 
 
 def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
-    """Yields the name of each path and its result. All instruction sets give the same bits."""
+    """Yields the name of each trial and its result. All instruction sets give the same bits."""
     yield from _products(context)
+    yield from _block_products(context)
+    yield from _rounding(context)
     yield from _rows(context)
     yield from _samples(context)
     for storage in KV_STORAGES:
@@ -38,34 +42,43 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
             yield f"step {index} with {storage.name} keys and values", logits
     for index, logits in enumerate(_model().run_widest(context)):
         yield f"step {index} with experts, caps and an adapter", logits
+    yield "step of an encoder with F16 keys and values", _model().run_encoder(context)
 
 
 def _products(context: KernelContext) -> Iterator[tuple[str, Result]]:
     for weight in _weights():
-        is_first, is_u4 = weight.packed.group == max(GROUPS), weight.packed.storage is Storage.U4
-        for count, found in _counted(context, weight, MANY_ROWS if is_first and is_u4 else 0, exact=False):
-            yield f"product of {count} rows with {weight.name}", found
+        is_first, is_u4 = weight.group == max(GROUPS), weight.storage is Storage.U4
+        yield from _counted(context, weight, (*ROW_COUNTS, MANY_ROWS) if is_first and is_u4 else ROW_COUNTS)
         # Groups of other sizes take the same way.
-        if is_first and weight.packed.is_coded:
-            for count, found in _counted(context, weight, 0, exact=True):
-                yield f"exact product of {count} rows with {weight.name}", found
+        if is_first and weight.is_coded:
+            yield from _counted(context, weight, ROW_COUNTS, exact=True)
+
+
+def _block_products(context: KernelContext) -> Iterator[tuple[str, Result]]:
+    for weight in _block_weights():
+        yield from _counted(context, weight, BLOCK_ROW_COUNTS)
+        yield from _counted(context, weight, BLOCK_ROW_COUNTS[:1], exact=True)
 
 
 def _counted(
-    context: KernelContext, weight: TrialWeight, many: int, *, exact: bool
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yields row counts, `many` too unless it is 0, and the product of so many rows."""
+    context: KernelContext, weight: PackedWeight, counts: Sequence[int], *, exact: bool = False
+) -> Iterator[tuple[str, Result]]:
+    """Yields the product of each of `counts` rows."""
     inputs, residual = _numbers(MANY_ROWS, IN), _numbers(MANY_ROWS, OUT)
-    counts = (*ROW_COUNTS, many) if many else ROW_COUNTS
     # Portable code computes a row by itself, so that one product has the rows of all.
     all_at_once = context.instructions is Instructions.PORTABLE
     most = max(counts)
-    widest = context.product(weight.packed, inputs[:most], residual=residual[:most], exact=exact)
+    widest = context.product(weight, inputs[:most], residual=residual[:most], exact=exact)
     for count in counts:
-        if all_at_once or count == most:
-            yield count, widest[:count]
-        else:
-            yield count, context.product(weight.packed, inputs[:count], residual=residual[:count], exact=exact)
+        is_there = all_at_once or count == most
+        found = widest if is_there else context.product(weight, inputs[:count], residual=residual[:count], exact=exact)
+        yield f"{'exact ' if exact else ''}product of {count} rows with {name_of(weight)}", found[:count]
+
+
+def _rounding(context: KernelContext) -> Iterator[tuple[str, Result]]:
+    numbers, rows = _numbers(ROWS, IN), np.arange(ROWS)
+    packed = pack_rounded((numbers,), Storage.F32, Storage.U4, min(GROUPS), rows, context.instructions)
+    yield "rounding to U4", packed.panels
 
 
 def _rows(context: KernelContext) -> Iterator[tuple[str, Result]]:
@@ -113,8 +126,14 @@ def _numbers(*shape: int) -> NDArray[np.float32]:
 
 
 @functools.cache
-def _weights() -> list[TrialWeight]:
-    return trial_weights(np.random.default_rng(1), OUT, IN)
+def _weights() -> list[PackedWeight]:
+    return [weight.packed for weight in trial_weights(np.random.default_rng(1), OUT, IN)]
+
+
+@functools.cache
+def _block_weights() -> list[PackedWeight]:
+    generator = np.random.default_rng(3)
+    return [block_weight(generator, (OUT, IN), storage) for storage in BLOCK_STORAGES]
 
 
 @functools.cache

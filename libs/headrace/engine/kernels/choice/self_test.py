@@ -1,5 +1,6 @@
 """Tests the kernels of each instruction set before use: a compiler or a processor may report features it does not
-handle correctly. Products are compared with numpy, and every path of the kernels with the portable ones, bit by bit."""
+handle correctly. Products of plain weights and codes are compared with numpy, and all that `run_trials` runs with the
+portable kernels, bit by bit."""
 
 import functools
 import logging
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.engine.kernels.choice.run_trials import run_trials
-from headrace.engine.kernels.choice.trial_weights import TrialWeight, trial_weights
+from headrace.engine.kernels.choice.trial_weights import TrialWeight, name_of, trial_weights
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import (
     INSTRUCTIONS_VARIABLE,
@@ -38,23 +39,25 @@ class Candidate:
 
 @functools.cache
 def candidates() -> tuple[Candidate, ...]:
-    """Tests all instruction sets, fastest first. Raises ConfigError if HEADRACE_ISA asks for one that there is not, or
-    that this machine does not support."""
+    """Tests all instruction sets, fastest first, once, and logs those that this machine supports and the test refuses.
+    Raises ConfigError if HEADRACE_ISA asks for one that there is not, or that this machine does not support."""
     forced, here = forced_instructions(), available()
-    return tuple(Candidate(each, _reason(each, forced, each in here)) for each in reversed(Instructions))
+    tested = tuple(Candidate(each, _reason(each, forced, each in here)) for each in reversed(Instructions))
+    for each in tested:
+        if forced is None and each.reason and each.instructions in here:
+            _log.error("kernels are not used", extra={"kernels": each.instructions.name, "why": each.reason})
+    return tested
 
 
 def choose_instructions() -> Instructions | None:
-    """Returns the fastest set whose kernels compute correct results, or the one that HEADRACE_ISA asks for. Logs once
-    if a faster one does not. Raises ConfigError if HEADRACE_ISA asks for one that cannot be used."""
+    """Returns the fastest set whose kernels compute correct results, or the one that HEADRACE_ISA asks for; None if
+    there is none. Raises ConfigError if HEADRACE_ISA asks for one that cannot be used."""
     forced = forced_instructions()
     for candidate in candidates():
         if not candidate.reason:
             return candidate.instructions
         if candidate.instructions is forced:
             raise unusable(forced, candidate.reason)
-        if candidate.instructions in available() and forced is None:
-            _log.error("kernels are not used", extra={"kernels": candidate.instructions.name, "why": candidate.reason})
     return None
 
 
@@ -80,7 +83,7 @@ def _compare_with_numpy(context: KernelContext) -> str:
             found = context.product(packed, inputs, exact=kind == "exact")
             error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
             if not error < limit:
-                return f"the {kind} product with {weight.name} is off by {error:.1e}"
+                return f"the {kind} product with {name_of(packed)} is off by {error:.1e}"
     return ""
 
 

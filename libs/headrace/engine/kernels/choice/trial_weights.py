@@ -1,12 +1,15 @@
-"""Random weights of every storage and group size, on which the kernels are tried before use."""
+"""Random weights of every storage and group size, on which the kernels are tried before use: of GGUF's blocks, one of
+each pair with and without minima, which share their code."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight, pack_codes, pack_plain
-from headrace.engine.kernels.storage import Storage
+from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight, pack_block_parts, pack_codes, pack_plain
+from headrace.engine.kernels.storage import BLOCKS, CODED, Storage
+
+BLOCK_STORAGES = (Storage.Q4_1, Storage.Q5_1, Storage.Q8_0, Storage.Q4_K, Storage.Q5_K, Storage.Q6_K)
 
 Floats = NDArray[np.float32]
 
@@ -19,18 +22,19 @@ class TrialWeight:
     values: Floats
     """Numbers [out, in]."""
 
-    @property
-    def name(self) -> str:
-        group = f" in groups of {self.packed.group}" if self.packed.is_coded else ""
-        return f"{self.packed.storage.name} weights{group}"
+
+def name_of(packed: PackedWeight) -> str:
+    """Returns the name of the kind of a weight, for people."""
+    group = f" in groups of {packed.group}" if packed.storage in CODED else ""
+    return f"{packed.storage.name} weights{group}"
 
 
 def trial_weights(generator: np.random.Generator, out_size: int, in_size: int) -> list[TrialWeight]:
-    """Makes weights [out, in] of every kind that packs them. Those of the smallest groups have a bias and reorder their
+    """Makes plain and coded weights [out, in] of every kind. Those of the smallest groups have a bias and reorder their
     inputs."""
     shape = (out_size, in_size)
     plain = [plain_weight(generator, shape, storage) for storage in (Storage.F32, Storage.F16, Storage.BF16)]
-    coded = [coded_weight(generator, shape, storage, group) for storage in (Storage.U4, Storage.U8) for group in GROUPS]
+    coded = [coded_weight(generator, shape, storage, group) for storage in CODED for group in GROUPS]
     return [*plain, *coded]
 
 
@@ -61,3 +65,12 @@ def coded_weight(generator: np.random.Generator, shape: tuple[int, int], storage
     order = generator.permutation(in_size).astype(np.int32)
     bias = generator.standard_normal(out_size, np.float32)
     return TrialWeight(replace(packed, bias=bias, order=order), values)
+
+
+def block_weight(generator: np.random.Generator, shape: tuple[int, int], storage: Storage) -> PackedWeight:
+    """Makes a weight [out, in] of random blocks, with scales below 2. `in` is a multiple of the blocks' columns."""
+    block_format = BLOCKS[storage]
+    blocks = generator.integers(0, 256, (shape[0], shape[1] // block_format.columns, block_format.file_bytes), np.uint8)
+    # Any bytes are a block but for its fp16 scales: those, first or last in all formats, lose their largest exponents.
+    blocks[:, :, (1, 3, -1)] &= 0xBF
+    return pack_block_parts((blocks.reshape(shape[0], -1),), storage, np.arange(shape[0]))

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 10;
+constexpr int kVersion = 11;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -136,7 +136,6 @@ struct Step {
     const Span *spans;
     const int64_t *logit_rows;  // [logit count]
     float *logits;              // [logit count, vocabulary]
-    float *hidden;              // [rows, hidden] or null: receives the normalized hidden states
     int64_t row_count, span_count, logit_count;
     int64_t table_size;       // Length of `tables`
     const int64_t *adapters;  // [spans]: the adapter of each, or -1. Null: no span has one

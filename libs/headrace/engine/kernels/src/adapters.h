@@ -7,17 +7,11 @@
 #include "matrix.h"
 #include "pool.h"
 #include "product.h"
+#include "storage_lanes.h"
 #include "workspace.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
-
-// Loads 16 plain numbers from `at` on.
-inline Floats load_any(const uint8_t *p, int32_t storage, int64_t at) {
-    if (storage == kF32) return load(reinterpret_cast<const float *>(p) + at);
-    if (storage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(p) + at);
-    return load_f16(reinterpret_cast<const uint16_t *>(p) + at);
-}
 
 // The updates of one product at a time. Batch-invariant: an update depends on its row and adapter alone, and rows
 // without an adapter are left as they are.

@@ -86,9 +86,7 @@ extern "C" {
 
 int headrace_version() { return kVersion; }
 
-int headrace_has(int instructions) { return !why_not(instructions); }
-
-// Returns the reason why headrace_has returns 0, as static text, else an empty one.
+// Returns the reason why an instruction set cannot be used here, as static text; an empty one if it can.
 const char *headrace_why_not(int instructions) {
     const char *reason = why_not(instructions);
     return reason ? reason : "";
@@ -105,7 +103,7 @@ void *headrace_open(int threads) {
 
 void headrace_close(void *context) { delete static_cast<Context *>(context); }
 
-// Here and below, `instructions` must be a set for which headrace_has returns nonzero.
+// Here and below, `instructions` must be a set for which headrace_why_not returns an empty text.
 int headrace_step(void *context, int instructions, const Model *model, const Step *step) {
     return call(context, instructions, check_step(*model, *step),
                 [&](const Kernels &k, Context &c) { k.step(*model, *step, c.pool, c.space); });

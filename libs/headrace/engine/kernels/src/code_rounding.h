@@ -13,6 +13,7 @@
 #include "kv_cache.h"
 #include "lanes.h"
 #include "matrix.h"
+#include "storage_lanes.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -25,12 +26,6 @@ struct RowGrid {
     float scale;
     float zero;
 };
-
-inline Floats load_plain(const uint8_t *row, int32_t storage, int64_t k) {
-    if (storage == kF32) return load(reinterpret_cast<const float *>(row) + k);
-    if (storage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(row) + k);
-    return load_f16(reinterpret_cast<const uint16_t *>(row) + k);
-}
 
 inline float through_f16(float value) {
     uint16_t halves[kLanes] = {to_f16(value)};
@@ -45,14 +40,15 @@ inline RowGrid choose_grid(const uint8_t *row, int32_t storage, int64_t k, int64
     Floats high = spread(0.0f);
     Floats flaw = spread(0.0f);
     for (int64_t i = k; i < k + group; i += kLanes) {
-        const Floats values = load_plain(row, storage, i);
+        const Floats values = load_any(row, storage, i);
         low = smaller(values, low);
         high = larger(values, high);
         flaw = fma(values, spread(0.0f), flaw);
     }
     const float least = -largest_lane(spread(0.0f) - low);
     const float step = std::max((largest_lane(high) - least) / top, kLeastStep);
-    const float zero = std::min(std::max(std::nearbyint(-least / step), 0.0f), top);
+    // In this order the maximum is 0 where the least number is infinite and the quotient NaN, which no code is.
+    const float zero = std::min(std::max(0.0f, std::nearbyint(-least / step)), top);
     return {std::max(through_f16(step), kLeastScale) + add_lanes(flaw), zero};
 }
 
@@ -60,7 +56,7 @@ inline RowGrid choose_grid(const uint8_t *row, int32_t storage, int64_t k, int64
 inline void round_group(const uint8_t *row, int32_t storage, int64_t k, int64_t group, const RowGrid &grid, float top,
                         uint8_t *codes) {
     for (int64_t i = 0; i < group; i += kLanes) {
-        const Floats steps = to_floats(round_to_ints(load_plain(row, storage, k + i) / spread(grid.scale)));
+        const Floats steps = to_floats(round_to_ints(load_any(row, storage, k + i) / spread(grid.scale)));
         const Floats code = smaller(larger(steps + spread(grid.zero), spread(0.0f)), spread(top));
         // Lanes become signed bytes: flipping the sign bit adds 128 again.
         store_s8(reinterpret_cast<int8_t *>(codes + i), round_to_ints(code - spread(128.0f)));

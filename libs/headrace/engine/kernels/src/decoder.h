@@ -10,6 +10,7 @@
 #include "paged_attention.h"
 #include "product.h"
 #include "rows.h"
+#include "storage_lanes.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -124,11 +125,6 @@ class DecoderStep {
     void finish() {
         const int64_t hidden = model_.hidden;
         const int64_t count = step_.logit_count;
-        if (step_.hidden)
-            over_rows(pool_, rows_, [&](int64_t row) {
-                normalize(hidden_ + row * hidden, model_.final_norm, hidden, model_.epsilon,
-                          step_.hidden + row * hidden);
-            });
         if (!count) return;
         // Only rows that need logits go through the head; `ordered` gathers them.
         float *wanted = space_.ordered.take(count * hidden);

@@ -12,12 +12,8 @@ namespace HEADRACE_ISA {
 
 // Applies the function of gates. Not inlined: products call it from each of their many kernels.
 [[gnu::noinline]] inline Floats activated(int32_t function, Floats x) {
-    switch (function) {
-        case kGelu: return gelu(x);
-        case kGeluTanh: return gelu_tanh(x);
-        case kRelu: return choose(spread(0.0f), x, spread(0.0f), x);
-        default: return silu(x);
-    }
+    with_function(function, 0.0f, [&x](const auto &f) { x = f(x); });
+    return x;
 }
 
 // Gates of one block for some rows: function(gate) * up.

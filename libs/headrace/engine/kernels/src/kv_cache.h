@@ -10,6 +10,7 @@
 
 #include "abi.h"
 #include "lanes.h"
+#include "storage_lanes.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -26,10 +27,10 @@ inline Floats load_fp8(const uint8_t *p) {
 }
 
 template <int kStorage> inline Floats load_kv(const uint8_t *p) {
-    if constexpr (kStorage == kF32) return load(reinterpret_cast<const float *>(p));
-    if constexpr (kStorage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(p));
-    if constexpr (kStorage == kF16) return load_f16(reinterpret_cast<const uint16_t *>(p));
-    if constexpr (kStorage == kFp8) return load_fp8(p);
+    if constexpr (kStorage == kFp8)
+        return load_fp8(p);
+    else
+        return load_as<kStorage>(p);
 }
 
 inline uint16_t to_bf16(float value) {
@@ -103,11 +104,12 @@ struct Cache {
         const int64_t size = element_size(model.kv_storage);
         const int64_t odd = model.kv_storage == kS8 ? index % 2 : 0;
         const int64_t width = model.kv_storage == kS8 ? 2 : 1;
-        const int64_t scale = block + (first + index) * static_cast<int64_t>(sizeof(float));
+        const int64_t place = block + (first + index) * static_cast<int64_t>(sizeof(float));
+        // Only codes have scales: nothing may be added to a null pointer.
+        const auto scale = [=](uint8_t *p) { return p ? reinterpret_cast<float *>(p + place) : nullptr; };
         return {layer.keys + block + (first * head + index * width) * size,
-                layer.values + block + (first * head + (index - odd) * head + odd) * size,
-                reinterpret_cast<float *>(layer.key_scales + scale),
-                reinterpret_cast<float *>(layer.value_scales + scale)};
+                layer.values + block + (first * head + (index - odd) * head + odd) * size, scale(layer.key_scales),
+                scale(layer.value_scales)};
     }
 
     // Stores the key and the value of `token`.

@@ -22,6 +22,7 @@
 #include "group_sums.h"
 #include "lanes.h"
 #include "rounding.h"
+#include "storage_lanes.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -62,12 +63,6 @@ template <int kStorage> inline auto input_codes(const Inputs &x, int64_t row, in
 
 // --- Plain weights -------------------------------------------------------------------------------------------------
 
-template <int kStorage> inline Floats load_weights(const uint8_t *p) {
-    if constexpr (kStorage == kF32) return load(reinterpret_cast<const float *>(p));
-    if constexpr (kStorage == kBf16) return load_bf16(reinterpret_cast<const uint16_t *>(p));
-    if constexpr (kStorage == kF16) return load_f16(reinterpret_cast<const uint16_t *>(p));
-}
-
 // Several panels at once give few rows enough independent accumulators to hide the latency of a multiply-add.
 template <int kStorage, int kRows, int kPanels>
 inline void multiply_plain(const Matrix &w, const Inputs &x, int64_t panel, int64_t row, Floats (&y)[kPanels][kRows]) {
@@ -79,7 +74,7 @@ inline void multiply_plain(const Matrix &w, const Inputs &x, int64_t panel, int6
         for (int m = 0; m < kRows; ++m) sums[j][m] = spread(0.0f);
     for (int64_t k = 0; k < w.in; ++k) {
         Floats column[kPanels];
-        for (int j = 0; j < kPanels; ++j) column[j] = load_weights<kStorage>(p + j * w.in * kStep + k * kStep);
+        for (int j = 0; j < kPanels; ++j) column[j] = load_as<kStorage>(p + j * w.in * kStep + k * kStep);
         for (int m = 0; m < kRows; ++m) {
             const Floats a = spread(rows[m * w.in + k]);
             for (int j = 0; j < kPanels; ++j) sums[j][m] = fma(a, column[j], sums[j][m]);

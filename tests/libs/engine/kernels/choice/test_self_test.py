@@ -1,5 +1,6 @@
 """Kernels that compute nonsense are not used, and it is said which and why."""
 
+import ctypes
 import logging
 import math
 import time
@@ -15,7 +16,7 @@ from headrace.engine.kernels.choice import self_test
 from headrace.engine.kernels.choice.run_trials import Result, run_trials
 from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 from headrace.engine.kernels.context import Floats, KernelContext
-from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, available, why_not
+from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, available, load_kernels, why_not
 from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.errors import ConfigError
@@ -39,15 +40,15 @@ def test_the_fastest_set_that_is_right_is_chosen() -> None:
     assert reasons == {each: why_not(each) for each in Instructions}
 
 
-@pytest.mark.parametrize("flaw", [math.nan, 2.0])
+@pytest.mark.parametrize(("flaw", "storage"), [(math.nan, Storage.U4), (2.0, Storage.U4), (2.0, Storage.Q6_K)])
 def test_a_set_that_is_wrong_is_passed_over(
-    flaw: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    flaw: float, storage: Storage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     right = KernelContext.product
 
     def wrong(context: KernelContext, weight: PackedWeight, inputs: Floats, **options: Any) -> Floats:
         found = right(context, weight, inputs, **options)
-        is_flawed = context.instructions != Instructions.PORTABLE and weight.storage is Storage.U4
+        is_flawed = context.instructions != Instructions.PORTABLE and weight.storage is storage
         return found * flaw if is_flawed else found
 
     monkeypatch.setattr(KernelContext, "product", wrong)
@@ -55,8 +56,37 @@ def test_a_set_that_is_wrong_is_passed_over(
         assert choose_instructions() is Instructions.PORTABLE
     best = next(each for each in candidates() if each.instructions is max(available()))
     if best.instructions is not Instructions.PORTABLE:
-        assert "U4" in best.reason
+        assert storage.name in best.reason
         assert "kernels are not used" in caplog.text
+
+
+def test_a_set_that_rounds_weights_wrong_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    library: Any = load_kernels()
+    right = library.headrace_pack_rounded
+
+    def wrong(instructions: Instructions, *arguments: Any) -> int:
+        failure: int = right(instructions, *arguments)
+        ctypes.c_uint8.from_address(arguments[-1]).value ^= instructions is not Instructions.PORTABLE
+        return failure
+
+    monkeypatch.setattr(library, "headrace_pack_rounded", wrong)
+    assert choose_instructions() is Instructions.PORTABLE
+    reasons = {each.reason for each in candidates() if each.instructions in available()}
+    assert reasons <= {"", "the rounding to U4 has other bits than that of the portable kernels"}
+
+
+def test_a_set_that_is_refused_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(context: KernelContext) -> str:
+        return "" if context.instructions is Instructions.PORTABLE else "the product is off"
+
+    monkeypatch.setattr(self_test, "_compare_with_portable", refuse)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            assert choose_instructions() is Instructions.PORTABLE
+    logged = [record.__dict__["kernels"] for record in caplog.records if record.message == "kernels are not used"]
+    assert logged == [each.name for each in reversed(available()) if each is not Instructions.PORTABLE]
 
 
 PATHS = [name for name, _ in run_trials(KernelContext(1, Instructions.PORTABLE))] if available() else []
@@ -93,7 +123,21 @@ def test_every_way_of_a_product_is_tried() -> None:
         assert {f"product of {rows} rows with {weight}" in " ".join(PATHS) for rows in (1, 2, 3, 9, 18)} == {True}
     assert "exact product of 1 rows with U4 weights in groups of 128" in PATHS
     assert "product of 131 rows with U4 weights in groups of 128" in PATHS
-    assert any("S8 keys" in path for path in PATHS)
+    for kind in ("Q4_1", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"):
+        assert {f"product of {rows} rows with {kind} weights" for rows in (1, 2, 5)} <= set(PATHS)
+        assert f"exact product of 1 rows with {kind} weights" in PATHS
+
+
+def test_every_storage_of_keys_is_tried_and_so_is_what_rounds_weights() -> None:
+    for kind in ("F32", "BF16", "S8", "FP8"):
+        assert f"step 0 with {kind} keys and values" in PATHS
+    assert {"rounding to U4", "step of an encoder with F16 keys and values"} <= set(PATHS)
+
+
+def test_numbers_of_trials_are_finite() -> None:
+    """NaN and infinity would hide mistakes."""
+    for name, found in run_trials(KernelContext(1, Instructions.PORTABLE)):
+        assert np.isfinite(found).all(), name
 
 
 def test_a_wrong_set_that_is_asked_for_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ using namespace headrace;
 
 extern "C" {
 int headrace_version();
-int headrace_has(int instructions);
+const char *headrace_why_not(int instructions);
 void *headrace_open(int threads);
 void headrace_close(void *context);
 int headrace_step(void *context, int instructions, const Model *model, const Step *step);
@@ -29,6 +29,8 @@ int headrace_likeliest(void *context, int instructions, const float *logits, int
                        int64_t *token_ids, float *values);
 int headrace_draw(void *context, int instructions, Draw *draws, int64_t count, int64_t vocabulary);
 int headrace_rank(void *context, int instructions, Ranking *rankings, int64_t count, int64_t vocabulary);
+int headrace_pack_rounded(int instructions, const uint8_t *const *rows, int32_t storage, const Matrix *w, int64_t first,
+                          int64_t last, uint8_t *panels);
 }
 
 namespace {
@@ -57,7 +59,8 @@ int64_t serve(const Call &call) {
     const int function = static_cast<int>(v[2]);
     const float cap = static_cast<float>(call.number);
     if (name == "version") return headrace_version();
-    if (name == "has") return headrace_has(static_cast<int>(v[0]));
+    // Whether there is a reason: its text lies here.
+    if (name == "why_not") return *headrace_why_not(static_cast<int>(v[0])) != 0;
     if (name == "spoil") return spoil_floating_point();
     if (name == "open") return reinterpret_cast<int64_t>(headrace_open(static_cast<int>(v[0])));
     if (name == "close") return headrace_close(context), 0;
@@ -80,6 +83,9 @@ int64_t serve(const Call &call) {
         return headrace_likeliest(context, set, at<float>(v[2]), v[3], v[4], at<int64_t>(v[5]), at<float>(v[6]));
     if (name == "draw") return headrace_draw(context, set, at<Draw>(v[2]), v[3], v[4]);
     if (name == "rank") return headrace_rank(context, set, at<Ranking>(v[2]), v[3], v[4]);
+    if (name == "pack_rounded")
+        return headrace_pack_rounded(static_cast<int>(v[0]), at<const uint8_t *>(v[1]), static_cast<int32_t>(v[2]),
+                                     at<Matrix>(v[3]), v[4], v[5], at<uint8_t>(v[6]));
     fail("a call has an unknown name");
 }
 

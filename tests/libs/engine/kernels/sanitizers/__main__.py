@@ -15,7 +15,10 @@ from headrace.engine.kernels.library import Instructions, available
 ROOT = Path(__file__).resolve().parents[5]
 ENGINE = Path("tests/libs/engine")
 TESTS = (
-    *(ENGINE / "kernels" / f"test_{name}.py" for name in ("products", "checked_ids", "code_attention")),
+    *(
+        ENGINE / "kernels" / f"test_{name}.py"
+        for name in ("products", "checked_ids", "code_attention", "code_rounding")
+    ),
     ENGINE / "kernels" / "choice" / "test_self_test.py",
     ENGINE / "step" / "test_sampler.py",
     ENGINE / "cpu" / "test_kv_precision.py",

@@ -15,7 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Ends the run where there are no kernels, for the tests would then be skipped and nothing tried."""
     library: Any = load_kernels()
     newest = Instructions[config.getoption("--instructions")]
-    if library is None or not library.headrace_has(newest):
+    if library is None or library.headrace_why_not(newest):
         raise pytest.UsageError(f"{PATH} has no kernels for {newest.name} here")
     why_not = library.headrace_why_not
     library.headrace_why_not = lambda each: why_not(each) if each <= newest else b"it is newer than the limit"
