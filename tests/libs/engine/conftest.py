@@ -1,11 +1,25 @@
+from collections.abc import Iterator
+
 import pytest
 import torch
 from tests.libs.engine import engine_running
+
+from headrace.engine.kernels.choice.self_test import candidates
+from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def fresh_candidates(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Has the instruction sets tested again, for this test alone; none is asked for, whichever the run asks for."""
+    monkeypatch.delenv(INSTRUCTIONS_VARIABLE, raising=False)
+    candidates.cache_clear()
+    yield
+    candidates.cache_clear()
 
 
 @pytest.fixture(params=["auto", "torch"])

@@ -1,9 +1,10 @@
 """Weights in the kernels' layout: panels of 16 rows, see `src/matrix.h`."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from headrace.engine.kernels.storage import BLOCKS, CODED, Storage
 from headrace.engine.kernels.structures import Matrix
 from headrace.engine.memory.aligned import Bytes, address, allocate
 from headrace.engine.memory.host_cores import usable_core_count
+
+_Result = TypeVar("_Result")
 
 PANEL = 16
 GRID_BYTES = 4
@@ -89,9 +92,8 @@ def pack_rounded(
         arguments = (pointer(wanted), stored, matrix, first, min(first + PANELS_PER_TASK, panel_count))
         return int(library.headrace_pack_rounded(instructions, *arguments, pointer(packed.panels)))
 
-    with ThreadPoolExecutor(usable_core_count()) as threads:
-        if any(threads.map(pack, range(0, panel_count, PANELS_PER_TASK))):
-            raise MemoryError("there is no memory to round weights in")
+    if any(_on_all_cores(pack, range(0, panel_count, PANELS_PER_TASK))):
+        raise MemoryError("there is no memory to round weights in")
     return packed
 
 
@@ -128,9 +130,16 @@ def pack_block_parts(parts: Sequence[Bytes], storage: Storage, rows: NDArray[np.
         to = address(panels) + first // PANEL * panel_size
         library.headrace_pack_blocks(pointer(blocks), pointer(wanted), len(wanted), in_size, storage, to)
 
-    with ThreadPoolExecutor(usable_core_count()) as threads:
-        list(threads.map(pack, range(0, len(rows), PANELS_PER_TASK * PANEL)))
+    _on_all_cores(pack, range(0, len(rows), PANELS_PER_TASK * PANEL))
     return PackedWeight(panels, storage, len(rows), in_size, block_format.columns)
+
+
+def _on_all_cores(task: Callable[[int], _Result], firsts: range) -> list[_Result]:
+    """Runs a task for each of `firsts`. A single one needs no threads: the self test packs many small weights."""
+    if len(firsts) < 2:
+        return [task(first) for first in firsts]
+    with ThreadPoolExecutor(usable_core_count()) as threads:
+        return list(threads.map(task, firsts))
 
 
 def _find_rows(parts: Sequence[Bytes], rows: NDArray[np.int64]) -> tuple[Bytes, NDArray[np.int64]]:

@@ -1,7 +1,7 @@
 """Factors that bring the elements of keys to a common size, so that keys of 8 bits keep the small elements beside a few
 large ones.
 
-A token's key has one unit, which its largest element decides. Models whose keys have biases (Qwen 2) or uneven norms
+A token's key has one scale, which its largest element decides. Models whose keys have biases (Qwen 2) or uneven norms
 (Qwen 3, Gemma 3) make a few elements many times as large as the others. Dividing keys and multiplying queries by the
 same factors changes no score, as in SmoothQuant (Xiao et al., 2023), where inputs and weights share factors. Unlike
 there, no data is needed: inputs are normalized, so that weights alone tell how large an element becomes.
@@ -33,7 +33,7 @@ def choose_key_factors(
     `keys` [kv heads x head, hidden] and `bias` [kv heads x head] are the projection, `input_norm` [hidden] the weights
     of the norm before it, `key_norm` [head] those of the norm after it.
 
-    An element adds to a score's error the unit of the key times its factor. So it pays to divide an element until its
+    An element adds to a score's error the scale of the key times its factor. So it pays to divide an element until its
     peak is that of ordinary elements, and no further. Sums are rounded in one order, so that every processor chooses
     the same factors.
     """

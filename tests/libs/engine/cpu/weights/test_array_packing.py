@@ -1,6 +1,5 @@
 """Weights are packed, and thus kept, by kernels that passed the self test."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,11 @@ from tests.libs.engine.needed_kernels import needs_kernels
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
 from headrace.engine.cpu.weights.array_packing import pack_array
 from headrace.engine.kernels.choice import self_test
-from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import KernelContext
-from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, load_kernels
+from headrace.engine.kernels.library import Instructions, load_kernels
 from headrace.engine.kernels.storage import Storage
 
-pytestmark = needs_kernels
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv(INSTRUCTIONS_VARIABLE, raising=False)
-    candidates.cache_clear()
-    yield
-    candidates.cache_clear()
+pytestmark = [needs_kernels, pytest.mark.usefixtures("fresh_candidates")]
 
 
 def test_weights_are_rounded_by_a_set_that_is_right(monkeypatch: pytest.MonkeyPatch) -> None:

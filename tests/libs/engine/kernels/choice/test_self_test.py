@@ -21,16 +21,7 @@ from headrace.engine.kernels.packed_weight import PackedWeight
 from headrace.engine.kernels.storage import Storage
 from headrace.errors import ConfigError
 
-pytestmark = needs_kernels
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Asks for no set, whichever the run of these tests asks for."""
-    monkeypatch.delenv(INSTRUCTIONS_VARIABLE, raising=False)
-    candidates.cache_clear()
-    yield
-    candidates.cache_clear()
+pytestmark = [needs_kernels, pytest.mark.usefixtures("fresh_candidates")]
 
 
 def test_the_fastest_set_that_is_right_is_chosen() -> None:
