@@ -120,7 +120,7 @@ def _numa(nodes: list[int]) -> Finding:
     except OSError as error:
         remedy = "permit set_mempolicy, or start with numactl --interleave=all"
         return Finding("NUMA", "note", f"{len(nodes)} nodes; models on the CPU are not interleaved: {error}; {remedy}")
-    outcome = "are interleaved over them" if is_interleaved else "keep the policy of memory that somebody chose"
+    outcome = "are interleaved over them" if is_interleaved else "keep the memory policy that somebody chose"
     return Finding("NUMA", "ok", f"{len(nodes)} nodes; models on the CPU {outcome}")
 
 

@@ -111,7 +111,7 @@ def _packed_path(source: Path, model: DecoderConfig, config: EngineConfig, packi
     try:
         return packed_path(config.packed_folder.expanduser(), source, model, packing)
     except OSError as error:
-        raise InvalidCheckpoint(f"{source} cannot be listed: {error}; let this user read it") from error
+        raise InvalidCheckpoint(f"{source} cannot be listed: {error}; give this user permission to read it") from error
 
 
 def _load_weights(
