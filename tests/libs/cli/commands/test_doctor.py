@@ -25,7 +25,7 @@ def test_several_nodes_are_tried(machine: NumaMachine) -> None:
 def test_a_policy_that_somebody_chose_is_told(machine: NumaMachine) -> None:
     machine.mode = 2
     finding = doctor._numa([0, 1])
-    assert (finding.status, "keep the policy" in finding.text) == ("ok", True)
+    assert (finding.status, "keep the memory policy" in finding.text) == ("ok", True)
 
 
 def test_a_refusal_is_told_with_a_remedy(machine: NumaMachine) -> None:

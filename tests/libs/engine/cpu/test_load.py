@@ -20,5 +20,6 @@ def test_a_folder_that_cannot_be_listed_is_refused(tmp_path: Path, monkeypatch: 
 
     model = read_model_config(CHECKPOINT)
     monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(InvalidCheckpoint, match=r"cannot be listed: .*Permission denied; let this user read it"):
+    message = r"cannot be listed: .*Permission denied; give this user permission to read it"
+    with pytest.raises(InvalidCheckpoint, match=message):
         load_cpu(CHECKPOINT, model, engine_config(packed_folder=tmp_path), 256)
