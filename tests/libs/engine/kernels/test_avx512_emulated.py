@@ -1,20 +1,19 @@
 """The code for AVX-512 on machines without it: SIMDe computes its intrinsics with AVX2. Products and whole steps have
 the same bits as on every other instruction set."""
 
-import os
-import shutil
 import subprocess
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from tests.libs.engine.gguf_blocks import KINDS, random_blocks
-from tests.libs.engine.kernels.kernel_build import load_build
+from tests.libs.engine.kernels.kernel_build import find_compiler, load_build
 from tests.libs.engine.row_operations import numbers, operations
 from tests.libs.engine.tiny_models import VOCAB_SIZE, WINDOW, make_family, make_prompts
 from tests.unpacked_packages import SIMDE, unpacked, why_not
@@ -52,13 +51,15 @@ HEADERS = Path(__file__).with_name("emulated_avx512")
 SIMDE_HEADERS = unpacked(SIMDE).parent
 """Folder of SIMDe's headers, if they are not among the system's."""
 FLAGS = ("-D__builtin_cpu_supports(name)=1",)
-EMULATED = (
+ON_AVX2 = (
     # As system headers, whose warnings are not ours.
     *(part for headers in (HEADERS, SIMDE_HEADERS) for part in ("-isystem", str(headers))),
-    *("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", "-mavx2", "-mfma", "-mf16c"),
+    *("-mavx2", "-mfma", "-mf16c"),
     # Without the first, GCC 12 fails on SIMDe's types. The second warns of calls between emulated and real registers.
     *("-fno-tree-sra", "-Wno-psabi"),
 )
+"""Flags with which a processor with AVX2 runs the intrinsics of newer ones."""
+EMULATED = ("-DHEADRACE_AVX512", "-DHEADRACE_EMULATED", *ON_AVX2)
 KNOWN_COMPILERS = {"12"}
 """Versions of GCC that compile it, with SIMDe 0.7.4 and 0.8.2."""
 OTHERS = (Instructions.PORTABLE, Instructions.AVX2)
@@ -84,16 +85,11 @@ STEPS = (
 @pytest.fixture(scope="module", autouse=True)
 def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Loads kernels whose code for AVX-512 runs here."""
-    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None or not has_simde(compiler):
-        pytest.skip(
-            f"SIMDe's headers are missing ({why_not(SIMDE)}); to run it: make test, or install libsimde-dev (Debian)"
-        )
     path = tmp_path_factory.mktemp("kernels") / "_kernels.so"
-    if not compile_emulated(root, path):
-        version = subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True, check=True).stdout.strip()
-        assert version not in KNOWN_COMPILERS, "the kernels no longer compile with SIMDe's headers: see above"
-        pytest.skip(f"{compiler} {version} does not compile SIMDe's headers; to run it: CXX=g++-12 make test")
+    build = load_build(root)
+    build.FLAGS += FLAGS
+    build.VECTORS = {"avx2": build.VECTORS["avx2"], "avx512": EMULATED}
+    compile_emulated(build, root, path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "PATH", path)
         forget_kernels()
@@ -101,17 +97,23 @@ def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     forget_kernels()
 
 
+def compile_emulated(build: Any, root: Path, path: Path) -> None:
+    """Compiles with SIMDe's headers as an installation does. Skips what asks for it where they are missing, or where
+    the compiler is one that is not known to take them."""
+    compiler = find_compiler()
+    if compiler is None or not has_simde(compiler):
+        pytest.skip(
+            f"SIMDe's headers are missing ({why_not(SIMDE)}); to run it: make test, or install libsimde-dev (Debian)"
+        )
+    if not build.compile_kernels(root / build.FOLDER / "src", path):
+        version = subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True, check=True).stdout.strip()
+        assert version not in KNOWN_COMPILERS, "the kernels no longer compile with SIMDe's headers: see above"
+        pytest.skip(f"{compiler} {version} does not compile SIMDe's headers; to run it: CXX=g++-12 make test")
+
+
 def has_simde(compiler: str) -> bool:
     command = [compiler, "-E", f"-I{SIMDE_HEADERS}", "-x", "c++", "-"]
     return not subprocess.run(command, input=b"#include <simde/x86/avx512.h>", capture_output=True).returncode
-
-
-def compile_emulated(root: Path, path: Path) -> bool:
-    """Compiles as an installation does, with other options for AVX-512. Returns whether it worked."""
-    build = load_build(root)
-    build.FLAGS += FLAGS
-    build.VECTORS = {"avx2": build.VECTORS["avx2"], "avx512": EMULATED}
-    return bool(build.compile_kernels(root / build.FOLDER / "src", path))
 
 
 def forget_kernels() -> None:

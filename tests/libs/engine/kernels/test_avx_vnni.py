@@ -1,5 +1,5 @@
-"""The code for AVX-VNNI on machines with AVX-512, which has the same dot products of bytes in another encoding: results
-have the same bits as on every other instruction set."""
+"""The code for AVX-VNNI on machines without it: SIMDe computes its dot products of bytes with AVX2. Results have the
+same bits as on every other instruction set."""
 
 import subprocess
 from collections.abc import Iterator
@@ -13,9 +13,11 @@ from tests.libs.engine.gguf_blocks import KINDS, random_blocks
 from tests.libs.engine.kernels.kernel_build import find_compiler, load_build
 from tests.libs.engine.kernels.test_avx512_emulated import (
     IN,
+    ON_AVX2,
     OUT,
     ROW_COUNTS,
     WAYS,
+    compile_emulated,
     forget_kernels,
     product,
     random_weight,
@@ -36,25 +38,24 @@ COMPILER = find_compiler()
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler; to run it: install g++"),
     pytest.mark.skipif(
-        Instructions.AVX512 not in available(),
-        reason="this processor has no AVX-512 with VNNI; to run it: one that has, and g++ when Headrace is installed "
-        "(make clean test)",
+        Instructions.AVX2 not in available(),
+        reason="the emulation runs on AVX2; to run it: an x86-64 processor with AVX2, and g++ when Headrace is "
+        "installed (make clean test)",
     ),
     pytest.mark.slow,
     pytest.mark.timeout(400),
 ]
 
-OTHER_ENCODING = ("-mavx512vl", "-mavx512vnni")
+EMULATED = ("-DHEADRACE_AVX2", "-DHEADRACE_AVX_VNNI", *ON_AVX2)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _other_encoding(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _emulated(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Loads kernels whose code for AVX-VNNI runs here."""
     build, path = load_build(root), tmp_path_factory.mktemp("kernels") / "_kernels.so"
     build.FLAGS = tuple("-O1" if flag == "-O3" else flag for flag in build.FLAGS)
-    flags = [flag for flag in build.VECTORS["avx_vnni"] if flag != "-mavxvnni"]
-    build.VECTORS = {"avx_vnni": (*flags, *OTHER_ENCODING)}
-    assert build.compile_kernels(root / build.FOLDER / "src", path)
+    build.VECTORS = {"avx_vnni": EMULATED}
+    compile_emulated(build, root, path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "PATH", path)
         patch.setattr(context, "available", lambda: [Instructions.PORTABLE, Instructions.AVX_VNNI])
