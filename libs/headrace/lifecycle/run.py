@@ -56,7 +56,10 @@ OpenApp = Callable[[C], AbstractAsyncContextManager[Service]]
 
 def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
     """Runs a service process from start to stop. Reads flags and environment; exits 0 after a clean stop, and with
-    EXIT_TASK_DIED after the failure of a task that it cannot do without. With DESCRIBE_FLAG, it prints its settings."""
+    EXIT_TASK_DIED after the failure of a task that it cannot do without. With DESCRIBE_FLAG, it prints its settings.
+    Modules that are imported by then are never looked at by garbage collection, which may be off until then."""
+    gc.freeze()
+    gc.enable()
     try:
         if DESCRIBE_FLAG in (flags := sys.argv[1:]):
             flags.remove(DESCRIBE_FLAG)

@@ -37,6 +37,6 @@ def test_models_on_the_cpu_are_interleaved(
     facts = {"place": asdict(Place(0, 1, 1)), "source": str(tmp_path), "config": {"device": device}}
     leader, follower = channels
     leader.send(Order.JOIN, pack_json(facts | {"store_host": HOST, "store_port": store.port}))
-    with pytest.raises(HeadraceError, match="config.json"):
+    with pytest.raises(HeadraceError, match=r"config\.json"):
         _join(follower, "")
     assert machine.asked == asked

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import xxhash
+
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.kernels.library import VERSION
 
@@ -60,7 +62,7 @@ def _facts(path: Path) -> tuple[int, str] | tuple[()]:
 def file_fingerprint(path: Path) -> str:
     """Digest of a file's size and samples of its content."""
     size = path.stat().st_size
-    digest = hashlib.blake2b(_HEADER_SIZE.pack(size), digest_size=16)
+    digest = xxhash.xxh3_128(_HEADER_SIZE.pack(size))
     with path.open("rb") as file:
         for begin, end in _samples(file, path.suffix, size):
             file.seek(begin)
