@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.loading.memory_placement import place_memory
+from headrace.engine.memory.interleaving import interleave_memory
 from headrace.engine.parallel.collective import join_store
 from headrace.engine.parallel.load_stage import load_stage
 from headrace.engine.parallel.rank_channel import Channel, Order, unpack_step
@@ -72,9 +72,11 @@ def _join(channel: Channel, device: str) -> StageModel | None:
     facts = json.loads(message[1])
     place = Place(**facts["place"])
     config = EngineConfig.model_validate(facts["config"])
-    place_memory(config)
-    store = join_store(facts["store_host"], facts["store_port"], place.world_size)
     where = torch.device(device or device_of(config, place))
+    if where.type == "cpu":
+        # Other hosts inherit no policy from the first rank's.
+        interleave_memory()
+    store = join_store(facts["store_host"], facts["store_port"], place.world_size)
     return load_stage(Path(facts["source"]), config, place, where, store).model
 
 
