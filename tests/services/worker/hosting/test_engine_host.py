@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from headrace import demo_model
+from headrace.engine.checkpoints import model_limits
+from headrace.engine.cpu import load as cpu_load
 from headrace.engine.residency.policy.residence import Residence
 from headrace.errors import ConfigError
 from headrace.worker.config import WorkerSettings
+from headrace.worker.hosting import engine_host
 from headrace.worker.hosting.engine_host import EngineHost
 
 MODELS = {"a": demo_model.CHECKPOINT, "b": demo_model.CHECKPOINT}
@@ -52,6 +55,20 @@ def test_every_model_has_proved_itself_and_pinned_ones_are_awake(tmp_path: Path)
         assert host.members == {"worker-0-a": "a", "worker-0-b": "b"}
     finally:
         host.stop()
+
+
+def test_kv_caches_are_sized_before_the_first_model_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is available changes then: the system counts mapped weights of one model as free for the next."""
+    monkeypatch.setattr(engine_host, "available_bytes", lambda: 256 * MEBI)
+    counts = []
+    for later in (0, 1 << 50):
+        for module in (cpu_load, model_limits):
+            monkeypatch.setattr(module, "available_bytes", lambda later=later: later)
+        host = EngineHost(settings(tmp_path, kv_cache_bytes=0))
+        counts += [engine.spec.memory.kv_bytes for engine in host.engines.values()]
+        host.stop()
+    assert len(set(counts)) == 1
+    assert 31 * MEBI < counts[0] <= 32 * MEBI
 
 
 def test_one_model_is_always_awake() -> None:
