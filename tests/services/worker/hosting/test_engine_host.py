@@ -58,7 +58,7 @@ def test_every_model_has_proved_itself_and_pinned_ones_are_awake(tmp_path: Path)
 
 
 def test_kv_caches_are_sized_before_the_first_model_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is available changes then: the system counts mapped weights of one model as free for the next."""
+    """Free memory says little by then: the system counts mapped weights of one model as free for the next."""
     monkeypatch.setattr(engine_host, "available_bytes", lambda: 256 * MEBI)
     counts = []
     for later in (0, 1 << 50):
