@@ -58,9 +58,12 @@ def make_encoder(folder: Path, name: str, *, with_head: bool = False, seed: int 
     return model.base_model
 
 
-def make_decoder(folder: Path, *, pooling: str = "lasttoken", keeps_prefix: bool = False) -> PreTrainedModel:
-    """Saves a random Qwen3 to `folder` as Qwen3-Embedding is saved, without head and prefix, and returns its body."""
-    body = make_family(folder, "qwen3").model
+def make_decoder(
+    folder: Path, *, pooling: str = "lasttoken", keeps_prefix: bool = False, **settings: Any
+) -> PreTrainedModel:
+    """Saves a random Qwen3 to `folder` as Qwen3-Embedding is saved, without head and prefix, and returns its body. The
+    fused kernels can run it, unless `settings` give its heads another size."""
+    body = make_family(folder, "qwen3", **({"head_dim": 32} | settings)).model
     if not keeps_prefix:
         body.save_pretrained(folder)
         config = json.loads((folder / "config.json").read_text())

@@ -45,7 +45,7 @@ class CpuDecoder:
             layers=self._layers,
             embedding=address(weights.embedding.numbers),
             final_norm=address(weights.vectors["model.norm"]),
-            head=weights.matrices["head"].matrix(exact=exact),
+            head=self._matrix("head"),
             layer_count=config.layer_count,
             hidden=config.hidden_size,
             vocabulary=config.vocabulary_size,
@@ -65,8 +65,9 @@ class CpuDecoder:
         )
 
     @property
-    def vocabulary_size(self) -> int:
-        return self._config.vocabulary_size
+    def result_size(self) -> int:
+        """Numbers that a step gives for each wanted token: logits, or without a head its hidden state."""
+        return self._config.vocabulary_size if self._config.has_head else self._config.hidden_size
 
     def bind(self, arena: KvArena) -> None:
         """Sets where keys and values are stored from now on."""

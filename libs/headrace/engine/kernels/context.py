@@ -45,7 +45,7 @@ class KernelContext:
             self._library.headrace_close(self._handle)
 
     def step(self, model: Model, step: Step, instructions: Instructions) -> None:
-        """Runs one decoder step."""
+        """Runs one decoder step: see `src/decoder.h`."""
         self._call(self._library.headrace_step, instructions, model, step)
 
     def product(

@@ -34,7 +34,8 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     operators = choose_operators(device, config.thread_count, config.kernels)
     settle_threads(config, operators)
     with torch.inference_mode():
-        weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision)))
+        bits = ROUNDED_BITS.get(config.precision)
+        weights = WeightRecord(open_weights(source, model.quantization, bits, has_head=model.has_head))
         decoder = Decoder(model, weights, operators, dtype, device)
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
         attention = build_attention(config, model, decoder, operators, max_len, dtype, device)

@@ -51,7 +51,7 @@ def test_what_the_kernels_lack_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "encoder").mkdir()
     (tmp_path / "encoder" / "config.json").write_text(json.dumps(config | encoder))
     for folder, settings, reason in (
-        (tmp_path / "encoder", {}, "BertModel makes embeddings"),
+        (tmp_path / "encoder", {}, "BertModel is an encoder"),
         (CHECKPOINT, {"precision": "bfloat16"}, "the settings ask for arithmetic in bfloat16"),
     ):
         done = start(folder, **settings)

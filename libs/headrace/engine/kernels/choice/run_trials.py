@@ -40,6 +40,7 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
     for storage in KV_STORAGES:
         for index, logits in enumerate(_model().run(context, storage)):
             yield f"step {index} with {storage.name} keys and values", logits
+    yield "step without a head", _model().run_headless(context)
     for index, logits in enumerate(_model().run_widest(context)):
         yield f"step {index} with experts, caps and an adapter", logits
     yield "step of an encoder with F16 keys and values", _model().run_encoder(context)

@@ -104,7 +104,7 @@ struct Model {
     const Layer *layers;
     const uint8_t *embedding;  // [vocabulary, hidden], blocks in panels
     const float *final_norm;
-    Matrix head;
+    Matrix head;  // [vocabulary, hidden]; no rows: a step gives normalized hidden states instead of logits
     int64_t layer_count, hidden, vocabulary;
     int64_t head_count, kv_head_count, head_size, rotary_size;
     int64_t block_size;      // Tokens in a block of the KV cache
@@ -135,7 +135,7 @@ struct Step {
     const int64_t *tables;     // Block numbers of all sequences, one after the other
     const Span *spans;
     const int64_t *logit_rows;  // [logit count]
-    float *logits;              // [logit count, vocabulary]
+    float *logits;              // [logit count, vocabulary], or [logit count, hidden] without a head
     int64_t row_count, span_count, logit_count;
     int64_t table_size;       // Length of `tables`
     const int64_t *adapters;  // [spans]: the adapter of each, or -1. Null: no span has one
