@@ -29,7 +29,6 @@ MAY_IMPORT_TORCH = tuple(
         "engine/parallel/",
         "engine/triton/",
         "engine/vllm/",
-        "engine/loading/load_encoder_engine.py",
         "offline/",
         "demo_model/training/",
     )

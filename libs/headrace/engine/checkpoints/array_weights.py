@@ -48,7 +48,7 @@ class ArraySource(Protocol):
 
 
 class ArrayWeights:
-    """Tensors that kernels can multiply, see DecoderTensors. Rounds plain matrices to `bits`, if set."""
+    """Tensors that kernels can multiply, see ModelTensors. Rounds plain matrices to `bits`, if set."""
 
     def __init__(self, source: ArraySource, bits: int | None) -> None:
         self._source = source

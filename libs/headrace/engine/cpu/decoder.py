@@ -3,6 +3,7 @@
 import ctypes
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.weights.key_factors import has_effect
@@ -18,7 +19,7 @@ from headrace.engine.memory.aligned import address
 LANES = 16
 
 
-def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
+def can_fuse(config: DecoderConfig | EncoderConfig) -> tuple[bool, str]:
     """Whether the kernels can run a model, and the reason if they cannot."""
     if choose_instructions() is None:
         return False, candidates()[-1].reason

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from headrace.engine.checkpoints.families.model_kind import architecture_of, is_encoder, makes_embeddings
+from headrace.engine.checkpoints.families.model_kind import is_encoder, makes_embeddings
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_embedding_engine import load_embedding_engine
+from headrace.engine.loading.load_encoder_engine import load_encoder_engine
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.loading.memory_placement import place_memory
-from headrace.engine.loading.required_torch import require_torch
 from headrace.errors.tree import Unsupported
 
 
@@ -19,11 +18,4 @@ def load_engine(source: Path, config: EngineConfig) -> Engine:
         return load_text_engine(source, config)
     if config.adapters:
         raise Unsupported(f"{source} makes embeddings; adapters are only for models that make text")
-    if not is_encoder(source):
-        return load_embedding_engine(source, config)
-    require_torch(f"{architecture_of(source)} is an encoder")
-    place_memory(config)
-    # Imports torch, which all other models can do without.
-    from headrace.engine.loading.load_encoder_engine import load_encoder_engine
-
-    return load_encoder_engine(source, config)
+    return load_encoder_engine(source, config) if is_encoder(source) else load_embedding_engine(source, config)

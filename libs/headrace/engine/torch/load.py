@@ -39,7 +39,8 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
         decoder = Decoder(model, weights, operators, dtype, device)
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
         attention = build_attention(config, model, decoder, operators, max_len, dtype, device)
-        graphs = build_graphs(config, model, decoder, attention, dtype, device)
+        # Without a head there are no decodes to replay.
+        graphs = build_graphs(config, model, decoder, attention, dtype, device) if model.has_head else None
     runner = TorchRunner(decoder, attention, operators, device, adapters, graphs)
     precision = describe_precision(config, model, dtype)
     memory = HeldMemory(weights.byte_count, attention.byte_count)

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 11;
+constexpr int kVersion = 12;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -146,6 +146,36 @@ struct Norm {
     const float *bias;    // [size]: layer norm, which subtracts the mean. Null: RMS norm
     int64_t size;
     float epsilon;
+};
+
+// A layer of an encoder: see encoder.h.
+struct EncoderLayer {
+    Matrix qkv, output, up, down;
+    Norm attention_norm, output_norm;  // Of the sums of each block and the residual
+};
+
+struct Encoder {
+    const EncoderLayer *layers;
+    const uint8_t *words;    // [vocabulary, hidden] in plain storage
+    const float *positions;  // [positions, hidden], with what all tokens share
+    Norm norm;               // Of the embeddings
+    int64_t layer_count, hidden, vocabulary, position_count, head_count;
+    int64_t longest;  // Tokens of the longest input
+    // Added to attention scores, or null: see `Layer::bias`. There are biases for distances below `longest`.
+    const float *bias;
+    int64_t bias_stride;
+    int32_t word_storage;
+    int32_t activation;
+    float scale;  // Of attention scores
+};
+
+// Whole inputs, one after the other.
+struct EncoderBatch {
+    const int64_t *token_ids;  // [rows]
+    const int64_t *positions;  // [rows]: rows of the table of positions
+    const int64_t *lengths;    // [inputs], in tokens
+    float *hidden;             // Result [rows, hidden]
+    int64_t row_count, input_count;
 };
 
 // One token to sample from a row of logits.

@@ -21,6 +21,7 @@ from headrace.engine.torch.operators.operators import Operators
 class Encoder:
     """An encoder with its weights. Holds no request state."""
 
+    @torch.inference_mode()
     def __init__(
         self,
         config: EncoderConfig,
