@@ -28,12 +28,7 @@ MAY_IMPORT_TORCH = tuple(
         "engine/torch/",
         "engine/parallel/",
         "engine/triton/",
-        "engine/engines/encoder_engine.py",
-        "engine/engines/decoder_embedding_engine.py",
-        "engine/engines/embedding_outcomes.py",
         "engine/vllm/",
-        "engine/loading/load_encoder_engine.py",
-        "engine/loading/load_embedding_engine.py",
         "offline/",
         "demo_model/training/",
     )

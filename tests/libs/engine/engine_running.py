@@ -10,7 +10,7 @@ from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.cpu import decoder as cpu_decoder
-from headrace.engine.loading import load_embedding_engine, load_speculator
+from headrace.engine.loading import load_speculator
 from headrace.engine.speculation.model_drafter import ModelDrafter
 from headrace.engine.speculation.step_cost import StepCost
 from headrace.engine.torch import load as load_torch
@@ -37,7 +37,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operations and the attention that GPUs have, on the CPU."""
     monkeypatch.setitem(DEFAULTS, "kernels", "torch")
-    for module in (load_torch, load_embedding_engine, sequence_model):
+    for module in (load_torch, sequence_model):
         monkeypatch.setattr(module, "choose_operators", lambda *_: TorchOperators())
 
 

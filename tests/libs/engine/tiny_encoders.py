@@ -45,10 +45,13 @@ _USUAL: dict[str, Any] = {
 NAMES = (*ENCODERS, "distilbert")
 
 
-def make_encoder(folder: Path, name: str, *, with_head: bool = False, seed: int = 0) -> PreTrainedModel:
+def make_encoder(
+    folder: Path, name: str, *, with_head: bool = False, seed: int = 0, **settings: Any
+) -> PreTrainedModel:
     """Saves a random encoder of NAMES to `folder` and returns it, in fp32, without its head."""
     torch.manual_seed(seed)
-    config = AutoConfig.for_model(**(DISTILBERT if name == "distilbert" else _USUAL | ENCODERS[name]))
+    usual = DISTILBERT if name == "distilbert" else _USUAL | ENCODERS[name]
+    config = AutoConfig.for_model(**(usual | settings))
     model = (AutoModelForMaskedLM if with_head else AutoModel).from_config(config).eval()
     for parameter_name, parameter in model.named_parameters():
         if parameter_name.endswith("bias") or "norm" in parameter_name.lower():
@@ -58,9 +61,12 @@ def make_encoder(folder: Path, name: str, *, with_head: bool = False, seed: int 
     return model.base_model
 
 
-def make_decoder(folder: Path, *, pooling: str = "lasttoken", keeps_prefix: bool = False) -> PreTrainedModel:
-    """Saves a random Qwen3 to `folder` as Qwen3-Embedding is saved, without head and prefix, and returns its body."""
-    body = make_family(folder, "qwen3").model
+def make_decoder(
+    folder: Path, *, pooling: str = "lasttoken", keeps_prefix: bool = False, **settings: Any
+) -> PreTrainedModel:
+    """Saves a random Qwen3 to `folder` as Qwen3-Embedding is saved, without head and prefix, and returns its body. The
+    fused kernels can run it, unless `settings` give its heads another size."""
+    body = make_family(folder, "qwen3", **({"head_dim": 32} | settings)).model
     if not keeps_prefix:
         body.save_pretrained(folder)
         config = json.loads((folder / "config.json").read_text())

@@ -17,12 +17,12 @@ GROUP = 32
 Method = Literal["awq", "gptq", "int8", "compressed-tensors"]
 
 
-def quantize_projections(folder: Path, method: Method) -> None:
+def quantize_projections(folder: Path, method: Method, endings: tuple[str, ...] = ("_proj.weight",)) -> None:
     """Quantizes the projections of a tiny checkpoint in place: as AWQ does, as GPTQ with inputs in an order of their
-    own (desc_act), as GPTQ in 8 bits, or as llm-compressor in 8 bits."""
+    own (desc_act), as GPTQ in 8 bits, or as llm-compressor in 8 bits. `endings` are those of their names."""
     path = folder / "model.safetensors"
     tensors = load_file(path)
-    for name in [name.removesuffix(".weight") for name in tensors if name.endswith("_proj.weight")]:
+    for name in [name.removesuffix(".weight") for name in tensors if name.endswith(endings)]:
         weight = tensors.pop(f"{name}.weight").float()
         bits = 4 if method in ("awq", "gptq") else 8
         matrix = round_to_nearest.quantize(weight, bits, GROUP, method != "awq")

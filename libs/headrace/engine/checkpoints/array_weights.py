@@ -9,6 +9,7 @@ import numpy as np
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.gguf.gguf_arrays import GgufArrays
+from headrace.engine.checkpoints.headless_arrays import HeadlessArrays
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import (
     ArrayWeight,
@@ -47,7 +48,7 @@ class ArraySource(Protocol):
 
 
 class ArrayWeights:
-    """Tensors that kernels can multiply, see DecoderTensors. Rounds plain matrices to `bits`, if set."""
+    """Tensors that kernels can multiply, see ModelTensors. Rounds plain matrices to `bits`, if set."""
 
     def __init__(self, source: ArraySource, bits: int | None) -> None:
         self._source = source
@@ -84,10 +85,17 @@ class ArrayWeights:
 
 
 def open_array_weights(
-    source: Path, scheme: QuantizationScheme | None, bits: int | None, *, keeps_blocks: bool = False
+    source: Path,
+    scheme: QuantizationScheme | None,
+    bits: int | None,
+    *,
+    keeps_blocks: bool = False,
+    has_head: bool = True,
 ) -> ArrayWeights:
     """Opens a model folder or a GGUF file. `keeps_blocks` leaves blocks of GGUF that the kernels can multiply as they
-    are; otherwise they become the numbers that they stand for. Raises InvalidCheckpoint or Unsupported."""
+    are; otherwise they become the numbers that they stand for. A folder of a model without a head may lack the prefix
+    of names, see HeadlessArrays. Raises InvalidCheckpoint or Unsupported."""
     if is_gguf(source):
         return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), bits)
-    return ArrayWeights(SafetensorsArrays(source, scheme), bits)
+    arrays = SafetensorsArrays(source, scheme)
+    return ArrayWeights(arrays if has_head else HeadlessArrays(arrays), bits)

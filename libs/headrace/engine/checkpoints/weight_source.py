@@ -9,6 +9,7 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.gguf.gguf_file import GgufFile
+from headrace.engine.checkpoints.headless_weights import HeadlessWeights
 from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.checkpoints.weights.quantized_matrix import Weight
 
@@ -25,6 +26,12 @@ class WeightSource(Protocol):
         ...
 
 
-def open_weights(source: Path, scheme: QuantizationScheme | None, round_to_bits: int | None) -> WeightSource:
-    """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices at load."""
-    return GgufFile(source, round_to_bits) if is_gguf(source) else Weights(source, scheme, round_to_bits)
+def open_weights(
+    source: Path, scheme: QuantizationScheme | None, round_to_bits: int | None, *, has_head: bool = True
+) -> WeightSource:
+    """Opens a model folder or a GGUF file. `round_to_bits` quantizes plain matrices at load. A folder of a model
+    without a head may lack the prefix of names, see HeadlessWeights."""
+    if is_gguf(source):
+        return GgufFile(source, round_to_bits)
+    weights = Weights(source, scheme, round_to_bits)
+    return weights if has_head else HeadlessWeights(weights)

@@ -3,6 +3,7 @@
 import ctypes
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
+from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.weights.key_factors import has_effect
@@ -18,7 +19,7 @@ from headrace.engine.memory.aligned import address
 LANES = 16
 
 
-def can_fuse(config: DecoderConfig) -> tuple[bool, str]:
+def can_fuse(config: DecoderConfig | EncoderConfig) -> tuple[bool, str]:
     """Whether the kernels can run a model, and the reason if they cannot."""
     if choose_instructions() is None:
         return False, candidates()[-1].reason
@@ -45,7 +46,7 @@ class CpuDecoder:
             layers=self._layers,
             embedding=address(weights.embedding.numbers),
             final_norm=address(weights.vectors["model.norm"]),
-            head=weights.matrices["head"].matrix(exact=exact),
+            head=self._matrix("head"),
             layer_count=config.layer_count,
             hidden=config.hidden_size,
             vocabulary=config.vocabulary_size,
@@ -65,8 +66,9 @@ class CpuDecoder:
         )
 
     @property
-    def vocabulary_size(self) -> int:
-        return self._config.vocabulary_size
+    def result_size(self) -> int:
+        """Numbers that a step gives for each wanted token: logits, or without a head its hidden state."""
+        return self._config.vocabulary_size if self._config.has_head else self._config.hidden_size
 
     def bind(self, arena: KvArena) -> None:
         """Sets where keys and values are stored from now on."""

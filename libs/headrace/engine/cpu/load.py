@@ -36,15 +36,23 @@ KERNEL_PRECISIONS = ("auto", "float32", *ROUNDED_BITS)
 
 def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str]:
     """Whether the fused kernels can run `model` with the settings in `config`, and the reason if they cannot."""
+    fits, reason = settings_fit(config)
+    if not fits:
+        return False, reason
+    if config.block_size % LANES:
+        return False, f"blocks of {config.block_size} tokens are not a multiple of {LANES}"
+    return can_fuse(model)
+
+
+def settings_fit(config: EngineConfig) -> tuple[bool, str]:
+    """Whether the settings leave the fused kernels the choice, and the reason if they do not."""
     if config.kernels != "auto":
         return False, f"the settings ask for {config.kernels}"
     if config.device.partition(":")[0] != "cpu":
         return False, f"the device is {config.device}"
     if config.precision not in KERNEL_PRECISIONS:
         return False, f"the settings ask for arithmetic in {config.precision}"
-    if config.block_size % LANES:
-        return False, f"blocks of {config.block_size} tokens are not a multiple of {LANES}"
-    return can_fuse(model)
+    return True, "ok"
 
 
 def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:

@@ -32,12 +32,12 @@ class CpuRunner:
         self._context = context
         self._kernels = kernels
         self._adapters = adapters
-        self._buffer = np.empty((0, decoder.vocabulary_size), np.float32)
+        self._buffer = np.empty((0, decoder.result_size), np.float32)
         decoder.bind(arena)
 
     def run(self, plan: StepPlan) -> StepLogits:
-        """Computes all chunks, writes their KV and returns the logits that the plan wants, valid until the next
-        call."""
+        """Computes all chunks, writes their KV and returns the logits that the plan wants, or without a head the hidden
+        states, valid until the next call."""
         wanted = LogitRows.of(plan.chunks)
         arrays = StepArrays.of(plan.chunks, wanted.rows)
         logits = self._logits(len(wanted.rows))
@@ -63,8 +63,8 @@ class CpuRunner:
         self._decoder.bind(self._arena)
 
     def _logits(self, row_count: int) -> Floats:
-        """Returns the logits [rows, vocabulary], always in the same memory: faulting in fresh pages would cost more
-        than the step itself."""
+        """Returns the results [rows, numbers], always in the same memory: faulting in fresh pages would cost more than
+        the step itself."""
         if row_count > len(self._buffer):
-            self._buffer = np.empty((row_count, self._decoder.vocabulary_size), np.float32)
+            self._buffer = np.empty((row_count, self._decoder.result_size), np.float32)
         return self._buffer[:row_count]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-import torch
+import numpy as np
 
 from headrace.engine.batching.batcher import Batcher
 from headrace.engine.batching.sequence import Sequence
@@ -11,8 +11,8 @@ from headrace.engine.contract.embedding_request_check import check_embedding_req
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, SamplingParams
 from headrace.engine.engines.embedding_outcomes import EmbeddingOutcomes
-from headrace.engine.torch.layers.pooling import normalized
-from headrace.engine.torch.runner import TorchRunner
+from headrace.engine.engines.pooling import normalized
+from headrace.engine.step.runner import Runner
 
 _ONE_TOKEN = SamplingParams(max_tokens=1, temperature=0.0, ignore_eos=True)
 
@@ -23,7 +23,7 @@ class DecoderEmbeddingEngine:
     To the batcher each input is a request for one token; where that token would be chosen, the hidden state is taken.
     """
 
-    def __init__(self, spec: EngineSpec, runner: TorchRunner, *, normalizes: bool, prefix_cache: bool) -> None:
+    def __init__(self, spec: EngineSpec, runner: Runner, *, normalizes: bool, prefix_cache: bool) -> None:
         self._spec = spec
         self._runner = runner
         self._normalizes = normalizes
@@ -69,15 +69,13 @@ class DecoderEmbeddingEngine:
         """Lets go of model and KV cache."""
         del self._runner
 
-    @torch.inference_mode()
     def _compute(self, plan: StepPlan) -> None:
         """Runs the plan and ends the requests whose last token was in it."""
         states = self._runner.run(plan)
-        for chunk, state in zip(states.sampling, states.values, strict=True):
+        for chunk, state in zip(states.sampling, self._runner.sampler.in_host_memory(states.values), strict=True):
             sequence = chunk.sequence
-            hidden = torch.as_tensor(state)
-            vector = normalized(hidden) if self._normalizes else hidden
-            if not bool(torch.isfinite(vector).all()):
+            vector = normalized(state) if self._normalizes else state
+            if not np.isfinite(vector).all():
                 self._forget(sequence)
             self._outcomes.complete(sequence.request_id, vector, sequence.cached_token_count)
         self._batcher.record(plan, {chunk: Sample(0) for chunk in plan.chunks if chunk.is_sampled})

@@ -2,8 +2,8 @@
 
 from collections import deque
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.engine.contract.request import Delta, FinishReason
 from headrace.errors.tree import HeadraceError, InternalError
@@ -24,9 +24,9 @@ class EmbeddingOutcomes:
     def has_failures(self) -> bool:
         return bool(self._failures)
 
-    def complete(self, request_id: str, vector: Tensor, cached_token_count: int = 0) -> None:
-        """Ends a request with its embedding [hidden], or with an InternalError where that is not finite."""
-        if not bool(torch.isfinite(vector).all()):
+    def complete(self, request_id: str, vector: NDArray[np.float32], cached_token_count: int = 0) -> None:
+        """Ends a request with its embedding [hidden], fp32, or with an InternalError where that is not finite."""
+        if not np.isfinite(vector).all():
             details = {"request_id": request_id}
             message = f"The embedding of request {request_id} is not finite."
             self._failures.append(InternalError(message, stage="prefill", details=details))

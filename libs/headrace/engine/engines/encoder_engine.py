@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import torch
-
 from headrace.engine.checkpoints.facts.pooling import Pooling
 from headrace.engine.checkpoints.sentence_transformer import SentenceSettings
 from headrace.engine.contract.embedding_request_check import check_embedding_request
@@ -11,8 +9,8 @@ from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.model_cost import StepWork
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats
 from headrace.engine.engines.embedding_outcomes import EmbeddingOutcomes
-from headrace.engine.torch.encoder.encoder import Encoder
-from headrace.engine.torch.layers.pooling import normalized, pool
+from headrace.engine.engines.pooling import normalized, pool
+from headrace.engine.step.encoder import Encoder
 from headrace.errors.tree import InvalidRequest
 
 
@@ -97,7 +95,6 @@ class EncoderEngine:
             del self._requests[request.request_id]
         return batch
 
-    @torch.inference_mode()
     def _compute(self, batch: list[EngineRequest]) -> None:
         """Computes the inputs and pools them one by one: a reduction over several would sum in another order."""
         states = self._encoder([request.prompt_token_ids for request in batch])

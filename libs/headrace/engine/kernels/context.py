@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from headrace.engine.kernels.library import Function, Instructions, available, load_kernels, pointer
 from headrace.engine.kernels.packed_weight import PackedWeight
-from headrace.engine.kernels.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
+from headrace.engine.kernels.structures import (
+    Draw,
+    Encoder,
+    EncoderBatch,
+    Layer,
+    Matrix,
+    Model,
+    Norm,
+    Ranking,
+    Routing,
+    Step,
+)
 from headrace.engine.memory.aligned import address
 
 Floats = NDArray[np.float32]
@@ -45,8 +56,12 @@ class KernelContext:
             self._library.headrace_close(self._handle)
 
     def step(self, model: Model, step: Step, instructions: Instructions) -> None:
-        """Runs one decoder step."""
+        """Runs one decoder step: see `src/decoder.h`."""
         self._call(self._library.headrace_step, instructions, model, step)
+
+    def encode(self, encoder: Encoder, batch: EncoderBatch) -> None:
+        """Runs an encoder on a batch of inputs: see `src/encoder.h`."""
+        self._call(self._library.headrace_encode, self.instructions, encoder, batch)
 
     def product(
         self,
@@ -131,7 +146,8 @@ class KernelContext:
 
 _BAD = {
     2: "a token id is not in the vocabulary of the model",
-    3: "the spans of a step do not cover its rows one after the other, or lack block numbers",
+    3: "the spans of a step or the inputs of a batch do not cover its rows one after the other, are too long, or lack "
+    "block numbers",
     4: "a block number is not one of the KV cache",
     5: "a position is beyond those that the model was loaded for",
     6: "a wanted row is not one of the step",

@@ -6,7 +6,7 @@ from headrace.engine.step.step_arrays import SPAN_FIELDS, StepArrays
 
 def kernel_step(arrays: StepArrays, logits: int | None = None) -> Step:
     """Points at `arrays`, which must outlive the step, and at the address where the kernels write `logits`, fp32 [rows,
-    vocabulary]."""
+    vocabulary], or the hidden states of a model without a head, fp32 [rows, hidden]."""
     token_ids, _ = arrays.buffer.buffer_info()
     size = arrays.buffer.itemsize
     tables = token_ids + arrays.token_count * size

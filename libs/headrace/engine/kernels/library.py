@@ -11,7 +11,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.structures import Draw, Layer, Matrix, Model, Norm, Ranking, Routing, Step
+from headrace.engine.kernels.structures import (
+    Draw,
+    Encoder,
+    EncoderBatch,
+    Layer,
+    Matrix,
+    Model,
+    Norm,
+    Ranking,
+    Routing,
+    Step,
+)
 from headrace.engine.memory.aligned import address
 from headrace.errors import ConfigError
 
@@ -21,7 +32,7 @@ PATH = Path(os.environ.get(LIBRARY_VARIABLE) or Path(__file__).with_name("_kerne
 INSTRUCTIONS_VARIABLE = "HEADRACE_ISA"
 """Environment variable with the name of the one instruction set to use, in any case. Unset or empty: the fastest that
 passes the self test."""
-VERSION = 11
+VERSION = 12
 """Version of the interface and the packed layout. The library reports the version it was built for."""
 
 _log = logging.getLogger(__name__)
@@ -73,6 +84,7 @@ def load_kernels() -> ctypes.CDLL | None:
     library.headrace_open.argtypes = [_INT]
     library.headrace_close.argtypes = [_POINTER]
     library.headrace_step.argtypes = [_POINTER, _INT, ctypes.POINTER(Model), ctypes.POINTER(Step)]
+    library.headrace_encode.argtypes = [_POINTER, _INT, ctypes.POINTER(Encoder), ctypes.POINTER(EncoderBatch)]
     library.headrace_product.argtypes = [_POINTER, _INT, ctypes.POINTER(Matrix), *[_POINTER] * 3, _SIZE]
     library.headrace_attend.argtypes = [_POINTER, _INT, *map(ctypes.POINTER, (Model, Layer, Step)), _POINTER, _POINTER]
     library.headrace_normalize.argtypes = [_POINTER, _INT, ctypes.POINTER(Norm), _POINTER, _POINTER, _SIZE]

@@ -59,12 +59,20 @@ class PackedWeight:
 
 
 def pack_plain(weight: NDArray[np.generic], storage: Storage, rows: NDArray[np.int64]) -> PackedWeight:
-    """Packs [., in] numbers in `storage`. `rows` gives the source row of each packed row, or -1 for zeros. Raises
-    IndexError for rows that the weight does not have."""
+    """Packs contiguous [., in] numbers in `storage` on all cores. `rows` gives the source row of each packed row, or -1
+    for zeros. Raises IndexError for rows that the weight does not have."""
     _check_rows(rows, len(weight))
     in_size, width = weight.shape[1], weight.itemsize
+    panel_size = panel_bytes(PANEL, in_size, storage, in_size)
     panels = allocate(panel_bytes(len(rows), in_size, storage, in_size))
-    _library().headrace_pack_plain(pointer(weight), pointer(rows), len(rows), in_size, width, pointer(panels))
+    library = _library()
+
+    def pack(first: int) -> None:
+        wanted = rows[first : first + PANELS_PER_TASK * PANEL]
+        to = address(panels) + first // PANEL * panel_size
+        library.headrace_pack_plain(pointer(weight), pointer(wanted), len(wanted), in_size, width, to)
+
+    _on_all_cores(pack, range(0, len(rows), PANELS_PER_TASK * PANEL))
     return PackedWeight(panels, storage, len(rows), in_size, in_size)
 
 

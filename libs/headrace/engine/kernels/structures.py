@@ -123,6 +123,44 @@ class Norm(ctypes.Structure):
     )
 
 
+class EncoderLayer(ctypes.Structure):
+    _fields_ = (
+        ("qkv", Matrix),
+        ("output", Matrix),
+        ("up", Matrix),
+        ("down", Matrix),
+        ("attention_norm", Norm),
+        ("output_norm", Norm),
+    )
+
+
+class Encoder(ctypes.Structure):
+    _fields_ = (
+        ("layers", ctypes.POINTER(EncoderLayer)),
+        ("words", _POINTER),
+        ("positions", _POINTER),
+        ("norm", Norm),
+        *((name, _SIZE) for name in ("layer_count", "hidden", "vocabulary", "position_count", "head_count")),
+        ("longest", _SIZE),
+        ("bias", _POINTER),
+        ("bias_stride", _SIZE),
+        ("word_storage", _INT),
+        ("activation", _INT),
+        ("scale", _FLOAT),
+    )
+
+
+class EncoderBatch(ctypes.Structure):
+    _fields_ = (
+        ("token_ids", _POINTER),
+        ("positions", _POINTER),
+        ("lengths", _POINTER),
+        ("hidden", _POINTER),
+        ("row_count", _SIZE),
+        ("input_count", _SIZE),
+    )
+
+
 class Draw(ctypes.Structure):
     _fields_ = (
         ("logits", _POINTER),

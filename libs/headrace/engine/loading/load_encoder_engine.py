@@ -1,24 +1,24 @@
-"""Loads a checkpoint into an engine that makes embeddings with an encoder."""
+"""Loads a checkpoint into an engine that makes embeddings with an encoder. Imports torch only where it computes."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from headrace.engine.checkpoints.encoder_settings import read_encoder_config
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
-from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, choose_max_len, describe_precision
-from headrace.engine.checkpoints.safetensors_weights import Weights
+from headrace.engine.checkpoints.model_limits import choose_max_len
 from headrace.engine.checkpoints.sentence_transformer import read_sentence_settings
 from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.engine.contract.held_memory import HeldMemory
+from headrace.engine.cpu.encoder.load_cpu_encoder import can_encode_on_cpu, load_cpu_encoder
 from headrace.engine.engines.encoder_engine import EncoderEngine
 from headrace.engine.engines.fingerprint import fingerprint_of
+from headrace.engine.loading.memory_placement import place_memory
 from headrace.engine.loading.model_costs import encoder_cost
-from headrace.engine.torch.device_setup import choose_device, choose_precision, settle_threads
-from headrace.engine.torch.encoder.encoder import Encoder
-from headrace.engine.torch.operators.choose_operators import choose_encoder_operators
+from headrace.engine.loading.required_torch import require_torch
+from headrace.engine.step.loaded_encoder import LoadedEncoder
+
+_log = logging.getLogger(__name__)
 
 
 def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
@@ -28,15 +28,8 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
     """
     settings = read_sentence_settings(folder)
     model_config = _within(read_encoder_config(folder), settings.max_len)
-    device = choose_device(config)
-    dtype = choose_precision(config, model_config, device)
     max_len = choose_max_len(config, model_config)
-    operators = choose_encoder_operators(device, config.thread_count)
-    settle_threads(config, operators)
-    with torch.inference_mode():
-        weights = Weights(folder, model_config.quantization, ROUNDED_BITS.get(config.precision))
-        encoder = Encoder(model_config, weights, operators, dtype, device)
-    memory = HeldMemory(encoder.byte_count)
+    model = _load_encoder(folder, model_config, config)
     spec = EngineSpec(
         architecture=model_config.architecture,
         vocabulary_size=model_config.vocabulary_size,
@@ -46,16 +39,30 @@ def load_encoder_engine(folder: Path, config: EngineConfig) -> EncoderEngine:
         block_size=0,
         block_count=0,
         eos_token_ids=frozenset(),
-        device=str(device),
-        precision=describe_precision(config, model_config, dtype),
-        parameter_count=encoder.parameter_count,
+        device=model.device,
+        precision=model.precision,
+        parameter_count=model.parameter_count,
         embedding_size=model_config.hidden_size,
-        memory=memory,
-        cost=encoder_cost(model_config, encoder.parameter_count, memory),
+        memory=model.memory,
+        cost=encoder_cost(model_config, model.parameter_count, model.memory),
     )
-    engine = EncoderEngine(spec, encoder, settings)
+    engine = EncoderEngine(spec, model.encoder, settings)
     engine.identify(fingerprint_of(engine))
     return engine
+
+
+def _load_encoder(folder: Path, model: EncoderConfig, config: EngineConfig) -> LoadedEncoder:
+    """Loads an encoder in the form that runs fastest here: fused kernels where they can, else torch."""
+    place_memory(config)
+    fits, reason = can_encode_on_cpu(model, config)
+    if fits:
+        return load_cpu_encoder(folder, model, config)
+    require_torch(reason)
+    # Imports torch, which the fused kernels can do without.
+    from headrace.engine.torch.encoder.load_torch_encoder import load_torch_encoder
+
+    _log.info("the model runs through torch", extra={"reason": reason})
+    return load_torch_encoder(folder, model, config)
 
 
 def _within(config: EncoderConfig, max_len: int | None) -> EncoderConfig:

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from headrace.engine.checkpoints.families.model_kind import architecture_of, is_encoder, makes_embeddings
+from headrace.engine.checkpoints.families.model_kind import is_encoder, makes_embeddings
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.loading.load_embedding_engine import load_embedding_engine
+from headrace.engine.loading.load_encoder_engine import load_encoder_engine
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.engine.loading.memory_placement import place_memory
-from headrace.engine.loading.required_torch import require_torch
 from headrace.errors.tree import Unsupported
 
 
@@ -18,10 +18,4 @@ def load_engine(source: Path, config: EngineConfig) -> Engine:
         return load_text_engine(source, config)
     if config.adapters:
         raise Unsupported(f"{source} makes embeddings; adapters are only for models that make text")
-    require_torch(f"{architecture_of(source)} makes embeddings")
-    place_memory(config)
-    # Import torch, which text models can do without.
-    from headrace.engine.loading.load_embedding_engine import load_embedding_engine
-    from headrace.engine.loading.load_encoder_engine import load_encoder_engine
-
     return load_encoder_engine(source, config) if is_encoder(source) else load_embedding_engine(source, config)

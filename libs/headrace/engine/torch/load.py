@@ -34,11 +34,13 @@ def load_torch(source: Path, model: DecoderConfig, config: EngineConfig, max_len
     operators = choose_operators(device, config.thread_count, config.kernels)
     settle_threads(config, operators)
     with torch.inference_mode():
-        weights = WeightRecord(open_weights(source, model.quantization, ROUNDED_BITS.get(config.precision)))
+        bits = ROUNDED_BITS.get(config.precision)
+        weights = WeightRecord(open_weights(source, model.quantization, bits, has_head=model.has_head))
         decoder = Decoder(model, weights, operators, dtype, device)
         adapters = AdapterSet.load(config.adapters, model, operators, dtype, device) if config.adapters else None
         attention = build_attention(config, model, decoder, operators, max_len, dtype, device)
-        graphs = build_graphs(config, model, decoder, attention, dtype, device)
+        # Without a head there are no decodes to replay.
+        graphs = build_graphs(config, model, decoder, attention, dtype, device) if model.has_head else None
     runner = TorchRunner(decoder, attention, operators, device, adapters, graphs)
     precision = describe_precision(config, model, dtype)
     memory = HeldMemory(weights.byte_count, attention.byte_count)

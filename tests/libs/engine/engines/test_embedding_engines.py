@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.libs.engine.engine_running import engine_config
@@ -19,10 +20,14 @@ from transformers import AutoModel
 
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import EngineRequest, FinishReason, SamplingParams
+from headrace.engine.cpu.runner import CpuRunner
+from headrace.engine.cpu.weights.packed_weights import Table
 from headrace.engine.engines.decoder_embedding_engine import DecoderEmbeddingEngine
 from headrace.engine.engines.encoder_engine import EncoderEngine
 from headrace.engine.engines.text_engine import TextEngine
+from headrace.engine.kernels.storage import Storage
 from headrace.engine.loading.load_engine import load_engine
+from headrace.engine.memory.aligned import address
 from headrace.errors import InternalError, InvalidCheckpoint, InvalidRequest, Unsupported
 
 PROMPTS = make_prompts((1, 2, 3, 5, 5, 5, 31, 64, 64, 100, 200))
@@ -95,10 +100,11 @@ def test_real_weights_equal_transformers(minilm: Path) -> None:
         assert error(found, pooled(hidden_states(model, prompt), "mean")) <= 1e-5, length
 
 
+@pytest.mark.parametrize("head_size", [24, 32])
 @pytest.mark.parametrize("keeps_prefix", [False, True])
-def test_a_decoder_gives_the_state_of_the_last_token(keeps_prefix: bool, tmp_path: Path) -> None:
-    """Chunked: the longest prompt takes four steps."""
-    model = make_decoder(tmp_path, keeps_prefix=keeps_prefix)
+def test_a_decoder_gives_the_state_of_the_last_token(keeps_prefix: bool, head_size: int, tmp_path: Path) -> None:
+    """Chunked: the longest prompt takes four steps. Heads of 24 run through torch."""
+    model = make_decoder(tmp_path, keeps_prefix=keeps_prefix, head_dim=head_size)
     engine = load(tmp_path)
     assert isinstance(engine, DecoderEmbeddingEngine)
     for prompt, found in zip(PROMPTS, embed(engine, *PROMPTS), strict=True):
@@ -174,12 +180,28 @@ def test_what_cannot_be_embedded_is_refused(kind: str, prompt: tuple[int, ...], 
     assert not engine.has_work()
 
 
+def words_of(engine: DecoderEmbeddingEngine) -> "np.ndarray[tuple[int, ...], np.dtype[Any]]":
+    """Returns the table of embeddings in fp32, which may be written: [vocabulary, hidden]."""
+    runner: Any = engine._runner
+    if isinstance(runner, CpuRunner):
+        weights = runner._decoder._weights
+        assert weights.embedding.storage is Storage.F32
+        weights.embedding = Table(np.array(weights.embedding.numbers), Storage.F32)
+        runner._decoder._model.embedding = address(weights.embedding.numbers)
+        return weights.embedding.numbers
+    with torch.inference_mode():
+        table: np.ndarray[tuple[int, ...], np.dtype[Any]] = runner._model._embedding.numpy()
+    return table
+
+
 def test_an_embedding_that_is_not_finite_fails_its_request_alone(tmp_path: Path) -> None:
     make_encoder(tmp_path, "bert")
     engine = load(tmp_path)
     assert isinstance(engine, EncoderEngine)
-    with torch.inference_mode():
-        engine._encoder._words[150] = torch.nan
+    encoder: Any = engine._encoder
+    table = np.array(encoder._weights.words.numbers)
+    table[150] = np.nan
+    encoder._model.words = address(table)
     add(engine, "good", (1, 2))
     add(engine, "broken", (150,))
     with pytest.raises(InternalError, match="broken is not finite") as caught:
@@ -188,22 +210,23 @@ def test_an_embedding_that_is_not_finite_fails_its_request_alone(tmp_path: Path)
     assert set(finish(engine)) == {"good"}
 
 
-def test_what_went_wrong_in_a_decoder_leaves_nothing_in_its_cache(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_what_went_wrong_in_a_decoder_leaves_nothing_in_its_cache(kernels: str, tmp_path: Path) -> None:
     """The broken input is longer than a block, and the good ones after it get its blocks."""
     make_decoder(tmp_path)
     good = make_prompts((90, 40), seed=7)
-    engine = load(tmp_path, block_count=12)
+    engine = load(tmp_path, block_count=12, kernels=kernels)
     assert isinstance(engine, DecoderEmbeddingEngine)
     alone = [embed(engine, prompt)[0] for prompt in good]
-    with torch.inference_mode():
-        kept = engine._runner._model._embedding[150].clone()
-        engine._runner._model._embedding[150] = torch.nan
-        for _ in range(2):
-            add(engine, "broken", (3, 150, *range(60)))
-            with pytest.raises(InternalError, match="broken is not finite"):
-                finish(engine)
-            engine.check_invariants()
-        engine._runner._model._embedding[150] = kept
+    table = words_of(engine)
+    kept = table[150].copy()
+    table[150] = np.nan
+    for _ in range(2):
+        add(engine, "broken", (3, 150, *range(60)))
+        with pytest.raises(InternalError, match="broken is not finite"):
+            finish(engine)
+        engine.check_invariants()
+    table[150] = kept
     assert not engine.has_work()
     assert engine.stats().used_block_count == 0
     assert embed(engine, *good) == alone

@@ -13,9 +13,10 @@ from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
+from headrace.engine.kernels.library import Function
 from headrace.engine.kernels.packed_weight import pack_codes, pack_plain
 from headrace.engine.kernels.storage import Storage
-from headrace.engine.kernels.structures import Draw, Layer, Model, Routing, Step
+from headrace.engine.kernels.structures import Draw, Encoder, EncoderBatch, Layer, Model, Norm, Routing, Step
 from headrace.engine.memory.aligned import address
 
 pytestmark = needs_kernels
@@ -158,6 +159,54 @@ def test_blocks_before_the_window_may_be_given_back_and_those_within_may_not() -
 
 def test_an_empty_step_is_fine(decoder: Decoder) -> None:
     decoder.run(Numbers([], [], [], []))
+
+
+@dataclass
+class Batch:
+    """Everything that a batch of an encoder names by number: two inputs. There are 8 words and 6 positions, and the
+    longest input has 4 tokens."""
+
+    token_ids: list[int] = field(default_factory=lambda: [0, 7, 3])
+    positions: list[int] = field(default_factory=lambda: [0, 1, 5])
+    lengths: list[int] = field(default_factory=lambda: [2, 1])
+
+    def run(self, context: KernelContext) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
+        table, vector = np.ones((8, 16), np.float32), np.ones(16, np.float32)
+        norm = Norm(address(vector), address(vector), 16, 1e-5)
+        places = (address(table), address(table), norm)
+        encoder = Encoder(None, *places, 0, 16, 8, 6, 1, 4, None, 0, Storage.F32, Function.GELU, 1.0)
+        hidden = np.zeros((len(self.token_ids), 16), np.float32)
+        kept = [np.array(numbers, np.int64) for numbers in (self.token_ids, self.positions, self.lengths)]
+        batch = EncoderBatch(*map(address, kept), address(hidden), len(self.token_ids), len(self.lengths))
+        try:
+            context.encode(encoder, batch)
+        except IndexError:
+            assert not hidden.any()
+            raise
+        return hidden
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (Batch(token_ids=[0, 8, 3]), "token id"),
+        (Batch(token_ids=[0, -1, 3]), "token id"),
+        (Batch(positions=[0, 6, 5]), "position"),
+        (Batch(positions=[SMALLEST, 1, 5]), "position"),
+        (Batch(lengths=[2, 2]), "inputs"),
+        (Batch(lengths=[1, 1]), "inputs"),
+        (Batch(lengths=[2, 0, 1]), "inputs"),
+        (Batch(lengths=[4, -1]), "inputs"),
+        (Batch(lengths=[2, LARGEST]), "inputs"),
+        (Batch([0] * 5, [0] * 5, [5]), "inputs"),
+    ],
+)
+def test_a_batch_of_an_encoder_with_a_bad_number_is_refused_and_writes_nothing(batch: Batch, reason: str) -> None:
+    context = KernelContext(1)
+    with pytest.raises(IndexError, match=reason):
+        batch.run(context)
+    assert Batch().run(context).any()
+    assert Batch([], [], []).run(context).size == 0
 
 
 @pytest.mark.parametrize(("expert_count", "chosen_count"), [(4, 5), (4, 0), (4, -1), (0, 1)])

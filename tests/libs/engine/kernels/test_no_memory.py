@@ -75,6 +75,29 @@ unlimit()
 context.multiply(large.matrix(exact=False), address(wide), None, address(outputs), 64)
 assert (outputs[:64] == 1 << 18).all()
 """
+ENCODER = """
+from headrace.engine.kernels.choice import trial_encoder
+context = KernelContext(2)
+small = trial_encoder.TrialEncoder(np.random.default_rng(1))
+expected = small.run(context)
+usual, many = trial_encoder.LENGTHS, (33,) * 2000
+trial_encoder.LENGTHS = many
+large = trial_encoder.TrialEncoder(np.random.default_rng(1))
+limit(24 << 20)
+for _ in range(3):
+    trial_encoder.LENGTHS = many
+    try:
+        large.run(context)
+    except MemoryError as error:
+        assert "the kernels have no memory" in str(error), error
+    else:
+        sys.exit("there was memory")
+    trial_encoder.LENGTHS = usual
+    assert (small.run(context) == expected).all()
+unlimit()
+trial_encoder.LENGTHS = many
+assert np.isfinite(large.run(context)).all()
+"""
 THREADS = """
 limit(24 << 20)
 try:
@@ -89,7 +112,7 @@ assert (KernelContext(4).product(weight, np.ones((8, 64), np.float32)) == 64).al
 """
 
 
-@pytest.mark.parametrize("body", [WORKSPACE, TASKS, THREADS], ids=["workspace", "tasks", "threads"])
+@pytest.mark.parametrize("body", [WORKSPACE, TASKS, ENCODER, THREADS], ids=["workspace", "tasks", "encoder", "threads"])
 def test_want_of_memory_is_an_error_of_one_call(body: str) -> None:
     # One heap for all threads, so that what one of them asks for counts at once.
     environment = os.environ | {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072"}

@@ -70,6 +70,8 @@ class DecoderConfig:
     post_norms: bool = False
     """Whether the outputs of attention and feed-forward block are normalized before they are added to the residual."""
     experts: ExpertConfig | None = None
+    has_head: bool = True
+    """Whether the model makes logits. Without a head it makes embeddings: its normalized hidden states."""
 
     @property
     def widest_window(self) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
-from headrace.engine.checkpoints.weights.decoder_tensors import DecoderTensors
+from headrace.engine.checkpoints.weights.model_tensors import ModelTensors
 
 ArrayT = TypeVar("ArrayT")
 WeightT = TypeVar("WeightT")
@@ -26,7 +26,7 @@ class DecoderWeights(Generic[ArrayT, WeightT]):
     """Reads the tensors that a DecoderConfig calls for, in the arrays of torch or numpy. Raises InvalidCheckpoint if
     they do not match it."""
 
-    def __init__(self, config: DecoderConfig, tensors: DecoderTensors[ArrayT, WeightT]) -> None:
+    def __init__(self, config: DecoderConfig, tensors: ModelTensors[ArrayT, WeightT]) -> None:
         self._config = config
         self._tensors = tensors
         self.parameter_count = 0

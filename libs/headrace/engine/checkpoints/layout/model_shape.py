@@ -48,7 +48,7 @@ class ModelShape:
 
 
 class _Shapes:
-    """Tensors without content, see DecoderTensors."""
+    """Tensors without content, see ModelTensors."""
 
     def read(self, name: str, shape: tuple[int, ...]) -> None:
         return None

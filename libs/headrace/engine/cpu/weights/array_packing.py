@@ -18,6 +18,9 @@ from headrace.engine.kernels.choice.self_test import choose_instructions
 from headrace.engine.kernels.packed_weight import PackedWeight, pack_block_parts, pack_codes, pack_plain, pack_rounded
 from headrace.engine.kernels.storage import Storage, code_storage
 
+PROBED = 4096
+"""Numbers of a weight that show whether it may fit 16 bits."""
+
 Rows = Sequence[int] | NDArray[np.int64]
 
 
@@ -64,6 +67,12 @@ def stored_array(numbers: Floats) -> tuple[NDArray[np.generic], Storage]:
     """Returns the same numbers in a type the kernels read: 16 bits if all of them fit, since checkpoints mostly come
     from bf16 or fp16."""
     numbers = np.ascontiguousarray(numbers)
+    # Where some of the first do not fit, there is no need to convert all.
+    _, storage = _narrow(numbers.reshape(-1)[:PROBED])
+    return (numbers, storage) if storage is Storage.F32 else _narrow(numbers)
+
+
+def _narrow(numbers: Floats) -> tuple[NDArray[np.generic], Storage]:
     bits = numbers.view(np.uint32)
     if not (bits & np.uint32(0xFFFF)).any():
         return (bits >> np.uint32(16)).astype(np.uint16).view(np.int16), Storage.BF16

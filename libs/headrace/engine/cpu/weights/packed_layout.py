@@ -38,7 +38,7 @@ def check_layout(weights: PackedWeights, config: DecoderConfig) -> None:
 def matrix_sizes(config: DecoderConfig) -> dict[str, tuple[int, int]]:
     """Returns the output and input sizes of every matrix of a model, by its name in PackedWeights."""
     hidden, attended = config.hidden_size, config.head_count * config.head_size
-    sizes = {"head": (config.vocabulary_size, hidden)}
+    sizes = {"head": (config.vocabulary_size, hidden)} if config.has_head else {}
     for index in range(config.layer_count):
         sizes |= {
             f"{index}.qkv": (attended + 2 * config.kv_head_count * config.head_size, hidden),

@@ -31,7 +31,7 @@ def read_packed_weights(
     """Packs the weights of a checkpoint, one projection at a time. Rounds unquantized ones to `bits`, if set. Unless
     `exact`, keeps the head in 8 bits if the layers have no more. `keeps_blocks` keeps blocks of GGUF as they are.
     Raises InvalidCheckpoint or Unsupported."""
-    tensors = open_array_weights(source, config.quantization, bits, keeps_blocks=keeps_blocks)
+    tensors = open_array_weights(source, config.quantization, bits, keeps_blocks=keeps_blocks, has_head=config.has_head)
     reader: _Reader = DecoderWeights(config, tensors)
     embedding = reader.embedding_matrix()
     weights = PackedWeights(_table(embedding))
@@ -43,8 +43,9 @@ def read_packed_weights(
         weights.vectors[f"{index}.key_factors"] = _key_factors(qkv, weights, config, index)
         weights.matrices |= _pack_attention(reader, qkv, index) | _pack_feed_forward(reader, config, index)
         tensors.forget()
-    head = embedding if config.tied_embeddings else reader.head().weight
-    weights.matrices["head"] = _pack_head(head, weights, config, exact=exact)
+    if config.has_head:
+        head = embedding if config.tied_embeddings else reader.head().weight
+        weights.matrices["head"] = _pack_head(head, weights, config, exact=exact)
     weights.parameter_count = reader.parameter_count
     return weights
 

@@ -26,10 +26,10 @@ class PackedWeights:
     """Weights of norms, by the name of the norm; and the factors of each layer's keys, see `choose_key_factors`, as in
     `0.key_factors`."""
     matrices: dict[str, PackedWeight] = field(default_factory=dict)
-    """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; and `head`. A layer with
-    experts has a `router`, and `gate_up` and `down` of each expert, as in `0.experts.5.down`. Where blocks of several
-    kinds make up a matrix: `qkv.1` and `qkv.2`, further rows of `qkv`; `up`, beside which `gate_up` is only the gate.
-    The panels of `head` may be those of the embedding."""
+    """Matrices by name: `qkv`, `output`, `gate_up` and `down` of each layer, as in `0.qkv`; `head`, if there is one. A
+    layer with experts has a `router`, and `gate_up` and `down` of each expert, as in `0.experts.5.down`. Where blocks
+    of several kinds make up a matrix: `qkv.1` and `qkv.2`, further rows of `qkv`; `up`, beside which `gate_up` is only
+    the gate. The panels of `head` may be those of the embedding."""
     parameter_count: int = 0
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.engine.kernels.choice.trial_encoder import TrialEncoder
 from headrace.engine.kernels.choice.trial_model import TrialModel
 from headrace.engine.kernels.choice.trial_weights import BLOCK_STORAGES, block_weight, name_of, trial_weights
 from headrace.engine.kernels.context import KernelContext
@@ -40,9 +41,11 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
     for storage in KV_STORAGES:
         for index, logits in enumerate(_model().run(context, storage)):
             yield f"step {index} with {storage.name} keys and values", logits
+    yield "step without a head", _model().run_headless(context)
     for index, logits in enumerate(_model().run_widest(context)):
         yield f"step {index} with experts, caps and an adapter", logits
-    yield "step of an encoder with F16 keys and values", _model().run_encoder(context)
+    yield "step that sees all tokens with F16 keys and values", _model().run_open(context)
+    yield "batch of an encoder", _encoder().run(context)
 
 
 def _products(context: KernelContext) -> Iterator[tuple[str, Result]]:
@@ -134,6 +137,11 @@ def _weights() -> list[PackedWeight]:
 def _block_weights() -> list[PackedWeight]:
     generator = np.random.default_rng(3)
     return [block_weight(generator, (OUT, IN), storage) for storage in BLOCK_STORAGES]
+
+
+@functools.cache
+def _encoder() -> TrialEncoder:
+    return TrialEncoder(np.random.default_rng(4))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.library import Function
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
 from headrace.engine.kernels.storage import Storage
-from headrace.engine.kernels.structures import FeedForward, Layer, Model, Routing, Step, Update
+from headrace.engine.kernels.structures import FeedForward, Layer, Matrix, Model, Routing, Step, Update
 from headrace.engine.memory.aligned import address
 
 VOCABULARY, HIDDEN, INNER = 48, 64, 96
@@ -55,6 +55,13 @@ class TrialModel:
         model = self._plain(arena, self._layer(arena))
         return [self._step(context, model, spans) for spans in STEPS]
 
+    def run_headless(self, context: KernelContext) -> Floats:
+        """Computes the normalized hidden states [tokens, hidden] of the first step."""
+        arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, Storage.F32), BLOCK_COUNT)
+        model = self._plain(arena, self._layer(arena))
+        model.head = Matrix()
+        return self._step(context, model, STEPS[0])
+
     def run_widest(self, context: KernelContext) -> list[Floats]:
         """Does as `run`, with all that families differ in: an embedding of blocks, experts, norms after blocks, caps,
         factors, an adapter."""
@@ -74,7 +81,7 @@ class TrialModel:
         model.updates = updates
         return [self._step(context, model, spans, address(self._adapters)) for spans in STEPS]
 
-    def run_encoder(self, context: KernelContext) -> Floats:
+    def run_open(self, context: KernelContext) -> Floats:
         """Computes the logits [tokens, vocabulary] of the first step, with biased scores, tokens that see those after
         them, and keys and values in fp16."""
         arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, Storage.F16), BLOCK_COUNT)
@@ -138,7 +145,7 @@ class TrialModel:
         starts, places = np.cumsum([0, *counts]), np.arange(len(spans)) * (BLOCK_COUNT // 2)
         layout = np.array([(starts[at], counts[at], spans[at][1], places[at]) for at in range(len(spans))], np.int64)
         rows = np.arange(len(token_ids))
-        logits = np.empty((len(rows), VOCABULARY), np.float32)
+        logits = np.empty((len(rows), model.head.out or HIDDEN), np.float32)
         step = Step(
             token_ids=address(token_ids),
             tables=address(tables),

@@ -7,7 +7,7 @@
 
 namespace headrace {
 
-constexpr int kVersion = 11;
+constexpr int kVersion = 12;
 
 constexpr int kPanel = 16;  // Rows of a weight in a panel: see matrix.h.
 
@@ -104,7 +104,7 @@ struct Model {
     const Layer *layers;
     const uint8_t *embedding;  // [vocabulary, hidden], blocks in panels
     const float *final_norm;
-    Matrix head;
+    Matrix head;  // [vocabulary, hidden]; no rows: a step gives normalized hidden states instead of logits
     int64_t layer_count, hidden, vocabulary;
     int64_t head_count, kv_head_count, head_size, rotary_size;
     int64_t block_size;      // Tokens in a block of the KV cache
@@ -135,7 +135,7 @@ struct Step {
     const int64_t *tables;     // Block numbers of all sequences, one after the other
     const Span *spans;
     const int64_t *logit_rows;  // [logit count]
-    float *logits;              // [logit count, vocabulary]
+    float *logits;              // [logit count, vocabulary], or [logit count, hidden] without a head
     int64_t row_count, span_count, logit_count;
     int64_t table_size;       // Length of `tables`
     const int64_t *adapters;  // [spans]: the adapter of each, or -1. Null: no span has one
@@ -146,6 +146,36 @@ struct Norm {
     const float *bias;    // [size]: layer norm, which subtracts the mean. Null: RMS norm
     int64_t size;
     float epsilon;
+};
+
+// A layer of an encoder: see encoder.h.
+struct EncoderLayer {
+    Matrix qkv, output, up, down;
+    Norm attention_norm, output_norm;  // Of the sums of each block and the residual
+};
+
+struct Encoder {
+    const EncoderLayer *layers;
+    const uint8_t *words;    // [vocabulary, hidden] in plain storage
+    const float *positions;  // [positions, hidden], with what all tokens share
+    Norm norm;               // Of the embeddings
+    int64_t layer_count, hidden, vocabulary, position_count, head_count;
+    int64_t longest;  // Tokens of the longest input
+    // Added to attention scores, or null: see `Layer::bias`. There are biases for distances below `longest`.
+    const float *bias;
+    int64_t bias_stride;
+    int32_t word_storage;
+    int32_t activation;
+    float scale;  // Of attention scores
+};
+
+// Whole inputs, one after the other.
+struct EncoderBatch {
+    const int64_t *token_ids;  // [rows]
+    const int64_t *positions;  // [rows]: rows of the table of positions
+    const int64_t *lengths;    // [inputs], in tokens
+    float *hidden;             // Result [rows, hidden]
+    int64_t row_count, input_count;
 };
 
 // One token to sample from a row of logits.

@@ -1,7 +1,6 @@
 // The C interface that Python calls: checks arguments, picks the kernels of an instruction set, and packs weights. It
 // depends on the C and C++ runtimes only.
 
-#include <cstring>
 #include <memory>
 
 #include "block_packing.h"
@@ -9,6 +8,7 @@
 #include "code_packing.h"
 #include "floating_point.h"
 #include "kernels.h"
+#include "plain_packing.h"
 #include "processor.h"
 
 using namespace headrace;
@@ -77,9 +77,6 @@ template <typename Body> int call(void *context, int instructions, Failure found
     }
 }
 
-// Returns the source row of the panels' row `row`, or -1 for a row of zeros.
-int64_t source_row(const int64_t *rows, int64_t row, int64_t out) { return row < out ? rows[row] : -1; }
-
 }  // namespace
 
 extern "C" {
@@ -107,6 +104,11 @@ void headrace_close(void *context) { delete static_cast<Context *>(context); }
 int headrace_step(void *context, int instructions, const Model *model, const Step *step) {
     return call(context, instructions, check_step(*model, *step),
                 [&](const Kernels &k, Context &c) { k.step(*model, *step, c.pool, c.space); });
+}
+
+int headrace_encode(void *context, int instructions, const Encoder *encoder, const EncoderBatch *batch) {
+    return call(context, instructions, check_batch(*encoder, *batch),
+                [&](const Kernels &k, Context &c) { k.encode(*encoder, *batch, c.pool, c.space); });
 }
 
 int headrace_product(void *context, int instructions, const Matrix *w, const float *x, const float *residual, float *y,
@@ -160,18 +162,12 @@ int headrace_rank(void *context, int instructions, Ranking *rankings, int64_t co
                 [&](const Kernels &k, Context &c) { k.rank(rankings, count, vocabulary, c.pool); });
 }
 
-// Packs plain weights of `width` bytes each. `rows` [out] names the source row of each packed row, or -1 for zeros.
+// Packs plain weights of `width` bytes each, 2 or 4. `rows` [out] names the source row of each packed row, or -1 for
+// zeros.
 void headrace_pack_plain(const uint8_t *weights, const int64_t *rows, int64_t out, int64_t in, int64_t width,
                          uint8_t *panels) {
-    const int64_t panel_count = (out + kPanel - 1) / kPanel;
-    std::memset(panels, 0, static_cast<size_t>(panel_count * in * kPanel * width));
-    for (int64_t row = 0; row < panel_count * kPanel; ++row) {
-        const int64_t source = source_row(rows, row, out);
-        if (source < 0) continue;
-        uint8_t *to = panels + (row / kPanel * in * kPanel + row % kPanel) * width;
-        const uint8_t *from = weights + source * in * width;
-        for (int64_t k = 0; k < in; ++k, to += kPanel * width, from += width) std::memcpy(to, from, width);
-    }
+    if (width == 2) return pack_plain<2>(weights, rows, out, in, panels);
+    pack_plain<4>(weights, rows, out, in, panels);
 }
 
 // Packs codes of w.storage [., w.in] with scales and zeros [., groups]. `rows` [w.out] is as in headrace_pack_plain.

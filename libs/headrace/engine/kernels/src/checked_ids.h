@@ -107,6 +107,24 @@ inline Failure check_step(const Model &model, const Step &step) {
     return step.logit_count < 0 || !all_below(step.logit_rows, step.logit_count, step.row_count) ? kBadLogitRow : kFine;
 }
 
+// Returns whether the inputs of a batch make up its rows, and none is empty or longer than the encoder takes.
+inline bool inputs_fit(const Encoder &encoder, const EncoderBatch &batch) {
+    if (batch.row_count < 0 || batch.input_count < 0) return false;
+    int64_t row = 0;
+    for (int64_t i = 0; i < batch.input_count; ++i) {
+        const int64_t length = batch.lengths[i];
+        if (length < 1 || length > encoder.longest || length > batch.row_count - row) return false;
+        row += length;
+    }
+    return row == batch.row_count;
+}
+
+inline Failure check_batch(const Encoder &encoder, const EncoderBatch &batch) {
+    if (!inputs_fit(encoder, batch)) return kBadSpan;
+    if (!all_below(batch.token_ids, batch.row_count, encoder.vocabulary)) return kBadTokenId;
+    return all_below(batch.positions, batch.row_count, encoder.position_count) ? kFine : kBadPosition;
+}
+
 inline Failure check_rankings(const Ranking *rankings, int64_t count, int64_t vocabulary) {
     for (int64_t i = 0; i < count; ++i)
         if (rankings[i].count < 0 || rankings[i].count > vocabulary) return kBadCount;

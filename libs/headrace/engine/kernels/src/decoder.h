@@ -1,4 +1,4 @@
-// One step of a decoder: token ids in, logits out.
+// One step of a decoder: token ids in; logits out, or normalized hidden states of a model without a head.
 
 #pragma once
 
@@ -126,6 +126,13 @@ class DecoderStep {
         const int64_t hidden = model_.hidden;
         const int64_t count = step_.logit_count;
         if (!count) return;
+        if (!model_.head.out) {
+            over_rows(pool_, count, [&](int64_t i) {
+                normalize(hidden_ + step_.logit_rows[i] * hidden, model_.final_norm, hidden, model_.epsilon,
+                          step_.logits + i * hidden);
+            });
+            return;
+        }
         // Only rows that need logits go through the head; `ordered` gathers them.
         float *wanted = space_.ordered.take(count * hidden);
         over_rows(pool_, count, [&](int64_t i) {

@@ -3,6 +3,7 @@
 
 #include "code_rounding.h"
 #include "decoder.h"
+#include "encoder.h"
 #include "kernels.h"
 #include "rows.h"
 #include "sampling.h"
@@ -17,6 +18,10 @@ namespace {
 
 void run_step(const Model &model, const Step &step, Pool &pool, Workspace &space) {
     DecoderStep(model, step, pool, space).run();
+}
+
+void run_encoder(const Encoder &encoder, const EncoderBatch &batch, Pool &pool, Workspace &space) {
+    EncoderRun(encoder, batch, pool, space).run();
 }
 
 void run_product(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool,
@@ -57,8 +62,8 @@ void rank_rows(Ranking *rankings, int64_t count, int64_t vocabulary, Pool &pool)
 
 }  // namespace
 
-const Kernels kernels = {run_step,   run_product,         run_attention, normalize_rows, activate_rows, gate_rows,
-                         route_rows, find_likeliest_rows, draw_rows,     rank_rows,      pack_rounded};
+const Kernels kernels = {run_step,  run_encoder, run_product,         run_attention, normalize_rows, activate_rows,
+                         gate_rows, route_rows,  find_likeliest_rows, draw_rows,     rank_rows,      pack_rounded};
 
 #if defined(HEADRACE_AMX)
 const char *why_not() { return why_no_tiles(); }

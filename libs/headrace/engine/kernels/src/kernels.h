@@ -11,6 +11,8 @@ namespace headrace {
 struct Kernels {
     // Runs a decoder: see DecoderStep.
     void (*step)(const Model &model, const Step &step, Pool &pool, Workspace &space);
+    // Runs an encoder: see EncoderRun.
+    void (*encode)(const Encoder &encoder, const EncoderBatch &batch, Pool &pool, Workspace &space);
     // y [rows, out] = x W^T + bias + residual, for x [rows, in]. `residual` may be null.
     void (*product)(const Matrix &w, const float *x, const float *residual, float *y, int64_t rows, Pool &pool,
                     Workspace &space);

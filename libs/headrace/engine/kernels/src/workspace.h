@@ -50,6 +50,9 @@ struct Workspace {
     Buffer<float> shrunk;                    // Of adapters
     Buffer<int64_t> groups;                  // Of adapters
     Buffer<const Update *> updates;          // Of adapters
+    Buffer<Span> spans;                      // Of encoders
+    Buffer<int64_t> tables;                  // Of encoders
+    Buffer<float> blocks;                    // Of encoders: keys and values
     Buffer<Part> parts;
     Buffer<int8_t> codes;
     Buffer<int32_t> words;

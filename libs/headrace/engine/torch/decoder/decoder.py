@@ -31,7 +31,6 @@ class Decoder:
         dtype: torch.dtype,
         device: torch.device,
         *,
-        has_head: bool = True,
         part: DecoderPart = WHOLE,
     ) -> None:
         """Reads a decoder, or a part of one. Without a head it returns hidden states instead of logits. Raises
@@ -40,7 +39,7 @@ class Decoder:
         self._operators = operators
         self._part = part
         self._reader = DecoderReader(config, weights, operators, dtype, device)
-        scores = has_head and part.ends
+        scores = config.has_head and part.ends
         reads_embedding = part.begins or (scores and config.tied_embeddings)
         self._embedding = self._reader.embedding() if reads_embedding else torch.empty(0)
         self._layers = [self._reader.layer(index) for index in range(config.layer_count)]

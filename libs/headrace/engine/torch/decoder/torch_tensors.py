@@ -12,7 +12,7 @@ from headrace.engine.checkpoints.weights.quantized_matrix import Weight, stack
 
 @dataclass(frozen=True, slots=True)
 class TorchTensors:
-    """The tensors of a WeightSource, see DecoderTensors."""
+    """The tensors of a WeightSource, see ModelTensors."""
 
     source: WeightSource
     dtype: torch.dtype

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -19,6 +21,7 @@ from headrace.engine.torch.operators.operators import Operators
 class Encoder:
     """An encoder with its weights. Holds no request state."""
 
+    @torch.inference_mode()
     def __init__(
         self,
         config: EncoderConfig,
@@ -40,15 +43,17 @@ class Encoder:
         self.parameter_count = reader.parameter_count
         self.byte_count = reader.byte_count
 
-    def __call__(self, inputs: Sequence[tuple[int, ...]]) -> list[Tensor]:
-        """Computes the final hidden states [tokens, hidden] of each input, which has at least one token.
+    @torch.inference_mode()
+    def __call__(self, inputs: Sequence[tuple[int, ...]]) -> list[NDArray[np.float32]]:
+        """Computes the final hidden states, fp32 [tokens, hidden] in host memory, of each input, which has at least one
+        token.
 
         There is no padding: each input is computed from its own tokens alone. On a CPU the result is batch-invariant:
         either the operators are, or each input is computed by itself.
         """
         if self._device.type == "cpu" and not self._operators.is_batch_invariant:
-            return [self._compute([tokens])[0] for tokens in inputs]
-        return self._compute(inputs)
+            return [self._compute([tokens])[0].float().numpy() for tokens in inputs]
+        return [hidden.float().cpu().numpy() for hidden in self._compute(inputs)]
 
     def _compute(self, inputs: Sequence[tuple[int, ...]]) -> list[Tensor]:
         order = sorted(range(len(inputs)), key=lambda index: len(inputs[index]))

@@ -1,4 +1,4 @@
-"""Builds the parts of an encoder from a checkpoint's tensors, fusing products that share an input."""
+"""Builds the parts of an encoder from a checkpoint's tensors."""
 
 from functools import partial
 
@@ -6,9 +6,12 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
+from headrace.engine.checkpoints.layout.decoder_weights import Projection
+from headrace.engine.checkpoints.layout.encoder_weights import EncoderWeights
 from headrace.engine.checkpoints.safetensors_weights import Weights
 from headrace.engine.checkpoints.weight_record import WeightRecord
-from headrace.engine.checkpoints.weights.quantized_matrix import stack
+from headrace.engine.checkpoints.weights.quantized_matrix import Weight
+from headrace.engine.torch.decoder.torch_tensors import TorchTensors
 from headrace.engine.torch.encoder.encoder_layer import EncoderAttention, EncoderLayer
 from headrace.engine.torch.layers.feed_forward import FeedForward
 from headrace.engine.torch.layers.linear import Linear
@@ -17,7 +20,7 @@ from headrace.engine.torch.operators.operators import Operators, RowNorm
 
 
 class EncoderReader:
-    """Reads each tensor once, by its name in the family's checkpoints."""
+    """Reads each tensor once. Raises InvalidCheckpoint if they do not fit."""
 
     def __init__(
         self,
@@ -29,76 +32,52 @@ class EncoderReader:
     ) -> None:
         self._config = config
         self._operators = operators
-        self._names = config.names
-        self._files = weights
-        self._weights = WeightRecord(weights)
-        self._dtype = dtype
-        self._device = device
-        with_head = f"{config.names.root}.{config.names.word_embeddings}.weight" in weights
-        self._prefix = f"{config.names.root}." if with_head else ""
-        self.parameter_count = 0
+        self._record = WeightRecord(weights)
+        self._weights = EncoderWeights(config, TorchTensors(self._record, dtype, device), weights.__contains__)
+
+    @property
+    def parameter_count(self) -> int:
+        return self._weights.parameter_count
 
     @property
     def byte_count(self) -> int:
         """Memory taken by the weights read so far, in bytes."""
-        return self._weights.byte_count
+        return self._record.byte_count
 
     def word_embeddings(self) -> Tensor:
-        return self._read(
-            f"{self._names.word_embeddings}.weight", self._config.vocabulary_size, self._config.hidden_size
-        )
+        return self._weights.words()
 
     def position_embeddings(self) -> Tensor:
         """Reads the position embeddings [positions, hidden], with the embedding of the first segment added, which all
         tokens share."""
-        config = self._config
-        table = self._read(f"{self._names.position_embeddings}.weight", config.position_count, config.hidden_size)
-        if not config.type_count:
-            return table
-        return table + self._read(f"{self._names.type_embeddings}.weight", config.type_count, config.hidden_size)[0]
+        table, segments = self._weights.positions(), self._weights.segments()
+        return table if segments is None else table + segments[0]
 
     def relative_bias(self) -> RelativeBias | None:
-        config = self._config
-        if not config.bucket_count:
-            return None
-        return RelativeBias(self._read(f"{self._names.relative_bias}.weight", config.bucket_count, config.head_count))
+        table = self._weights.relative_bias()
+        return None if table is None else RelativeBias(table)
 
     def embedding_norm(self) -> RowNorm:
-        return self._norm(self._names.embedding_norm)
+        return self._norm(self._weights.embedding_norm())
 
     def layer(self, index: int) -> EncoderLayer:
-        config, names, prefix = self._config, self._names, f"{self._names.layer}.{index}"
-        size, inner = config.hidden_size, config.intermediate_size
+        weights = self._weights
         return EncoderLayer(
             attention=EncoderAttention(
-                qkv=self._linear([f"{prefix}.{name}" for name in (names.query, names.key, names.value)], size, size),
-                output=self._linear([f"{prefix}.{names.attention_output}"], size, size),
+                qkv=self._linear(weights.qkv(index)), output=self._linear(weights.attention_output(index))
             ),
-            attention_norm=self._norm(f"{prefix}.{names.attention_norm}"),
+            attention_norm=self._norm(weights.attention_norm(index)),
             mlp=FeedForward(
-                up=self._linear([f"{prefix}.{names.up}"], inner, size),
-                down=self._linear([f"{prefix}.{names.down}"], size, inner),
-                activate=partial(self._operators.activate, activation=config.activation),
+                up=self._linear(weights.up(index)),
+                down=self._linear(weights.down(index)),
+                activate=partial(self._operators.activate, activation=self._config.activation),
             ),
-            mlp_norm=self._norm(f"{prefix}.{names.output_norm}"),
+            mlp_norm=self._norm(weights.output_norm(index)),
         )
 
-    def _linear(self, modules: list[str], out_size: int, in_size: int) -> Linear:
-        """Reads several modules that share an input as one product, in the given order."""
-        self.parameter_count += len(modules) * out_size * in_size
-        shape = (out_size, in_size)
-        matrices = [self._weights.matrix(self._prefix + name, shape, self._dtype, self._device) for name in modules]
-        bias = torch.cat([self._read(f"{name}.bias", out_size) for name in modules])
-        return self._operators.linear(stack(matrices), bias)
+    def _linear(self, projection: Projection[Tensor, Weight]) -> Linear:
+        return self._operators.linear(projection.weight, projection.bias)
 
-    def _norm(self, name: str) -> RowNorm:
-        """Reads a norm. The first BERT checkpoints use TensorFlow's names for it."""
-        gain, shift = ("gamma", "beta") if f"{self._prefix}{name}.gamma" in self._files else ("weight", "bias")
-        size = self._config.hidden_size
-        weight, bias = self._read(f"{name}.{gain}", size), self._read(f"{name}.{shift}", size)
+    def _norm(self, found: tuple[Tensor, Tensor]) -> RowNorm:
+        weight, bias = found
         return self._operators.layer_norm(weight, bias, self._config.norm_epsilon)
-
-    def _read(self, name: str, *shape: int) -> Tensor:
-        tensor = self._weights.read(self._prefix + name, shape, self._dtype, self._device)
-        self.parameter_count += tensor.numel()
-        return tensor

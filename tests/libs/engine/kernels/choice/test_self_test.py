@@ -124,7 +124,7 @@ def test_every_way_of_a_product_is_tried() -> None:
 def test_every_storage_of_keys_is_tried_and_so_is_what_rounds_weights() -> None:
     for kind in ("F32", "BF16", "S8", "FP8"):
         assert f"step 0 with {kind} keys and values" in PATHS
-    assert {"rounding to U4", "step of an encoder with F16 keys and values"} <= set(PATHS)
+    assert {"rounding to U4", "step that sees all tokens with F16 keys and values"} <= set(PATHS)
 
 
 def test_numbers_of_trials_are_finite() -> None:

@@ -15,6 +15,7 @@ const char *headrace_why_not(int instructions);
 void *headrace_open(int threads);
 void headrace_close(void *context);
 int headrace_step(void *context, int instructions, const Model *model, const Step *step);
+int headrace_encode(void *context, int instructions, const Encoder *encoder, const EncoderBatch *batch);
 int headrace_product(void *context, int instructions, const Matrix *w, const float *x, const float *residual, float *y,
                      int64_t rows);
 int headrace_attend(void *context, int instructions, const Model *model, const Layer *layer, const Step *step,
@@ -65,6 +66,7 @@ int64_t serve(const Call &call) {
     if (name == "open") return reinterpret_cast<int64_t>(headrace_open(static_cast<int>(v[0])));
     if (name == "close") return headrace_close(context), 0;
     if (name == "step") return headrace_step(context, set, at<Model>(v[2]), at<Step>(v[3]));
+    if (name == "encode") return headrace_encode(context, set, at<Encoder>(v[2]), at<EncoderBatch>(v[3]));
     if (name == "product")
         return headrace_product(context, set, at<Matrix>(v[2]), at<float>(v[3]), at<float>(v[4]), at<float>(v[5]),
                                 v[6]);

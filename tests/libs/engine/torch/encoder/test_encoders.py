@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -31,11 +32,10 @@ def load(folder: Path, dtype: torch.dtype = torch.float32, operators: Operators 
     return Encoder(config, Weights(folder), operators or choose_encoder_operators(CPU, 1), dtype, CPU)
 
 
-@torch.inference_mode()
 def relative_error(encoder: Encoder, expected: torch.Tensor, prompt: tuple[int, ...]) -> float:
     (found,) = encoder([prompt])
     assert found.shape == expected.shape
-    return float((found - expected).abs().max() / expected.abs().max())
+    return float((torch.from_numpy(found) - expected).abs().max() / expected.abs().max())
 
 
 @pytest.mark.slow
@@ -74,14 +74,13 @@ def test_batch_does_not_change_a_bit(name: str, dtype: torch.dtype, thread_count
     make_encoder(tmp_path, name)
     prompts = make_prompts((*range(1, 41), 63, 64, 65, 127, 128, 129, 300, 512))
     operators = TorchOperators() if thread_count is None else choose_encoder_operators(CPU, thread_count)
-    with torch.inference_mode():
-        encoder = load(tmp_path, dtype, operators)
-        alone = [encoder([prompt])[0] for prompt in prompts]
-        together = encoder(list(reversed(prompts)))[::-1]
-        twins = [encoder([prompt[::-1], prompt, prompt[::-1]])[1] for prompt in prompts]
+    encoder = load(tmp_path, dtype, operators)
+    alone = [encoder([prompt])[0] for prompt in prompts]
+    together = encoder(list(reversed(prompts)))[::-1]
+    twins = [encoder([prompt[::-1], prompt, prompt[::-1]])[1] for prompt in prompts]
     for prompt, first, second, third in zip(prompts, alone, together, twins, strict=True):
-        assert torch.equal(first, second), len(prompt)
-        assert torch.equal(first, third), len(prompt)
+        assert np.array_equal(first, second), len(prompt)
+        assert np.array_equal(first, third), len(prompt)
 
 
 def test_the_names_of_the_first_checkpoints_are_known(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tensors of a decoder in one library's arrays, and what is done with them before their use."""
+"""Tensors of a model in one library's arrays, and what is done with them before their use."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
@@ -7,7 +7,7 @@ ArrayT = TypeVar("ArrayT")
 WeightT = TypeVar("WeightT")
 
 
-class DecoderTensors(Protocol[ArrayT, WeightT]):
+class ModelTensors(Protocol[ArrayT, WeightT]):
     """Tensors by their names in Hugging Face checkpoints. Raises InvalidCheckpoint naming the tensor."""
 
     def read(self, name: str, shape: tuple[int, ...]) -> ArrayT:

@@ -1,0 +1,1 @@
+"""Encoders on the fused kernels: a batch is one call. Starts without torch."""

@@ -1,0 +1,72 @@
+"""Packs the weights of a checkpoint for a CpuEncoder."""
+
+from pathlib import Path
+
+import numpy as np
+
+from headrace.engine.checkpoints.array_weights import ArrayWeights
+from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
+from headrace.engine.checkpoints.layout.decoder_weights import Projection
+from headrace.engine.checkpoints.layout.encoder_weights import EncoderWeights
+from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
+from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight
+from headrace.engine.cpu.encoder.packed_encoder import Floats, NormWeights, PackedEncoder, PackedLayer
+from headrace.engine.cpu.encoder.relative_buckets import relative_buckets
+from headrace.engine.cpu.weights.array_packing import pack_array, stored_array
+from headrace.engine.cpu.weights.packed_weights import Table
+from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
+
+_Reader = EncoderWeights[Floats, ArrayWeight]
+
+
+def read_packed_encoder(folder: Path, config: EncoderConfig, bits: int | None) -> PackedEncoder:
+    """Packs the weights of a Hugging Face folder, one projection at a time. Rounds unquantized ones to `bits`, if set.
+    Raises InvalidCheckpoint or Unsupported."""
+    arrays = SafetensorsArrays(folder, config.quantization)
+    tensors = ArrayWeights(arrays, bits)
+    reader: _Reader = EncoderWeights(config, tensors, arrays.__contains__)
+    words = Table(*stored_array(reader.words()))
+    positions, segments = reader.positions(), reader.segments()
+    embedding_norm = _copied(reader.embedding_norm())
+    biases = _spread(reader.relative_bias(), config)
+    layers = []
+    for index in range(config.layer_count):
+        layers.append(_pack_layer(reader, index))
+        tensors.forget()
+    return PackedEncoder(
+        words=words,
+        positions=np.array(positions) if segments is None else positions + segments[0],
+        embedding_norm=embedding_norm,
+        layers=tuple(layers),
+        biases=biases,
+        parameter_count=reader.parameter_count,
+    )
+
+
+def _pack_layer(reader: _Reader, index: int) -> PackedLayer:
+    return PackedLayer(
+        qkv=_pack(reader.qkv(index)),
+        output=_pack(reader.attention_output(index)),
+        up=_pack(reader.up(index)),
+        down=_pack(reader.down(index)),
+        attention_norm=_copied(reader.attention_norm(index)),
+        output_norm=_copied(reader.output_norm(index)),
+    )
+
+
+def _pack(projection: Projection[Floats, ArrayWeight]) -> PackedWeight:
+    return pack_array(projection.weight, projection.bias)
+
+
+def _copied(norm: tuple[Floats, Floats]) -> NormWeights:
+    """Returns the weights of a norm in memory of their own: those read may lie in the file."""
+    weight, bias = norm
+    return np.array(weight), np.array(bias)
+
+
+def _spread(table: Floats | None, config: EncoderConfig) -> Floats | None:
+    """Returns the bias of each head at every distance, see PackedEncoder. `table` is [buckets, heads]."""
+    if table is None:
+        return None
+    distances = np.arange(1 - config.max_model_length, config.max_model_length + PANEL)
+    return np.ascontiguousarray(table[relative_buckets(distances, len(table))].T)

@@ -1,0 +1,149 @@
+"""Encoders on the fused kernels: what transformers computes, the bits of torch's operations, and no batch in them."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from tests.libs.engine.engine_running import engine_config
+from tests.libs.engine.needed_kernels import needs_kernels
+from tests.libs.engine.tiny_encoders import NAMES, hidden_states, make_encoder
+from tests.libs.engine.tiny_models import make_prompts
+from tests.libs.engine.tiny_quantized import Method, quantize_projections
+
+from headrace.engine.checkpoints.encoder_settings import read_encoder_config
+from headrace.engine.cpu.encoder.cpu_encoder import CpuEncoder
+from headrace.engine.cpu.encoder.packed_encoder_reader import read_packed_encoder
+from headrace.engine.kernels.context import KernelContext
+from headrace.engine.kernels.library import Instructions, available
+from headrace.engine.kernels.storage import Storage
+from headrace.engine.step.encoder import Encoder
+from headrace.engine.torch.encoder.load_torch_encoder import load_torch_encoder
+
+pytestmark = needs_kernels
+LARGEST_ERROR = 1e-4
+PROMPTS = make_prompts((1, 2, 3, 16, 17, 64, 129, 300, 512))
+EVEN: dict[str, Any] = {"intermediate_size": 96}
+"""Sizes that codes can hold."""
+MODULES = ("query", "key", "value", "dense")
+Hidden = list[NDArray[np.float32]]
+
+
+def load(
+    folder: Path, bits: int | None = None, thread_count: int = 2, instructions: Instructions | None = None
+) -> CpuEncoder:
+    config = read_encoder_config(folder)
+    return CpuEncoder(config, read_packed_encoder(folder, config, bits), KernelContext(thread_count, instructions))
+
+
+def through_torch(folder: Path, **settings: Any) -> Encoder:
+    return load_torch_encoder(folder, read_encoder_config(folder), engine_config(kernels="torch", **settings)).encoder
+
+
+def encode(encoder: Encoder, *prompts: tuple[int, ...]) -> Hidden:
+    return [np.array(hidden) for hidden in encoder(prompts)]
+
+
+def are_same(found: Hidden, expected: Hidden) -> bool:
+    return all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def check_against_transformers(encoder: Encoder, model: Any, *prompts: tuple[int, ...]) -> None:
+    for prompt, found in zip(prompts, encode(encoder, *prompts), strict=True):
+        expected = hidden_states(model, prompt)
+        error = (torch.from_numpy(found) - expected).abs().max() / expected.abs().max()
+        assert error <= LARGEST_ERROR, len(prompt)
+
+
+@pytest.mark.parametrize("with_head", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_states_equal_transformers(name: str, with_head: bool, tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, name, with_head=with_head)
+    check_against_transformers(load(tmp_path), model, *PROMPTS)
+
+
+@pytest.mark.parametrize("precision", ["auto", "int8", "int4"])
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_states_have_the_bits_of_torchs_operations(name: str, precision: str, tmp_path: Path) -> None:
+    make_encoder(tmp_path, name)
+    bits = {"auto": None, "int8": 8, "int4": 4}[precision]
+    assert are_same(
+        encode(load(tmp_path, bits), *PROMPTS), encode(through_torch(tmp_path, precision=precision), *PROMPTS)
+    )
+
+
+@pytest.mark.parametrize("method", ["awq", "gptq", "int8", "compressed-tensors"])
+def test_quantized_checkpoints_have_the_bits_of_torchs_operations(method: Method, tmp_path: Path) -> None:
+    """GPTQ's inputs are in an order of their own, in which the residual must not be left."""
+    make_encoder(tmp_path, "bert", **EVEN)
+    quantize_projections(tmp_path, method, tuple(f"{name}.weight" for name in MODULES))
+    found = encode(load(tmp_path), *PROMPTS)
+    assert are_same(found, encode(through_torch(tmp_path), *PROMPTS))
+    assert load(tmp_path)._weights.layers[0].up.is_coded
+
+
+@pytest.mark.parametrize("bits", [None, 4])
+@pytest.mark.parametrize("name", ["bert", "mpnet"])
+def test_batch_threads_and_instruction_set_change_no_bit(name: str, bits: int | None, tmp_path: Path) -> None:
+    """The longest input of BERT has two segments of attention, which threads share when it is alone."""
+    make_encoder(tmp_path, name, **EVEN)
+    longest = read_encoder_config(tmp_path).max_model_length
+    prompts = make_prompts((*range(1, 34), 63, 64, 65, 300, longest))
+    alone = [encode(load(tmp_path, bits, 1, Instructions.PORTABLE), prompt)[0] for prompt in prompts]
+    for instructions, thread_count in product(available(), (1, 3)):
+        encoder = load(tmp_path, bits, thread_count, instructions)
+        where = (instructions.name, thread_count)
+        assert are_same(encode(encoder, *prompts), alone), where
+        assert are_same(encode(encoder, *reversed(prompts)), alone[::-1]), where
+        assert are_same([encode(encoder, prompt[::-1], prompt, (1,))[1] for prompt in prompts[-8:]], alone[-8:]), where
+
+
+def test_a_padding_token_in_the_input_has_the_position_that_transformers_gives_it(tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, "roberta")
+    check_against_transformers(load(tmp_path), model, (7, 1, 8, 1, 1, 9))
+
+
+def test_the_names_of_the_first_checkpoints_are_known(tmp_path: Path) -> None:
+    model = make_encoder(tmp_path, "bert")
+    path = tmp_path / "model.safetensors"
+    renamed = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    tensors = load_file(path)
+    for name in list(tensors):
+        for new, old in renamed.items():
+            if new in name:
+                tensors[name.replace(new, old)] = tensors.pop(name)
+    save_file(tensors, path)
+    check_against_transformers(load(tmp_path), model, PROMPTS[4])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_checkpoints_in_16_bits_stay_so_and_lose_nothing(dtype: torch.dtype, tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert").to(dtype).save_pretrained(tmp_path)
+    encoder = load(tmp_path)
+    storage = Storage.BF16 if dtype is torch.bfloat16 else Storage.F16
+    assert {encoder._weights.words.storage, encoder._weights.layers[0].qkv.storage} == {storage}
+    assert are_same(encode(encoder, *PROMPTS), encode(through_torch(tmp_path), *PROMPTS))
+
+
+@pytest.mark.parametrize("prompt", [(199,), (-1,), (1,) * 515, ()])
+def test_what_the_model_does_not_take_is_refused_and_the_next_call_is_right(
+    prompt: tuple[int, ...], tmp_path: Path
+) -> None:
+    make_encoder(tmp_path, "bert")
+    encoder = load(tmp_path)
+    expected = encode(encoder, PROMPTS[5])
+    with pytest.raises(IndexError, match="the kernels refuse a call"):
+        encoder([PROMPTS[1], prompt])
+    assert are_same(encode(encoder, PROMPTS[5]), expected)
+
+
+def test_memory_is_counted(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "mpnet", **EVEN)
+    weights, config = load(tmp_path)._weights, read_encoder_config(tmp_path)
+    parameters, padding = weights.parameter_count, config.head_count * (2 * config.max_model_length + 15)
+    bias_table = config.bucket_count * config.head_count
+    assert weights.byte_count == 4 * (parameters - bias_table + padding)
