@@ -2,8 +2,8 @@
 
     python -m tests.emulated_machine --bochs build/bochs --kernel linux-image-6.1.deb "python -m pytest -q tests/…"
 
-The machine has this checkout, its virtual environment and no network. It is a hundred to a thousand times slower than
-this one. The packages busybox-static, cpio, e2fsprogs, isolinux, kmod, syslinux-common and xorriso must be installed.
+The machine has this checkout, its virtual environment and no network. It is far slower than this one. The packages
+busybox-static, cpio, e2fsprogs, isolinux, kmod, syslinux-common and xorriso must be installed.
 docs/results/2026-11-23-emulated-amx.md says which Bochs was used and what was mended in it.
 """
 

@@ -1,13 +1,12 @@
 """Runs plans through a CpuDecoder. Owns the KV cache."""
 
-import numpy as np
-
 from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.decoder import CpuDecoder
+from headrace.engine.cpu.row_buffer import RowBuffer
 from headrace.engine.cpu.sampler import CpuSampler
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice
-from headrace.engine.kernels.context import Floats, KernelContext
+from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kernel_step import kernel_step
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.memory.aligned import address
@@ -32,7 +31,7 @@ class CpuRunner:
         self._context = context
         self._kernels = kernels
         self._adapters = adapters
-        self._buffer = np.empty((0, decoder.result_size), np.float32)
+        self._results = RowBuffer(decoder.result_size)
         decoder.bind(arena)
 
     def run(self, plan: StepPlan) -> StepLogits:
@@ -40,14 +39,14 @@ class CpuRunner:
         states, valid until the next call."""
         wanted = LogitRows.of(plan.chunks)
         arrays = StepArrays.of(plan.chunks, wanted.rows)
-        logits = self._logits(len(wanted.rows))
-        step = kernel_step(arrays, address(logits))
+        results = self._results.rows(len(wanted.rows))
+        step = kernel_step(arrays, address(results))
         # A draft model has no adapters, and drafts without them.
         if self._adapters is not None and arrays.adapters:
             numbers = self._adapters.numbers_of(arrays.adapters)
             step.adapters = address(numbers)
         self._decoder.compute(step, self._context, self._kernels.for_rows(step.row_count))
-        return wanted.filled(logits)
+        return wanted.filled(results)
 
     def clear(self, blocks: list[int]) -> None:
         """Zeroes the KV of blocks whose content cannot be trusted."""
@@ -61,10 +60,3 @@ class CpuRunner:
         """Allocates the KV cache again, empty."""
         self._arena.allocate()
         self._decoder.bind(self._arena)
-
-    def _logits(self, row_count: int) -> Floats:
-        """Returns the results [rows, numbers], always in the same memory: faulting in fresh pages would cost more than
-        the step itself."""
-        if row_count > len(self._buffer):
-            self._buffer = np.empty((row_count, self._decoder.result_size), np.float32)
-        return self._buffer[:row_count]

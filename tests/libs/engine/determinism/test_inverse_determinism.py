@@ -13,8 +13,10 @@ from tests.libs.engine.tiny_models import make_prompts
 from torch import Tensor
 
 from headrace.demo_model import CHECKPOINT
+from headrace.engine.batching.step_plan import StepPlan
 from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.loading.load_text_engine import load_text_engine
+from headrace.engine.step.step_logits import LogitRows, StepLogits
 from headrace.engine.torch.attention.kernel_attention import KernelPagedAttention
 from headrace.engine.torch.operators.kernel_linear import KernelLinear
 from headrace.engine.torch.operators.kernel_norm import KernelNorm
@@ -78,13 +80,13 @@ def test_a_last_bit_that_depends_on_the_batch_is_seen(fault: str, monkeypatch: p
 
 
 def test_it_is_seen_behind_the_fused_kernels_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = CpuRunner._logits
+    right = CpuRunner.run
 
-    def wrong(runner: CpuRunner, row_count: int) -> object:
+    def wrong(runner: CpuRunner, plan: StepPlan) -> StepLogits:
         """A decoder whose head is a bit off where several rows are wanted."""
-        scale = 1 + 1e-6 * (row_count > 1)
+        scale = 1 + 1e-6 * (len(LogitRows.of(plan.chunks).rows) > 1)
         runner._decoder._model.embedding_scale = scale
-        return right(runner, row_count)
+        return right(runner, plan)
 
-    monkeypatch.setattr(CpuRunner, "_logits", wrong)
+    monkeypatch.setattr(CpuRunner, "run", wrong)
     assert logprobs("together", "auto") != logprobs("alone", "auto")

@@ -7,6 +7,7 @@ import numpy as np
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
 from headrace.engine.cpu.encoder.packed_encoder import Floats, NormWeights, PackedEncoder, PackedLayer
+from headrace.engine.cpu.row_buffer import RowBuffer
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function
 from headrace.engine.kernels.structures import Encoder, EncoderBatch, EncoderLayer, Norm
@@ -39,7 +40,7 @@ class CpuEncoder:
             activation=Function[config.activation.upper()],
             scale=config.head_size**-0.5,
         )
-        self._buffer = np.empty((0, config.hidden_size), np.float32)
+        self._hidden = RowBuffer(config.hidden_size)
 
     def __call__(self, inputs: Sequence[tuple[int, ...]]) -> list[Floats]:
         """Computes the final hidden states, fp32 [tokens, hidden], of each input, which has at least one token, in
@@ -48,17 +49,10 @@ class CpuEncoder:
         lengths = np.array([len(tokens) for tokens in inputs], np.int64)
         token_ids = np.fromiter(chain.from_iterable(inputs), np.int64, lengths.sum())
         positions = np.fromiter(chain.from_iterable(map(self._config.positions, inputs)), np.int64, len(token_ids))
-        hidden = self._hidden(len(token_ids))
+        hidden = self._hidden.rows(len(token_ids))
         integers = map(address, (token_ids, positions, lengths))
         self._context.encode(self._model, EncoderBatch(*integers, address(hidden), len(token_ids), len(inputs)))
         return np.split(hidden, np.cumsum(lengths)[:-1])
-
-    def _hidden(self, row_count: int) -> Floats:
-        """Returns room for hidden states [rows, hidden], always in the same memory: faulting in fresh pages costs
-        time."""
-        if row_count > len(self._buffer):
-            self._buffer = np.empty((row_count, self._config.hidden_size), np.float32)
-        return self._buffer[:row_count]
 
     def _layer(self, layer: PackedLayer) -> EncoderLayer:
         matrices = (layer.qkv, layer.output, layer.up, layer.down)

@@ -44,7 +44,7 @@ def run_trials(context: KernelContext) -> Iterator[tuple[str, Result]]:
     yield "step without a head", _model().run_headless(context)
     for index, logits in enumerate(_model().run_widest(context)):
         yield f"step {index} with experts, caps and an adapter", logits
-    yield "step that sees all tokens with F16 keys and values", _model().run_open(context)
+    yield "step that sees all tokens with F16 keys and values", _model().run_bidirectional(context)
     yield "batch of an encoder", _encoder().run(context)
 
 

@@ -81,7 +81,7 @@ class TrialModel:
         model.updates = updates
         return [self._step(context, model, spans, address(self._adapters)) for spans in STEPS]
 
-    def run_open(self, context: KernelContext) -> Floats:
+    def run_bidirectional(self, context: KernelContext) -> Floats:
         """Computes the logits [tokens, vocabulary] of the first step, with biased scores, tokens that see those after
         them, and keys and values in fp16."""
         arena = KvArena(KvShape(1, KV_HEADS, HEAD, BLOCK_SIZE, Storage.F16), BLOCK_COUNT)
