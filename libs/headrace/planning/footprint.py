@@ -33,7 +33,7 @@ class Footprint:
     device_kind: str
     precision: str
     compute_precision: str
-    """Precision of what is not packed, and of inputs."""
+    """Precision of what is not packed, and on a GPU of inputs."""
     packings: dict[str, Packing] = field(repr=False)
     """Packed modules by name."""
 
@@ -53,8 +53,11 @@ class Footprint:
 
     @property
     def arithmetic_precision(self) -> str:
-        """Precision of the products: the kernels of CPUs round inputs to 8 bits beside packed weights."""
-        return "int8" if self.packings and self.device_kind == "cpu" else self.compute_precision
+        """Precision of the products: the kernels of CPUs round inputs to 8 bits beside packed weights, and compute in
+        float32 with all others."""
+        if self.device_kind == "cpu":
+            return "int8" if self.packings else "float32"
+        return self.compute_precision
 
     @property
     def item_bytes(self) -> int:

@@ -43,8 +43,13 @@ def test_the_weights_of_a_quantized_file(tmp_path: Path) -> None:
     assert footprint.weight_bytes == SequenceModel.load(tmp_path / "int4", 16, "auto").record.byte_count
 
 
-@pytest.mark.parametrize("precision", ["float32", "int4"])
-def test_the_kv_cache(precision: Literal["float32", "int4"]) -> None:
+def test_a_cpu_computes_in_32_bits_or_in_codes() -> None:
+    found = {footprint.precision: footprint.arithmetic_precision for footprint in footprints(CHECKPOINT)}
+    assert found == {"float32": "float32", "bfloat16": "float32", "int8": "int8", "int4": "int8"}
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int4"])
+def test_the_kv_cache(precision: Literal["float32", "bfloat16", "int4"]) -> None:
     found = {footprint.precision: footprint.kv_bytes_per_token for footprint in footprints(CHECKPOINT)}
     engine = load_text_engine(CHECKPOINT, EngineConfig(precision=precision, block_count=64, speculation="off"))
     try:

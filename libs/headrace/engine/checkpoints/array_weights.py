@@ -22,6 +22,7 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
 from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
 from headrace.engine.kernels.storage import Storage
+from headrace.errors.tree import ConfigError
 
 EMBEDDING = "model.embed_tokens"
 """Module whose rows are looked up, and so keep their numbers."""
@@ -48,11 +49,13 @@ class ArraySource(Protocol):
 
 
 class ArrayWeights:
-    """Tensors that kernels can multiply, see ModelTensors. Rounds plain matrices to `bits`, if set."""
+    """Tensors that kernels can multiply, see ModelTensors. Rounds plain matrices to codes of `bits`, if set, or to
+    numbers of `storage`, BF16 or F16, if that is set."""
 
-    def __init__(self, source: ArraySource, bits: int | None) -> None:
+    def __init__(self, source: ArraySource, bits: int | None, storage: Storage | None = None) -> None:
         self._source = source
         self._bits = bits
+        self._storage = storage
 
     def read(self, name: str, shape: tuple[int, ...]) -> Floats:
         return self._source.values(name, shape)
@@ -63,12 +66,24 @@ class ArrayWeights:
             return quantized
         if quantized is not None:
             fits = shape[1] % quantized.group_size == 0 and kernel_group_of(quantized.group_size) is not None
-            return quantized if fits else StoredArrays((quantized.dequantize(),), Storage.F32)
+            return quantized if fits else self.plain(name, quantized.dequantize(), Storage.F32)
         numbers, storage = self._source.stored(f"{name}.weight", shape)
         group_size = next((size for size in GROUP_SIZES if shape[1] % size == 0), None)
         if self._bits is None or group_size is None or name == EMBEDDING:
-            return StoredArrays((numbers,), storage)
+            return self.plain(name, numbers, storage)
         return StoredArrays((numbers,), storage, HEAD_BITS if name == "lm_head" else self._bits, group_size)
+
+    def plain(self, name: str, numbers: Numbers, storage: Storage) -> StoredArrays:
+        """Returns a weight of plain numbers, rounded if they are to be. Raises ConfigError if one is out of range."""
+        weight = StoredArrays((numbers,), storage)
+        if self._storage is None:
+            return weight
+        try:
+            return weight.rounded_to(self._storage)
+        except OverflowError as error:
+            raise ConfigError(
+                f"precision: weight {name} cannot be rounded: {error}; choose another precision", param="precision"
+            ) from error
 
     def forget(self) -> None:
         """Gives back the memory of what was read, which must not be in use any longer."""
@@ -88,6 +103,7 @@ def open_array_weights(
     source: Path,
     scheme: QuantizationScheme | None,
     bits: int | None,
+    storage: Storage | None = None,
     *,
     keeps_blocks: bool = False,
     has_head: bool = True,
@@ -96,6 +112,6 @@ def open_array_weights(
     are; otherwise they become the numbers that they stand for. A folder of a model without a head may lack the prefix
     of names, see HeadlessArrays. Raises InvalidCheckpoint or Unsupported."""
     if is_gguf(source):
-        return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), bits)
+        return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), bits, storage)
     arrays = SafetensorsArrays(source, scheme)
-    return ArrayWeights(arrays if has_head else HeadlessArrays(arrays), bits)
+    return ArrayWeights(arrays if has_head else HeadlessArrays(arrays), bits, storage)

@@ -4,11 +4,14 @@ from typing import Protocol
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.contract.engine_config import EngineConfig
+from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.host_memory import available_bytes
 from headrace.errors.tree import ConfigError
 
 ROUNDED_BITS = {"int8": 8, "int4": 4}
-"""Precisions to which plain weights are rounded at load."""
+"""Precisions of codes to which plain weights are rounded at load."""
+ROUNDED_STORAGE = {"bfloat16": Storage.BF16, "float16": Storage.F16}
+"""Precisions in which the kernels keep plain weights, rounded at load where the checkpoint has them in another."""
 CPU_KV_SHARE = 0.25
 """Share of the memory left after loading the weights that goes to the KV cache on a CPU. Other workers need some
 too."""

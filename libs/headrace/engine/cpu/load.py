@@ -6,6 +6,7 @@ from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.model_limits import (
     ROUNDED_BITS,
+    ROUNDED_STORAGE,
     choose_block_count,
     describe_precision,
     kv_bytes_of,
@@ -31,8 +32,6 @@ from headrace.engine.memory.host_memory import available_bytes
 from headrace.engine.step.loaded_model import LoadedModel
 from headrace.errors.tree import InvalidCheckpoint
 
-KERNEL_PRECISIONS = ("auto", "float32", *ROUNDED_BITS)
-
 
 def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, str]:
     """Whether the fused kernels can run `model` with the settings in `config`, and the reason if they cannot."""
@@ -50,9 +49,12 @@ def settings_fit(config: EngineConfig) -> tuple[bool, str]:
         return False, f"the settings ask for {config.kernels}"
     if config.device.partition(":")[0] != "cpu":
         return False, f"the device is {config.device}"
-    if config.precision not in KERNEL_PRECISIONS:
-        return False, f"the settings ask for arithmetic in {config.precision}"
     return True, "ok"
+
+
+def plain_precision(config: EngineConfig) -> str:
+    """Returns the precision of plain weights in the fused kernels, which compute in float32 whatever it is."""
+    return config.precision if config.precision in ROUNDED_STORAGE else "float32"
 
 
 def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: int) -> LoadedModel:
@@ -75,16 +77,17 @@ def load_cpu(source: Path, model: DecoderConfig, config: EngineConfig, max_len: 
     kernels = _choose_kernels(context, weights, path, exact=config.exact)
     runner = CpuRunner(decoder, KvArena(shape, block_count), context, kernels, adapters)
     kinds = ", ".join(weights.block_kinds)
-    precision = f"GGUF blocks ({kinds})" if kinds else describe_precision(config, model, "float32")
+    precision = f"GGUF blocks ({kinds})" if kinds else describe_precision(config, model, plain_precision(config))
     memory = HeldMemory(byte_count, block_count * shape.block_bytes)
     return LoadedModel(runner, block_count, weights.parameter_count, "cpu", precision, memory)
 
 
 def _choose_kv_storage(config: EngineConfig, *, coded: bool) -> Storage:
     """Chooses the format of keys and values in the fused kernels. Default: 8 bits if the weights are `coded` in 8 bits
-    or fewer and nothing must be exact, otherwise fp32, which loses nothing."""
+    or fewer and nothing must be exact; otherwise the precision of plain weights, where the settings name one, or fp32,
+    which loses nothing."""
     if config.kv_precision == "auto":
-        return Storage.S8 if coded and not config.exact else Storage.F32
+        return Storage.S8 if coded and not config.exact else ROUNDED_STORAGE.get(config.precision, Storage.F32)
     return {"bfloat16": Storage.BF16, "int8": Storage.S8, "fp8": Storage.FP8}.get(config.kv_precision, Storage.F32)
 
 
@@ -109,7 +112,8 @@ def _measured(weights: PackedWeights) -> list[PackedWeight]:
 
 def _choose_packing(source: Path, config: EngineConfig) -> Packing:
     keeps_blocks = config.precision == "auto" and is_gguf(source)
-    return Packing(ROUNDED_BITS.get(config.precision), config.exact, keeps_blocks)
+    bits, storage = ROUNDED_BITS.get(config.precision), ROUNDED_STORAGE.get(config.precision)
+    return Packing(bits, config.exact, keeps_blocks, storage)
 
 
 def _packed_path(source: Path, model: DecoderConfig, config: EngineConfig, packing: Packing) -> Path | None:
@@ -140,7 +144,7 @@ def _read_weights(source: Path, model: DecoderConfig, packing: Packing) -> Packe
     # Importing torch takes more than a second and 200 MB, and a start with packed weights does not need it.
     from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 
-    bits, exact, keeps_blocks = packing.bits, packing.exact, packing.keeps_blocks
-    weights = read_packed_weights(source, model, bits, exact=exact, keeps_blocks=keeps_blocks)
+    rounding = packing.bits, packing.storage
+    weights = read_packed_weights(source, model, *rounding, exact=packing.exact, keeps_blocks=packing.keeps_blocks)
     give_back_freed()
     return weights

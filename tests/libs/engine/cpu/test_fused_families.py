@@ -81,7 +81,7 @@ def test_codes_multiplied_exactly_give_what_torch_gives(precision: Any, name: st
     assert float((found - expected).abs().max() / expected.abs().max()) <= 10 * ROUNDING
 
 
-@pytest.mark.parametrize("precision", ["float32", "int4"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int4"])
 @pytest.mark.parametrize("name", TOLD_APART)
 def test_a_second_start_takes_the_packed_weights(
     name: str, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -95,7 +95,7 @@ def test_a_second_start_takes_the_packed_weights(
     assert torch.equal(prompt_logits(second, PROMPTS[2]), first)
 
 
-@pytest.mark.parametrize("precision", ["auto", "int4"])
+@pytest.mark.parametrize("precision", ["auto", "float16", "int4"])
 @pytest.mark.parametrize("name", TOLD_APART)
 def test_every_instruction_set_gives_the_same_bits(name: str, precision: Any, tmp_path: Path) -> None:
     make(tmp_path, name, intermediate_size=96, moe_intermediate_size=64)
@@ -108,7 +108,7 @@ def test_every_instruction_set_gives_the_same_bits(name: str, precision: Any, tm
     assert all(torch.equal(each, found[0]) for each in found)
 
 
-@pytest.mark.parametrize("precision", ["auto", "int4"])
+@pytest.mark.parametrize("precision", ["auto", "bfloat16", "int4"])
 @pytest.mark.parametrize("name", TOLD_APART)
 def test_batch_chunks_cache_drafts_and_preemption_change_nothing(name: str, precision: Any, tmp_path: Path) -> None:
     make(tmp_path, name, intermediate_size=96, moe_intermediate_size=64)

@@ -63,8 +63,8 @@ def embed(engine: DecoderEmbeddingEngine, *prompts: tuple[int, ...]) -> Vectors:
     [
         ({}, CpuRunner),
         ({"precision": "int4"}, CpuRunner),
+        ({"precision": "bfloat16"}, CpuRunner),
         ({"kernels": "torch"}, TorchRunner),
-        ({"precision": "bfloat16"}, TorchRunner),
     ],
 )
 def test_the_rule_of_text_models_decides_what_computes(folder: Path, settings: dict[str, str], runner: type) -> None:
@@ -93,7 +93,7 @@ def test_quantized_checkpoints_have_the_bits_of_torchs_operations_if_exact(folde
         assert np.dot(vector, other) > 0.98
 
 
-@pytest.mark.parametrize("precision", ["auto", "int4"])
+@pytest.mark.parametrize("precision", ["auto", "bfloat16", "int4"])
 def test_batch_threads_and_instruction_set_change_no_bit(
     folder: Path, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

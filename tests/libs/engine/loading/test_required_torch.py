@@ -36,7 +36,7 @@ def start(folder: Path, **settings: object) -> "subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-@pytest.mark.parametrize("precision", ["auto", "int4"])
+@pytest.mark.parametrize("precision", ["auto", "bfloat16", "int4"])
 def test_the_bundled_model_and_its_draft_model_are_packed_without_torch(precision: str) -> None:
     done = start(CHECKPOINT, precision=precision, draft_folder=str(DRAFT))
     assert done.returncode == 0, done.stderr
@@ -52,7 +52,7 @@ def test_what_the_kernels_lack_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "encoder" / "config.json").write_text(json.dumps(config | encoder))
     for folder, settings, reason in (
         (tmp_path / "encoder", {}, "its head size of 8 is not a multiple of 16"),
-        (CHECKPOINT, {"precision": "bfloat16"}, "the settings ask for arithmetic in bfloat16"),
+        (CHECKPOINT, {"kernels": "torch"}, "the settings ask for torch"),
     ):
         done = start(folder, **settings)
         assert done.returncode != 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.engine.checkpoints.weights.number_rounding import round_numbers
 from headrace.engine.kernels.storage import Storage
 
 Numbers = NDArray[np.generic]
@@ -42,6 +43,10 @@ class StoredArrays:
     def whole(self) -> Numbers:
         """Returns the numbers as one array."""
         return self.parts[0] if len(self.parts) == 1 else np.concatenate(self.parts)
+
+    def rounded_to(self, storage: Storage) -> "StoredArrays":
+        """Returns the plain weight in BF16 or F16. Raises OverflowError if a number is beyond the type's range."""
+        return self if storage is self.storage else StoredArrays((round_numbers(self.values(), storage),), storage)
 
     def is_like(self, other: "StoredArrays") -> bool:
         """Whether both can be parts of one weight."""

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
-from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, describe_precision
+from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, ROUNDED_STORAGE, describe_precision
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.cpu.decoder import can_fuse
 from headrace.engine.cpu.encoder.cpu_encoder import CpuEncoder
 from headrace.engine.cpu.encoder.packed_encoder_reader import read_packed_encoder
-from headrace.engine.cpu.load import settings_fit
+from headrace.engine.cpu.load import plain_precision, settings_fit
 from headrace.engine.kernels.choice.shared_context import shared_context
 from headrace.engine.memory.aligned import give_back_freed
 from headrace.engine.memory.host_cores import usable_core_count
@@ -24,8 +24,9 @@ def can_encode_on_cpu(model: EncoderConfig, config: EngineConfig) -> tuple[bool,
 
 def load_cpu_encoder(folder: Path, model: EncoderConfig, config: EngineConfig) -> LoadedEncoder:
     """Loads an encoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
-    weights = read_packed_encoder(folder, model, ROUNDED_BITS.get(config.precision))
+    precision = config.precision
+    weights = read_packed_encoder(folder, model, ROUNDED_BITS.get(precision), ROUNDED_STORAGE.get(precision))
     give_back_freed()
     encoder = CpuEncoder(model, weights, shared_context(config.thread_count or usable_core_count()))
-    precision = describe_precision(config, model, "float32")
-    return LoadedEncoder(encoder, weights.parameter_count, "cpu", precision, HeldMemory(weights.byte_count))
+    name = describe_precision(config, model, plain_precision(config))
+    return LoadedEncoder(encoder, weights.parameter_count, "cpu", name, HeldMemory(weights.byte_count))

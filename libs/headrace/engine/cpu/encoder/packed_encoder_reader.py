@@ -12,20 +12,23 @@ from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight
 from headrace.engine.cpu.encoder.packed_encoder import Floats, NormWeights, PackedEncoder, PackedLayer
 from headrace.engine.cpu.encoder.relative_buckets import relative_buckets
-from headrace.engine.cpu.weights.array_packing import pack_array, stored_array
+from headrace.engine.cpu.weights.array_packing import narrowed, pack_array
 from headrace.engine.cpu.weights.packed_weights import Table
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight
+from headrace.engine.kernels.storage import Storage
 
 _Reader = EncoderWeights[Floats, ArrayWeight]
 
 
-def read_packed_encoder(folder: Path, config: EncoderConfig, bits: int | None) -> PackedEncoder:
-    """Packs the weights of a Hugging Face folder, one projection at a time. Rounds unquantized ones to `bits`, if set.
-    Raises InvalidCheckpoint or Unsupported."""
+def read_packed_encoder(
+    folder: Path, config: EncoderConfig, bits: int | None, storage: Storage | None = None
+) -> PackedEncoder:
+    """Packs the weights of a Hugging Face folder, one projection at a time. Rounds unquantized ones to `bits` or to the
+    16 bits of `storage`, if set. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     arrays = SafetensorsArrays(folder, config.quantization)
-    tensors = ArrayWeights(arrays, bits)
+    tensors = ArrayWeights(arrays, bits, storage)
     reader: _Reader = EncoderWeights(config, tensors, arrays.__contains__)
-    words = Table(*stored_array(reader.words()))
+    words = Table(*narrowed(tensors.plain("of words", reader.words(), Storage.F32)))
     positions, segments = reader.positions(), reader.segments()
     embedding_norm = _copied(reader.embedding_norm())
     biases = _spread(reader.relative_bias(), config)

@@ -17,7 +17,7 @@ from headrace.engine.cpu.weights.key_factors import choose_key_factors
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names
 from headrace.engine.cpu.weights.weight_rows import weight_rows
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
-from headrace.engine.kernels.storage import BLOCKS
+from headrace.engine.kernels.storage import BLOCKS, Storage
 
 _log = logging.getLogger(__name__)
 
@@ -26,12 +26,20 @@ _Projection = Projection[Floats, ArrayWeight]
 
 
 def read_packed_weights(
-    source: Path, config: DecoderConfig, bits: int | None, *, exact: bool, keeps_blocks: bool = False
+    source: Path,
+    config: DecoderConfig,
+    bits: int | None,
+    storage: Storage | None = None,
+    *,
+    exact: bool,
+    keeps_blocks: bool = False,
 ) -> PackedWeights:
-    """Packs the weights of a checkpoint, one projection at a time. Rounds unquantized ones to `bits`, if set. Unless
-    `exact`, keeps the head in 8 bits if the layers have no more. `keeps_blocks` keeps blocks of GGUF as they are.
-    Raises InvalidCheckpoint or Unsupported."""
-    tensors = open_array_weights(source, config.quantization, bits, keeps_blocks=keeps_blocks, has_head=config.has_head)
+    """Packs the weights of a checkpoint, one projection at a time. Rounds unquantized ones to `bits` or to the 16 bits
+    of `storage`, if set. Unless `exact`, keeps the head in 8 bits if the layers have no more. `keeps_blocks` keeps
+    blocks of GGUF as they are. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    tensors = open_array_weights(
+        source, config.quantization, bits, storage, keeps_blocks=keeps_blocks, has_head=config.has_head
+    )
     reader: _Reader = DecoderWeights(config, tensors)
     embedding = reader.embedding_matrix()
     weights = PackedWeights(_table(embedding))

@@ -36,7 +36,7 @@ def load(folder: Path, **settings: Any) -> EncoderEngine:
         ({}, {}, CpuEncoder),
         ({"precision": "int8"}, {}, CpuEncoder),
         ({"block_size": 40}, {}, CpuEncoder),
-        ({"precision": "bfloat16"}, {}, Encoder),
+        ({"precision": "bfloat16"}, {}, CpuEncoder),
         ({"kernels": "torch"}, {}, Encoder),
         ({}, {"num_attention_heads": 8}, Encoder),
         ({}, {"hidden_size": 40, "num_attention_heads": 1}, Encoder),

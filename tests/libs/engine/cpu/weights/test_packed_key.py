@@ -14,6 +14,7 @@ from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.cpu.weights import packed_key as fused_weights_key
 from headrace.engine.cpu.weights.packed_key import Packing, file_fingerprint, packed_path
 from headrace.engine.kernels.library import VERSION
+from headrace.engine.kernels.storage import Storage
 
 CONFIG = read_model_config(CHECKPOINT)
 TIME = 1_000_000_000
@@ -33,8 +34,15 @@ def checkpoint(folder: Path, changed: str = "", suffix: str = "safetensors") -> 
     return folder
 
 
-def name_of(folder: Path, bits: int | None = None, *, exact: bool = False, keeps_blocks: bool = False) -> str:
-    return packed_path(Path("cache"), folder, CONFIG, Packing(bits, exact, keeps_blocks)).name
+def name_of(
+    folder: Path,
+    bits: int | None = None,
+    *,
+    exact: bool = False,
+    keeps_blocks: bool = False,
+    storage: Storage | None = None,
+) -> str:
+    return packed_path(Path("cache"), folder, CONFIG, Packing(bits, exact, keeps_blocks, storage)).name
 
 
 @pytest.mark.parametrize("suffix", ["safetensors", "bin"])
@@ -57,13 +65,14 @@ def test_other_settings_times_and_versions_have_another_name(tmp_path: Path, mon
     folder = checkpoint(tmp_path / "model")
     names = {name_of(folder, bits=bits, exact=exact) for bits in (4, 8) for exact in (True, False)}
     names.add(name_of(folder, bits=4, exact=True, keeps_blocks=True))
+    names |= {name_of(folder, storage=storage) for storage in (None, Storage.BF16, Storage.F16)}
     os.utime(folder / "model.safetensors", (TIME, TIME + 1))
     names.add(name_of(folder, bits=4, exact=True))
     (folder / "config.json").write_text("{}")
     names.add(name_of(folder, bits=4, exact=True))
     monkeypatch.setattr(fused_weights_key, "VERSION", VERSION + 1)
     names.add(name_of(folder, bits=4, exact=True))
-    assert len(names) == 8
+    assert len(names) == 11
 
 
 def test_a_file_that_may_not_be_read_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

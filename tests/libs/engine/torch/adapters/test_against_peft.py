@@ -141,6 +141,7 @@ def test_adapters_in_half_precision_are_read(tmp_path: Path, dtype: torch.dtype)
 def test_arithmetic_in_bfloat16_runs(tmp_path: Path) -> None:
     base = make_family(tmp_path / "base", "qwen2")
     make_adapter(tmp_path / "adapter", base)
-    config = engine_config(adapters={"tuned": tmp_path / "adapter"}, precision="bfloat16", block_count=64)
+    tuned = {"tuned": tmp_path / "adapter"}
+    config = engine_config(adapters=tuned, precision="bfloat16", kernels="torch", block_count=64)
     engine = load_text_engine(tmp_path / "base", config)
     assert len(run(engine, request("r", PROMPTS[1], "tuned", max_tokens=8))["r"]) == 8
