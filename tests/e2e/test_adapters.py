@@ -21,7 +21,7 @@ from headrace.v1 import inference_pb2, inference_pb2_grpc
 BASE, TUNED = "headrace-demo", "team/tuned"
 MESSAGES = [{"role": "user", "content": "What is continuous batching?"}]
 PROMPT = "Continuous batching is"
-STREAM_TOKENS = 1000
+STREAM_TOKENS = 1900
 """Long enough that a busy machine gets to the kill while the stream still runs."""
 
 

@@ -169,5 +169,6 @@ async def _call_self(settings: ServiceSettings, service: Service, address: str) 
     host, _, port = address.rpartition(":")
     reachable = f"127.0.0.1:{port}" if host in ("0.0.0.0", "[::]") else address
     async with own_channel(settings, service, reachable) as channel:
-        if not await is_serving(channel, SELF_CALL_TIMEOUT):
+        # On a busy machine it may take more than one attempt: each has only tenths of a second, see `rpc.options`.
+        if not await is_serving(channel, SELF_CALL_TIMEOUT, patient=True):
             raise Unavailable(f"the service does not answer its own call on {address}")

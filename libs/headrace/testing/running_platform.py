@@ -117,6 +117,7 @@ def _wait_ready(process: "subprocess.Popen[str]", start_seconds: float) -> dict[
     # Kills a process that starts too slowly, so that reading its output ends.
     limit = threading.Timer(start_seconds, process.kill)
     limit.start()
+    event: dict[str, Any] = {}
     try:
         for line in process.stdout or ():
             event = json.loads(line)
@@ -127,7 +128,7 @@ def _wait_ready(process: "subprocess.Popen[str]", start_seconds: float) -> dict[
     finally:
         limit.cancel()
     process.kill()
-    raise AssertionError(f"the platform did not start: {process.communicate()[1]}")
+    raise AssertionError(f"the platform did not start: {event.get('message', '')}\n{process.communicate()[1]}")
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
