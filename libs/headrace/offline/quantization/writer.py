@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from headrace.engine.checkpoints.formats.awq import ORDER, PER_WORD
+from headrace.engine.checkpoints.formats.word_packing import pack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.checkpoints.weights.word_packing import pack
 
 
 def gptq_tensors(name: str, matrix: QuantizedMatrix) -> dict[str, Tensor]:

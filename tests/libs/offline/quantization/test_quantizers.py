@@ -10,10 +10,10 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.formats import awq, gptq
+from headrace.engine.checkpoints.formats.bit_packing import unpack
+from headrace.engine.checkpoints.formats.word_packing import pack
 from headrace.engine.checkpoints.weights import round_to_nearest
-from headrace.engine.checkpoints.weights.bit_packing import unpack
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.engine.checkpoints.weights.word_packing import pack
 from headrace.offline.quantization import gptq_solver
 from headrace.offline.quantization.gptq_solver import InputMoments
 from headrace.offline.quantization.writer import awq_tensors, gptq_tensors

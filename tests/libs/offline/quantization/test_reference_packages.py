@@ -18,7 +18,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
 from headrace.engine.checkpoints.formats import awq, gptq
-from headrace.engine.checkpoints.weights.word_packing import pack
+from headrace.engine.checkpoints.formats.word_packing import pack
 
 SEEDS = range(10)
 

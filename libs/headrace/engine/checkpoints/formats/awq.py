@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
-from headrace.engine.checkpoints.weights.bit_packing import unpack
+from headrace.engine.checkpoints.formats.bit_packing import unpack
 from headrace.engine.checkpoints.weights.quantized_arrays import Codes, QuantizedArrays
 from headrace.engine.checkpoints.weights.tensor_source import TensorSource, check_divisible, take, take_scales
 

@@ -9,7 +9,7 @@ per token at run time; here they stay in the engine's precision.
 import numpy as np
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
-from headrace.engine.checkpoints.weights.bit_packing import unpack, words_for
+from headrace.engine.checkpoints.formats.bit_packing import unpack, words_for
 from headrace.engine.checkpoints.weights.quantized_arrays import Codes, QuantizedArrays
 from headrace.engine.checkpoints.weights.tensor_source import TensorSource, check_divisible, take, take_scales
 from headrace.errors.tree import InvalidCheckpoint, Unsupported

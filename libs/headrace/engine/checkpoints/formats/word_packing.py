@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from headrace.engine.checkpoints.weights.bit_packing import WORD_BITS, words_for
+from headrace.engine.checkpoints.formats.bit_packing import WORD_BITS, words_for
 
 
 def pack(values: Tensor, bits: int) -> Tensor:
