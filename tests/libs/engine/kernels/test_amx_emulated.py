@@ -7,11 +7,13 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tests.libs.engine.kernels.emulated_tiles import compile_amx, emulated_build, environment
 from tests.libs.engine.kernels.kernel_build import find_compiler
+from tests.libs.engine.kernels.sequence_attention import SequenceShape, attend
 from tests.libs.engine.kernels.test_avx512_emulated import (
     SIMDE_HEADERS,
     forget_kernels,
@@ -56,7 +58,19 @@ MISTAKES = {
         "for (int64_t g = w_.in / kGroup - 1; g >= 0; --g) {",
     ),
     "a row too few": ("row < rows; ++row", "row < rows - 1; ++row"),
+    "codes put together wrongly": ("shift_left<8>(load_i32", "shift_left<7>(load_i32"),
+    "pairs in another order": ("kOrder[32] = {0, 16, 1, 17,", "kOrder[32] = {0, 16, 17, 1,"),
 }
+SEQUENCES: dict[str, tuple[SequenceShape, dict[str, Any]]] = {
+    "heads of 64, two segments": (SequenceShape(560, 8, 1, 64), {}),
+    "heads of 16": (SequenceShape(130, 4, 2, 16), {}),
+    "heads of 80, blocks of 32": (SequenceShape(150, 6, 2, 80, 32), {}),
+    "heads of 128, a window": (SequenceShape(150, 8, 2, 128), {"window": 50}),
+    "heads of 256, a cap": (SequenceShape(100, 2, 1, 256, 64), {"soft_cap": 3.0}),
+    "heads too large for tiles": (SequenceShape(60, 4, 2, 272), {}),
+    "one query for each key": (SequenceShape(100, 2, 2, 48), {}),
+}
+"""Shapes of a sequence, and settings of its attention."""
 SAYS = "from headrace.engine.kernels.choice.self_test import candidates; print(*candidates(), sep='\\n')"
 
 
@@ -152,6 +166,18 @@ def test_what_is_not_a_number_is_not_hidden() -> None:
         assert found[1].isnan().all()
         assert found[17].isnan().all()
         assert same_bits(found.nan_to_num(), expected.nan_to_num())
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize("name", SEQUENCES)
+@pytest.mark.parametrize("kind", [Storage.S8, Storage.BF16])
+def test_attention(kind: Storage, name: str) -> None:
+    """Whole, in chunks that leave fewer queries than a tile has rows, and on threads that share a sequence."""
+    shape, settings = SEQUENCES[name]
+    expected = attend(kind, (), threads=1, instructions=Instructions.PORTABLE, shape=shape, **settings)
+    for cuts, threads in (((), 1), ((9, 26, 27), 2), ((shape.length - 5,), 8)):
+        found = attend(kind, cuts, threads=threads, instructions=Instructions.AMX, shape=shape, **settings)
+        assert found.tobytes() == expected.tobytes(), (cuts, threads)
 
 
 @pytest.mark.usefixtures("emulated")

@@ -3,7 +3,8 @@ and in any chunks, and smaller errors where keys are codes and some of their ele
 
 import numpy as np
 import pytest
-from tests.libs.engine.kernels.test_segment import HEAD, HEADS, KV_HEADS, attend, expected, inputs
+from tests.libs.engine.kernels.sequence_attention import attend, inputs
+from tests.libs.engine.kernels.test_segment import HEAD, HEADS, KV_HEADS, expected
 from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.kernels.context import Floats

@@ -18,6 +18,9 @@
 #include "lanes.h"
 #include "queries.h"
 #include "segment.h"
+#if defined(HEADRACE_AMX)
+#include "tile_attention.h"
+#endif
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -85,22 +88,35 @@ void attend(const Model &model, const Queries &queries, const Segment &segment, 
     }
 }
 
-template <int kStorage, int kCount = kQueries>
+template <int kStorage, int kCount = kPassQueries>
 void attend_some(const Model &model, const Queries &queries, int count, const Segment &segment, Scratch &scratch,
                  Part *parts) {
     if (count == kCount) return attend<kStorage, kCount>(model, queries, segment, scratch, parts);
     if constexpr (kCount > 1) attend_some<kStorage, kCount - 1>(model, queries, count, segment, scratch, parts);
 }
 
-// Attends from `count` queries, at most kQueries, to the tokens of a segment.
-inline void attend(const Model &model, const Queries &queries, int count, const Segment &segment, Scratch &scratch,
-                   Part *parts) {
+// Attends from `count` queries, at most kPassQueries, to the tokens of a segment.
+inline void attend_pass(const Model &model, const Queries &queries, int count, const Segment &segment, Scratch &scratch,
+                        Part *parts) {
     switch (model.kv_storage) {
         case kF32: return attend_some<kF32>(model, queries, count, segment, scratch, parts);
         case kBf16: return attend_some<kBf16>(model, queries, count, segment, scratch, parts);
         case kF16: return attend_some<kF16>(model, queries, count, segment, scratch, parts);
         case kS8: return attend_some<kS8>(model, queries, count, segment, scratch, parts);
         case kFp8: return attend_some<kFp8>(model, queries, count, segment, scratch, parts);
+    }
+}
+
+// Attends from `count` queries, at most kQueries, to the tokens of a segment.
+inline void attend(const Model &model, const Queries &queries, int count, const Segment &segment, Scratch &scratch,
+                   Part *parts) {
+#if defined(HEADRACE_AMX)
+    if (suits_tiles(model, count)) return TileAttention(model, queries, count, segment, scratch).run(parts);
+#endif
+    if (count <= kPassQueries) return attend_pass(model, queries, count, segment, scratch, parts);
+    for (int i = 0; i < count; i += kPassQueries) {
+        const Segment again{segment.first, segment.tile_count, segment.tiles, segment.is_new && i == 0};
+        attend_pass(model, queries.from(i), std::min(kPassQueries, count - i), again, scratch, parts + i);
     }
 }
 

@@ -25,13 +25,11 @@ constexpr int kWidth = 2;
 constexpr int kWidth = 1;
 #endif
 
-// Quantizes queries to `codes` [kCount, head] and returns the unit of each in `units`.
-template <int kCount>
-inline void round_queries(const Model &model, const Queries &queries, int16_t *codes, float (&units)[kCount]) {
+// Quantizes a query [head] to `codes` and returns their unit.
+inline float round_query(const Model &model, const float *query, int16_t *codes) {
     // A lower limit for large heads: the sum over a head must fit 32 bits.
     const float limit = std::min(kMostCode, std::floor(2147483647.0f / 128.0f / static_cast<float>(model.head_size)));
-    for (int i = 0; i < kCount; ++i)
-        units[i] = round_to_codes(queries.q[i], model.head_size, limit, codes + i * model.head_size).unit;
+    return round_to_codes(query, model.head_size, limit, codes).unit;
 }
 
 // Prefetches the keys of a tile: blocks are too far apart for the hardware prefetcher.
@@ -70,7 +68,7 @@ inline void score_codes(const Model &model, const Queries &queries, const Segmen
     scratch.query_codes.resize(std::max<size_t>(scratch.query_codes.size(), kCount * model.head_size));
     int16_t *codes = scratch.query_codes.data();
     float units[kCount];
-    round_queries(model, queries, codes, units);
+    for (int i = 0; i < kCount; ++i) units[i] = round_query(model, queries.q[i], codes + i * model.head_size);
     Floats most[kCount];
     for (Floats &each : most) each = spread(-INFINITY);
     const auto score = [&]<int kTiles>(int64_t t) {

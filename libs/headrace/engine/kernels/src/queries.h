@@ -13,9 +13,16 @@ namespace HEADRACE_ISA {
 
 // As many as the registers hold sums for.
 #if defined(HEADRACE_AVX512)
-constexpr int kQueries = 8;
+constexpr int kPassQueries = 8;
 #else
-constexpr int kQueries = 4;
+constexpr int kPassQueries = 4;
+#endif
+
+// As many as share a list of segments: those of a pass, or of the rows of a tile.
+#if defined(HEADRACE_AMX)
+constexpr int kQueries = 16;
+#else
+constexpr int kQueries = kPassQueries;
 #endif
 
 // Up to kQueries queries of one sequence and KV head.
@@ -25,6 +32,19 @@ struct Queries {
     const float *bias[kQueries];  // Added to the score of each token; may be null.
     int64_t first[kQueries];      // First token that each attends to
     int64_t last[kQueries];       // Last token that each attends to
+
+    // Returns the queries from the one at `index` on, as many as a pass takes.
+    Queries from(int index) const {
+        Queries some{};
+        for (int i = 0; i < kPassQueries && index + i < kQueries; ++i) {
+            some.q[i] = q[index + i];
+            some.out[i] = out[index + i];
+            some.bias[i] = bias[index + i];
+            some.first[i] = first[index + i];
+            some.last[i] = last[index + i];
+        }
+        return some;
+    }
 
     // Returns the scores of query i for the tile of keys at `token`, from their dot products.
     Floats score(const Model &model, int i, Floats products, int64_t token) const {

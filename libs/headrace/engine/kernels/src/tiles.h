@@ -54,6 +54,10 @@ template <int kTile> inline void store_tile(void *p, int64_t stride) {
 template <int kSums, int kA, int kB> inline void multiply_tiles() {
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kA), "i"(kB));
 }
+// The same for unsigned bytes in `a`.
+template <int kSums, int kA, int kB> inline void multiply_unsigned_tiles() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kA), "i"(kB));
+}
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace

@@ -78,7 +78,8 @@ template <int kTile> inline void store_tile(void *p, int64_t stride) {
         std::memcpy(static_cast<uint8_t *>(p) + row * stride, file.data[kTile][row], file.shapes.row_bytes[kTile]);
 }
 
-template <int kSums, int kA, int kB> inline void multiply_tiles() {
+// `Input` is the type of the bytes of the inputs.
+template <int kSums, int kA, int kB, typename Input = int8_t> inline void multiply_tiles() {
     static_assert(kSums != kA && kSums != kB && kA != kB);
     file_with<kA>();
     file_with<kB>();
@@ -93,13 +94,15 @@ template <int kSums, int kA, int kB> inline void multiply_tiles() {
             uint32_t sum;
             std::memcpy(&sum, &file.data[kSums][m][4 * n], sizeof sum);
             for (int k = 0; k < shapes.row_bytes[kA]; ++k) {
-                const int a = static_cast<int8_t>(file.data[kA][m][k]);
+                const int a = static_cast<Input>(file.data[kA][m][k]);
                 const int b = static_cast<int8_t>(file.data[kB][k / 4][4 * n + k % 4]);
                 sum += static_cast<uint32_t>(a * b);
             }
             std::memcpy(&file.data[kSums][m][4 * n], &sum, sizeof sum);
         }
 }
+
+template <int kSums, int kA, int kB> inline void multiply_unsigned_tiles() { multiply_tiles<kSums, kA, kB, uint8_t>(); }
 
 }  // namespace HEADRACE_ISA
 }  // namespace headrace
