@@ -4,8 +4,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 2
 KERNEL_SOURCES := $(wildcard libs/headrace/engine/kernels/src/*)
 KERNELS := hatch_build.py $(KERNEL_SOURCES)
-# `make up TORCH=1` installs torch as well: for GPUs, 16-bit arithmetic, quantizing and machines without a
-# C++ compiler.
+# `make up TORCH=1` installs torch as well: for GPUs, quantizing and machines without a C++ compiler.
 comma := ,
 LOCAL := local$(if $(TORCH),$(comma)torch)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt

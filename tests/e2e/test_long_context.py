@@ -88,7 +88,7 @@ def test_without_max_tokens_the_output_ends_with_the_context(platform: RunningPl
 
 def test_a_kv_precision_that_cannot_be_is_named_at_the_start(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "headrace.cli", "up", "--json", "--state-dir", str(tmp_path / "state")]
-    command += ["--http-port", "0", "--grpc-port", "0", "--kv-precision", "int8", "--precision", "bfloat16"]
+    command += ["--http-port", "0", "--grpc-port", "0", "--kv-precision", "int8", "--kernels", "torch"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode != 0
     assert "kv_precision is 'int8'" in ended.stdout + ended.stderr

@@ -17,13 +17,15 @@ class EngineConfig(Settings):
     """Torch device, such as cpu or cuda:0."""
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = "auto"
     """Precision of the weights. `auto`: as the checkpoint has them if it is quantized, else float32 on the CPU and the
-    checkpoint's own type elsewhere. int8 and int4 round plain weights while they are loaded."""
+    checkpoint's own type elsewhere. int8 and int4 round plain weights to codes while they are loaded, bfloat16 and
+    float16 to 16 bits, with which the CPU's kernels compute in float32."""
     exact: bool = False
     """Multiply quantized weights by inputs as they are. Otherwise inputs are rounded to 8 bits for it, and the output
     head is held in 8 bits: faster, with a perplexity that differs by a fraction of a percent."""
     kv_precision: Literal["auto", "float32", "bfloat16", "int8", "fp8"] = "auto"
     """Precision of keys and values. int8 and fp8 have one scale per token and head and take a quarter of the memory of
-    float32. `auto`: on the CPU int8 beside quantized weights, unless `exact`; else as the model computes."""
+    float32. `auto`: on the CPU int8 beside quantized weights, unless `exact`; else the 16 bits that `precision` names,
+    or those in which the model computes."""
     kernels: Literal["auto", "torch", "triton"] = "auto"
     """`torch` runs the model operation by operation even where the C++ kernels, or on a GPU those in Triton, could run
     it. `triton` insists on the latter: on a CPU they need TRITON_INTERPRET=1, which shows what they do, slowly."""
