@@ -21,6 +21,7 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
 )
 from headrace.engine.checkpoints.weights.rounding_sizes import GROUP_SIZES, HEAD_BITS
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.kernels.storage import Storage
 from headrace.errors.tree import ConfigError
 
@@ -49,13 +50,11 @@ class ArraySource(Protocol):
 
 
 class ArrayWeights:
-    """Tensors that kernels can multiply, see ModelTensors. Rounds plain matrices to codes of `bits`, if set, or to
-    numbers of `storage`, BF16 or F16, if that is set."""
+    """Tensors that kernels can multiply, see ModelTensors. Plain matrices are rounded."""
 
-    def __init__(self, source: ArraySource, bits: int | None, storage: Storage | None = None) -> None:
+    def __init__(self, source: ArraySource, rounding: WeightRounding) -> None:
         self._source = source
-        self._bits = bits
-        self._storage = storage
+        self._bits, self._storage = rounding.bits, rounding.storage
 
     def read(self, name: str, shape: tuple[int, ...]) -> Floats:
         return self._source.values(name, shape)
@@ -102,8 +101,7 @@ class ArrayWeights:
 def open_array_weights(
     source: Path,
     scheme: QuantizationScheme | None,
-    bits: int | None,
-    storage: Storage | None = None,
+    rounding: WeightRounding,
     *,
     keeps_blocks: bool = False,
     has_head: bool = True,
@@ -112,6 +110,6 @@ def open_array_weights(
     are; otherwise they become the numbers that they stand for. A folder of a model without a head may lack the prefix
     of names, see HeadlessArrays. Raises InvalidCheckpoint or Unsupported."""
     if is_gguf(source):
-        return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), bits, storage)
+        return ArrayWeights(GgufArrays(source, keeps_blocks=keeps_blocks), rounding)
     arrays = SafetensorsArrays(source, scheme)
-    return ArrayWeights(arrays if has_head else HeadlessArrays(arrays), bits, storage)
+    return ArrayWeights(arrays if has_head else HeadlessArrays(arrays), rounding)

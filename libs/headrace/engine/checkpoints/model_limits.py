@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from headrace.engine.checkpoints.facts.scheme import QuantizationScheme
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.memory.host_memory import available_bytes
@@ -42,6 +43,11 @@ def describe_precision(config: EngineConfig, model: CheckpointFacts, dtype: obje
     if config.precision in ROUNDED_BITS:
         return str(config.precision)
     return str(dtype).removeprefix("torch.")
+
+
+def rounding_of(config: EngineConfig) -> WeightRounding:
+    """Returns what the settings have plain weights rounded to in the kernels."""
+    return WeightRounding(ROUNDED_BITS.get(config.precision), ROUNDED_STORAGE.get(config.precision))
 
 
 def choose_max_len(config: EngineConfig, model: CheckpointFacts) -> int:

@@ -5,11 +5,11 @@ from pathlib import Path
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.model_limits import (
-    ROUNDED_BITS,
     ROUNDED_STORAGE,
     choose_block_count,
     describe_precision,
     kv_bytes_of,
+    rounding_of,
 )
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
@@ -112,8 +112,7 @@ def _measured(weights: PackedWeights) -> list[PackedWeight]:
 
 def _choose_packing(source: Path, config: EngineConfig) -> Packing:
     keeps_blocks = config.precision == "auto" and is_gguf(source)
-    bits, storage = ROUNDED_BITS.get(config.precision), ROUNDED_STORAGE.get(config.precision)
-    return Packing(bits, config.exact, keeps_blocks, storage)
+    return Packing(rounding_of(config), config.exact, keeps_blocks)
 
 
 def _packed_path(source: Path, model: DecoderConfig, config: EngineConfig, packing: Packing) -> Path | None:
@@ -144,7 +143,8 @@ def _read_weights(source: Path, model: DecoderConfig, packing: Packing) -> Packe
     # Importing torch takes more than a second and 200 MB, and a start with packed weights does not need it.
     from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 
-    rounding = packing.bits, packing.storage
-    weights = read_packed_weights(source, model, *rounding, exact=packing.exact, keeps_blocks=packing.keeps_blocks)
+    weights = read_packed_weights(
+        source, model, packing.rounding, exact=packing.exact, keeps_blocks=packing.keeps_blocks
+    )
     give_back_freed()
     return weights

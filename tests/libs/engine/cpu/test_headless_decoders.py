@@ -15,6 +15,7 @@ from tests.libs.engine.tiny_models import make_prompts
 from tests.libs.engine.tiny_quantized import Method, quantize_projections
 
 from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.weights.weight_rounding import UNROUNDED, WeightRounding
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.cpu import load as cpu_load
 from headrace.engine.cpu.runner import CpuRunner
@@ -119,7 +120,7 @@ def test_keys_and_values_are_kept_as_the_settings_say(folder: Path, kv_precision
 def test_a_missing_tensor_is_named(folder: Path) -> None:
     config = replace(read_model_config(folder), has_head=False, layer_count=4, windows=(None,) * 4)
     with pytest.raises(InvalidCheckpoint, match=r"tensor layers\.3\.input_layernorm\.weight is in none"):
-        read_packed_weights(folder, config, None, exact=False)
+        read_packed_weights(folder, config, UNROUNDED, exact=False)
 
 
 def test_packed_weights_tell_a_model_without_a_head_from_a_whole_one(
@@ -128,12 +129,12 @@ def test_packed_weights_tell_a_model_without_a_head_from_a_whole_one(
     monkeypatch.setattr(packed_cache, "MIN_BYTES", 0)
     make_decoder(tmp_path / "model", keeps_prefix=True)
     whole = read_model_config(tmp_path / "model")
-    headless, packing = replace(whole, has_head=False), Packing(None, False, False)
+    headless, packing = replace(whole, has_head=False), Packing(UNROUNDED, False, False)
     names = {packed_path(tmp_path, tmp_path / "model", config, packing).name for config in (whole, headless)}
     assert len(names) == 2
     cache, path = PackedWeightsCache(tmp_path, 1 << 30), tmp_path / "one.packed"
     for kept, other in ((whole, headless), (headless, whole)):
-        cache.save(path, read_packed_weights(tmp_path / "model", kept, None, exact=False))
+        cache.save(path, read_packed_weights(tmp_path / "model", kept, UNROUNDED, exact=False))
         assert cache.load(path, kept) is not None
         assert cache.load(path, other) is None
 
@@ -168,7 +169,9 @@ for folder in (None, Path({str(tmp_path / "packed")!r})):
 
 
 def test_the_embedding_is_kept_as_the_checkpoint_has_it(folder: Path) -> None:
-    weights = read_packed_weights(folder, replace(read_model_config(folder), has_head=False), 4, exact=False)
+    weights = read_packed_weights(
+        folder, replace(read_model_config(folder), has_head=False), WeightRounding(4), exact=False
+    )
     assert weights.is_coded
     assert "head" not in weights.matrices
     assert weights.embedding.storage is Storage.F32

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 from headrace.engine.cpu.weights.packing import pack
@@ -253,7 +254,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def load_decoder(folder: Path, bits: int | None, exact: bool) -> CpuDecoder:
     """Loads a decoder whose second layer sees a window."""
     config = replace(read_model_config(folder), windows=(None, WINDOW, None))
-    weights = read_packed_weights(folder, config, bits, exact=exact)
+    weights = read_packed_weights(folder, config, WeightRounding(bits), exact=exact)
     return CpuDecoder(config, BLOCK_SIZE * BLOCK_COUNT, weights, exact=exact)
 
 

@@ -9,6 +9,7 @@ from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 from headrace.engine.kernels.context import KernelContext
@@ -81,7 +82,7 @@ class Decoder:
 
     def __init__(self, window: int | None = None) -> None:
         config = replace(CONFIG, windows=(window,) * CONFIG.layer_count)
-        weights = read_packed_weights(CHECKPOINT, config, 8, exact=False)
+        weights = read_packed_weights(CHECKPOINT, config, WeightRounding(8), exact=False)
         self.context = KernelContext(2)
         self.decoder = CpuDecoder(config, MAX_LEN, weights, exact=False)
         shape = KvShape(CONFIG.layer_count, CONFIG.kv_head_count, CONFIG.head_size, BLOCK_SIZE, Storage.F32)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
-from headrace.engine.checkpoints.model_limits import ROUNDED_BITS, ROUNDED_STORAGE, describe_precision
+from headrace.engine.checkpoints.model_limits import describe_precision, rounding_of
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.cpu.decoder import can_fuse
@@ -24,9 +24,8 @@ def can_encode_on_cpu(model: EncoderConfig, config: EngineConfig) -> tuple[bool,
 
 def load_cpu_encoder(folder: Path, model: EncoderConfig, config: EngineConfig) -> LoadedEncoder:
     """Loads an encoder for the fused kernels. Raises InvalidCheckpoint or Unsupported."""
-    precision = config.precision
-    weights = read_packed_encoder(folder, model, ROUNDED_BITS.get(precision), ROUNDED_STORAGE.get(precision))
+    weights = read_packed_encoder(folder, model, rounding_of(config))
     give_back_freed()
     encoder = CpuEncoder(model, weights, shared_context(config.thread_count or usable_core_count()))
-    name = describe_precision(config, model, plain_precision(config))
-    return LoadedEncoder(encoder, weights.parameter_count, "cpu", name, HeldMemory(weights.byte_count))
+    precision = describe_precision(config, model, plain_precision(config))
+    return LoadedEncoder(encoder, weights.parameter_count, "cpu", precision, HeldMemory(weights.byte_count))

@@ -10,6 +10,7 @@ from headrace.engine.checkpoints.layout.decoder_weights import Projection
 from headrace.engine.checkpoints.layout.encoder_weights import EncoderWeights
 from headrace.engine.checkpoints.safetensors_arrays import SafetensorsArrays
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.encoder.packed_encoder import Floats, NormWeights, PackedEncoder, PackedLayer
 from headrace.engine.cpu.encoder.relative_buckets import relative_buckets
 from headrace.engine.cpu.weights.array_packing import narrowed, pack_array
@@ -20,15 +21,13 @@ from headrace.engine.kernels.storage import Storage
 _Reader = EncoderWeights[Floats, ArrayWeight]
 
 
-def read_packed_encoder(
-    folder: Path, config: EncoderConfig, bits: int | None, storage: Storage | None = None
-) -> PackedEncoder:
-    """Packs the weights of a Hugging Face folder, one projection at a time. Rounds unquantized ones to `bits` or to the
-    16 bits of `storage`, if set. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+def read_packed_encoder(folder: Path, config: EncoderConfig, rounding: WeightRounding) -> PackedEncoder:
+    """Packs the weights of a Hugging Face folder, one projection at a time. Rounds unquantized ones. Raises
+    InvalidCheckpoint, Unsupported or ConfigError."""
     arrays = SafetensorsArrays(folder, config.quantization)
-    tensors = ArrayWeights(arrays, bits, storage)
+    tensors = ArrayWeights(arrays, rounding)
     reader: _Reader = EncoderWeights(config, tensors, arrays.__contains__)
-    words = Table(*narrowed(tensors.plain("of words", reader.words(), Storage.F32)))
+    words = Table(*narrowed(tensors.plain("of word embeddings", reader.words(), Storage.F32)))
     positions, segments = reader.positions(), reader.segments()
     embedding_norm = _copied(reader.embedding_norm())
     biases = _spread(reader.relative_bias(), config)

@@ -17,8 +17,8 @@ from typing import BinaryIO
 import xxhash
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.kernels.library import VERSION
-from headrace.engine.kernels.storage import Storage
 
 WHOLE_BYTES = 1 << 20
 """Size in bytes of the largest file hashed whole."""
@@ -34,14 +34,11 @@ _HEADER_SIZE = struct.Struct("<Q")
 class Packing:
     """Settings that packed weights depend on."""
 
-    bits: int | None
-    """Bits per weight to which plain weights are rounded. None: they stay as they are."""
+    rounding: WeightRounding
     exact: bool
     """Whether products take their inputs unchanged, and the head stays as precise as the checkpoint has it."""
     keeps_blocks: bool
     """Whether blocks of GGUF are multiplied as they are."""
-    storage: Storage | None = None
-    """Type of 16 bits to which plain weights are rounded. None: they stay as they are."""
 
 
 def packed_path(folder: Path, source: Path, config: DecoderConfig, packing: Packing) -> Path:

@@ -12,12 +12,13 @@ from headrace.engine.checkpoints.layout.decoder_weights import DecoderWeights, P
 from headrace.engine.checkpoints.weights.quantized_arrays import ArrayWeight, BlockArrays, Floats
 from headrace.engine.checkpoints.weights.rounding_sizes import HEAD_BITS
 from headrace.engine.checkpoints.weights.stored_arrays import StoredArrays
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.weights.array_packing import narrowed, pack_array, pack_runs
 from headrace.engine.cpu.weights.key_factors import choose_key_factors
 from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table, gate_up_rows, norm_names
 from headrace.engine.cpu.weights.weight_rows import weight_rows
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
-from headrace.engine.kernels.storage import BLOCKS, Storage
+from headrace.engine.kernels.storage import BLOCKS
 
 _log = logging.getLogger(__name__)
 
@@ -28,17 +29,16 @@ _Projection = Projection[Floats, ArrayWeight]
 def read_packed_weights(
     source: Path,
     config: DecoderConfig,
-    bits: int | None,
-    storage: Storage | None = None,
+    rounding: WeightRounding,
     *,
     exact: bool,
     keeps_blocks: bool = False,
 ) -> PackedWeights:
-    """Packs the weights of a checkpoint, one projection at a time. Rounds unquantized ones to `bits` or to the 16 bits
-    of `storage`, if set. Unless `exact`, keeps the head in 8 bits if the layers have no more. `keeps_blocks` keeps
-    blocks of GGUF as they are. Raises InvalidCheckpoint, Unsupported or ConfigError."""
+    """Packs the weights of a checkpoint, one projection at a time. Rounds unquantized ones. Unless `exact`, keeps the
+    head in 8 bits if the layers have no more. `keeps_blocks` keeps blocks of GGUF as they are. Raises
+    InvalidCheckpoint, Unsupported or ConfigError."""
     tensors = open_array_weights(
-        source, config.quantization, bits, storage, keeps_blocks=keeps_blocks, has_head=config.has_head
+        source, config.quantization, rounding, keeps_blocks=keeps_blocks, has_head=config.has_head
     )
     reader: _Reader = DecoderWeights(config, tensors)
     embedding = reader.embedding_matrix()

@@ -16,6 +16,7 @@ from tests.libs.engine.tiny_models import make_prompts
 from tests.libs.engine.tiny_quantized import Method, quantize_projections
 
 from headrace.engine.checkpoints.encoder_settings import read_encoder_config
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.encoder.cpu_encoder import CpuEncoder
 from headrace.engine.cpu.encoder.packed_encoder_reader import read_packed_encoder
 from headrace.engine.kernels.context import KernelContext
@@ -37,7 +38,8 @@ def load(
     folder: Path, bits: int | None = None, thread_count: int = 2, instructions: Instructions | None = None
 ) -> CpuEncoder:
     config = read_encoder_config(folder)
-    return CpuEncoder(config, read_packed_encoder(folder, config, bits), KernelContext(thread_count, instructions))
+    weights = read_packed_encoder(folder, config, WeightRounding(bits))
+    return CpuEncoder(config, weights, KernelContext(thread_count, instructions))
 
 
 def through_torch(folder: Path, **settings: Any) -> Encoder:

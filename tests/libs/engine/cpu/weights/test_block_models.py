@@ -13,6 +13,7 @@ from tests.libs.engine.gguf_blocks import KINDS, q4_k_m, write_model
 from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.weights.weight_rounding import UNROUNDED, WeightRounding
 from headrace.engine.cpu import load
 from headrace.engine.cpu.weights import packed_cache
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
@@ -60,7 +61,7 @@ def logits(path: Path, precision: str = "auto", *, exact: bool = False) -> torch
 
 
 def read(path: Path) -> PackedWeights:
-    return read_packed_weights(path, read_model_config(path), None, exact=False, keeps_blocks=True)
+    return read_packed_weights(path, read_model_config(path), UNROUNDED, exact=False, keeps_blocks=True)
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -185,7 +186,7 @@ def test_scales_that_are_no_numbers_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_rounding_again_still_rounds(tmp_path: Path) -> None:
     path = write(tmp_path, "q4_k_m")
-    weights = read_packed_weights(path, read_model_config(path), 4, exact=False)
+    weights = read_packed_weights(path, read_model_config(path), WeightRounding(4), exact=False)
     assert weights.block_kinds == []
     assert ServedModel.load(path, 16, "int4").precision == "int4"
     assert ServedModel.load(path, 16, "auto").precision == "GGUF blocks (Q4_K, Q6_K)"

@@ -9,6 +9,7 @@ from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu import load
 from headrace.engine.cpu.runner import CpuRunner
 from headrace.engine.cpu.weights import packed_cache
@@ -110,7 +111,9 @@ def test_a_choice_leaves_with_its_weights(
     tmp_path: Path, choice: KernelChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed_cache, "MIN_BYTES", 0)
-    weights = load._read_weights(CHECKPOINT, read_model_config(CHECKPOINT), Packing(4, exact=False, keeps_blocks=False))
+    weights = load._read_weights(
+        CHECKPOINT, read_model_config(CHECKPOINT), Packing(WeightRounding(4), exact=False, keeps_blocks=False)
+    )
     old, new = tmp_path / "old-1.packed", tmp_path / "new-1.packed"
     cache = PackedWeightsCache(tmp_path, weights.byte_count + (1 << 16))
     cache.save(old, weights)

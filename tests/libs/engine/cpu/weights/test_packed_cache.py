@@ -20,6 +20,7 @@ from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.weights import packed_cache as fused_weights_cache
 from headrace.engine.cpu.weights import packed_file as fused_weights_file
 from headrace.engine.cpu.weights.packed_cache import PackedWeightsCache
@@ -41,7 +42,7 @@ def _small_models_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def weights() -> PackedWeights:
-    return read_packed_weights(CHECKPOINT, CONFIG, 4, exact=False)
+    return read_packed_weights(CHECKPOINT, CONFIG, WeightRounding(4), exact=False)
 
 
 @pytest.fixture

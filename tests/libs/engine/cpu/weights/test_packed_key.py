@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
+from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.cpu.weights import packed_key as fused_weights_key
 from headrace.engine.cpu.weights.packed_key import Packing, file_fingerprint, packed_path
 from headrace.engine.kernels.library import VERSION
@@ -42,7 +43,7 @@ def name_of(
     keeps_blocks: bool = False,
     storage: Storage | None = None,
 ) -> str:
-    return packed_path(Path("cache"), folder, CONFIG, Packing(bits, exact, keeps_blocks, storage)).name
+    return packed_path(Path("cache"), folder, CONFIG, Packing(WeightRounding(bits, storage), exact, keeps_blocks)).name
 
 
 @pytest.mark.parametrize("suffix", ["safetensors", "bin"])
