@@ -31,7 +31,10 @@ display_library: nogui
 com1: enabled=1, mode=file, dev={folder}/console.txt
 log: {folder}/bochs.log
 panic: action=fatal
+error: action=ignore
+info: action=ignore
 """
+"""Without a log: Bochs' clock writes to it from a signal, which may interrupt the writing of another line for good."""
 
 
 def main() -> None:
