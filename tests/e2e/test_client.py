@@ -182,11 +182,15 @@ def test_leaving_a_stream_frees_everything(embedding_platform: RunningPlatform) 
         asyncio.run(leave(address))
 
 
-def test_cancelling_a_call_frees_everything(embedding_platform: RunningPlatform) -> None:
+def test_cancelling_calls_frees_everything(embedding_platform: RunningPlatform) -> None:
     async def cancel(address: str) -> None:
         async with Headrace(address) as client:
-            asking = asyncio.create_task(client.complete("Once", max_tokens=1500, ignore_eos=True, timeout=60))
-            await asyncio.to_thread(embedding_platform.busy_worker)
+            calls = (client.complete("Once", max_tokens=1500, ignore_eos=True, timeout=60) for _ in range(8))
+            asking = asyncio.gather(*calls)
+            busy = asyncio.create_task(asyncio.to_thread(embedding_platform.busy_worker))
+            await asyncio.wait((asking, busy), return_when=asyncio.FIRST_COMPLETED)
+            assert not asking.done(), asking
+            await busy
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
