@@ -10,12 +10,27 @@ from typing import Any
 import httpx2
 import pytest
 
+from headrace.gateway.openai.responses.response_archive import SIGN_OF_LIFE_SECONDS
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
 PROMPT = "Continuous batching is"
 RECOVERY_SECONDS = 15.0
 STREAM_TOKENS = 1000
 """Long enough that a busy machine gets to the kill while the stream still runs."""
+COUNTS = {
+    "type": "object",
+    "properties": {
+        "counts": {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 0, "maximum": 999},
+            "minItems": 200,
+            "maxItems": 200,
+        }
+    },
+    "required": ["counts"],
+    "additionalProperties": False,
+}
+"""A schema whose texts are long, and for which no random choice ends early."""
 
 
 @pytest.fixture(scope="module")
@@ -108,14 +123,7 @@ def test_a_stream_survives_its_worker(
 
 def test_structured_output_survives_its_worker(platform: RunningPlatform) -> None:
     """The next worker takes the grammar up where the last one left it: the same tokens, and valid to the end."""
-    items = {
-        "type": "array",
-        "items": {"type": "integer", "minimum": 0, "maximum": 999},
-        "minItems": 200,
-        "maxItems": 200,
-    }
-    schema = {"type": "object", "properties": {"counts": items}, "required": ["counts"], "additionalProperties": False}
-    response_format = {"type": "json_schema", "json_schema": {"name": "counts", "schema": schema}}
+    response_format = {"type": "json_schema", "json_schema": {"name": "counts", "schema": COUNTS}}
     expected = GreedyStream(platform, 1500, response_format=response_format).join("stop")
     assert len(expected) > 100
     stream = GreedyStream(platform, 1500, response_format=response_format)
@@ -200,4 +208,21 @@ def test_a_killed_gateway_comes_back_on_the_same_port(platform: RunningPlatform)
             pass
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    platform.wait_until_idle()
+
+
+def test_a_background_response_of_a_killed_gateway_has_failed(platform: RunningPlatform) -> None:
+    url = f"{platform.http}/v1/responses"
+    form = {"type": "json_schema", "name": "counts", "schema": COUNTS}
+    body = {"model": "headrace-demo", "input": PROMPT, "text": {"format": form}, "background": True}
+    made = httpx2.post(url, json=body, timeout=RECOVERY_SECONDS).json()
+    restarts = platform.service("gateway")["restarts"]
+    platform.kill("gateway")
+    platform.wait_until_restarted("gateway", restarts + 1)
+    deadline = time.monotonic() + SIGN_OF_LIFE_SECONDS + RECOVERY_SECONDS
+    while (found := httpx2.get(f"{url}/{made['id']}", timeout=RECOVERY_SECONDS).json())["status"] == "queued":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert found["status"] == "failed"
+    assert "create the response again" in found["error"]["message"]
     platform.wait_until_idle()

@@ -15,7 +15,7 @@ from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_event
 from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.response import Choice
-from headrace.gateway.openai.responses.response_archive import ResponseArchive
+from headrace.gateway.openai.responses.response_archive import SIGN_OF_LIFE_SECONDS, ResponseArchive
 from headrace.gateway.openai.responses.response_body import ResponseBody
 from headrace.gateway.openai.responses.response_events import ResponseEvents
 from headrace.gateway.openai.responses.response_object import (
@@ -39,6 +39,7 @@ from headrace.lifecycle import Background
 _PATH = "/v1/responses"
 CANCEL_POLL_SECONDS = 0.5
 """Seconds between looks at whether a background response was cancelled, perhaps through another gateway."""
+SIGN_OF_LIFE_INTERVAL = SIGN_OF_LIFE_SECONDS / 5
 _log = logging.getLogger(__name__)
 
 
@@ -171,13 +172,16 @@ class ResponseRoutes:
         if body.stream or body.store is False:
             raise Unsupported("a response in the background is stored, and cannot be streamed", param="background")
         await self._pipeline.fleet.find(body.model)
-        if not await self._archive.put(exchange.caller.tenant, created.stored):
+        tenant, response_id = exchange.caller.tenant, str(created.events.response["id"])
+        told = await self._archive.tell_running(tenant, response_id)
+        if not told or not await self._archive.put(tenant, created.stored):
             raise Unavailable("the response could not be stored, so that nobody would find it: send it again later")
         await exchange.send_json(200, created.events.response)
-        self._background.start(self._run_until_cancelled(created), f"response-{created.events.response['id']}")
+        self._background.start(self._run_until_cancelled(created), f"response-{response_id}")
 
     async def _run_until_cancelled(self, created: "_Created") -> None:
-        tasks = {asyncio.create_task(self._wait_for_cancel(created)), asyncio.create_task(self._run(created))}
+        steps = self._run(created), self._wait_for_cancel(created), self._tell_running(created)
+        tasks = [asyncio.create_task(step) for step in steps]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -202,6 +206,11 @@ class ResponseRoutes:
     async def _wait_for_cancel(self, created: "_Created") -> None:
         while not await self._is_cancelled(created):  # noqa: ASYNC110 - perhaps through another gateway
             await asyncio.sleep(CANCEL_POLL_SECONDS)
+
+    async def _tell_running(self, created: "_Created") -> None:
+        while True:
+            await asyncio.sleep(SIGN_OF_LIFE_INTERVAL)
+            await self._archive.tell_running(created.exchange.caller.tenant, str(created.events.response["id"]))
 
     async def _is_cancelled(self, created: "_Created") -> bool:
         """Whether a response was cancelled, as far as the archive can tell."""
