@@ -2,9 +2,10 @@
 the decode of one sequence after them.
 
     python -m tests.benchmarks.micro.attention [--threads 2] [--rounds 9] [--heads 32] [--kv-heads 4] [--head 64]
-                                               [--libraries OLD.so NEW.so]
+                                               [--layers 2] [--lengths 8000 1500 512] [--libraries OLD.so NEW.so]
 
-The best of all rounds, in which builds of the kernels take turns, each in a process of its own.
+Layers take turns: keys and values of two are not all in the nearest cache, and those of many come from memory, as in a
+model. The best of all rounds, in which builds of the kernels take turns, each in a process of its own.
 """
 
 import argparse
@@ -26,10 +27,7 @@ from headrace.engine.kernels.storage import Storage
 from headrace.engine.kernels.structures import Layer, Model, Step
 from headrace.engine.memory.aligned import address
 
-LENGTHS = (8000, 1500, 512)
 CHUNK, BLOCK_SIZE = 512, 16
-LAYERS = 2
-"""Layers that take turns, so that their keys and values are not all in the nearest cache."""
 
 
 class Attention:
@@ -37,15 +35,16 @@ class Attention:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         head, heads, kv_heads = arguments.head, arguments.heads, arguments.kv_heads
-        blocks = max(LENGTHS) // BLOCK_SIZE + 1
-        shape = KvShape(LAYERS, kv_heads, head, BLOCK_SIZE, Storage.S8)
+        longest = max(arguments.lengths)
+        blocks = longest // BLOCK_SIZE + 1
+        shape = KvShape(arguments.layers, kv_heads, head, BLOCK_SIZE, Storage.S8)
         self._context = KernelContext(arguments.threads)
         self._arena = KvArena(shape, blocks)
         self._width = (heads + 2 * kv_heads) * head
         self._attended = heads * head
         self._table = array("q", np.random.default_rng(0).permutation(blocks).tolist())
-        self._angles = np.ones((max(LENGTHS) + 1, head // 2), np.float32)
-        self._layers = [self._layer(index) for index in range(LAYERS)]
+        self._angles = np.ones((longest + 1, head // 2), np.float32)
+        self._layers = [self._layer(index) for index in range(arguments.layers)]
         self._model = Model(
             head_count=heads, kv_head_count=kv_heads, head_size=head, rotary_size=head, block_size=BLOCK_SIZE,
             block_bytes=shape.block_bytes, block_count=blocks, position_count=len(self._angles),
@@ -67,7 +66,7 @@ class Attention:
                 started = time.perf_counter()
                 self._context.attend(self._model, layer, step, address(projected), address(outputs))
                 seconds += time.perf_counter() - started
-        return seconds / LAYERS
+        return seconds / len(self._layers)
 
     def _layer(self, index: int) -> Layer:
         places = self._arena.places(index)
@@ -80,8 +79,9 @@ class Attention:
 def measure(arguments: argparse.Namespace) -> dict[str, float]:
     """Microseconds of each task, once."""
     attention = Attention(arguments)
-    found = {f"prefill {length}": attention.run(0, length) * 1e6 for length in LENGTHS}
-    for length in LENGTHS:
+    lengths = sorted(arguments.lengths, reverse=True)
+    found = {f"prefill {length}": attention.run(0, length) * 1e6 for length in lengths}
+    for length in lengths:
         found[f"decode after {length}"] = min(attention.run(length, 1) for _ in range(20)) * 1e6
     return found
 
@@ -89,8 +89,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
 def main() -> None:
     """Measures and prints a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("threads", 2), ("rounds", 9), ("heads", 32), ("kv-heads", 4), ("head", 64)):
+    for name, default in (("threads", 2), ("rounds", 9), ("heads", 32), ("kv-heads", 4), ("head", 64), ("layers", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--lengths", nargs="+", type=int, default=[8000, 1500, 512])
     parser.add_argument("--libraries", nargs="+", default=[str(OWN)])
     parser.add_argument("--once", action="store_true", help="measure once here, and print one line of JSON")
     arguments = parser.parse_args()

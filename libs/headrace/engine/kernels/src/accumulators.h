@@ -6,9 +6,6 @@
 
 #include "lanes.h"
 
-// Where compilers would keep sums in memory.
-#define HEADRACE_INLINE __attribute__((always_inline))
-
 namespace headrace {
 namespace HEADRACE_ISA {
 

@@ -67,57 +67,57 @@ inline void weigh(const Model &model, const Segment &segment, int64_t token_coun
 
 // Attends from each query to the tokens of a segment.
 template <int kStorage, int kCount>
-void attend(const Model &model, const Queries &queries, const Segment &segment, Scratch &scratch, Part *parts) {
+void attend_plain(const Model &model, const Queries &queries, const Segment &segment, Scratch &scratch, Part *parts) {
     float *scores = scratch.scores;
-    if constexpr (kStorage == kS8) {
-        attend_codes<kCount>(model, queries, segment, scratch, parts);
-    } else {
-        score<kStorage, kCount>(model, queries, segment, scores);
-        const int64_t count = segment.tile_count * kLanes;
-        int64_t last = 0;
-        for (int i = 0; i < kCount; ++i) {
-            float *weights = scores + i * kSegment;
-            parts[i].most = largest(weights, count);
-            parts[i].total = soften(weights, count, parts[i].most);
-            if constexpr (kStorage == kFp8)
-                for (int64_t t = 0; t < segment.tile_count; ++t)
-                    store(weights + t * kLanes, load(weights + t * kLanes) * load(segment.tiles[t].value_scales));
-            last = std::max(last, queries.last[i] + 1);
-        }
-        weigh<kStorage, kCount>(model, segment, std::min(count, last - segment.first), scores, parts);
+    score<kStorage, kCount>(model, queries, segment, scores);
+    const int64_t count = segment.tile_count * kLanes;
+    int64_t last = 0;
+    for (int i = 0; i < kCount; ++i) {
+        float *weights = scores + i * kSegment;
+        parts[i].most = largest(weights, count);
+        parts[i].total = soften(weights, count, parts[i].most);
+        if constexpr (kStorage == kFp8)
+            for (int64_t t = 0; t < segment.tile_count; ++t)
+                store(weights + t * kLanes, load(weights + t * kLanes) * load(segment.tiles[t].value_scales));
+        last = std::max(last, queries.last[i] + 1);
     }
+    weigh<kStorage, kCount>(model, segment, std::min(count, last - segment.first), scores, parts);
 }
 
-template <int kStorage, int kCount = kPassQueries>
-void attend_some(const Model &model, const Queries &queries, int count, const Segment &segment, Scratch &scratch,
-                 Part *parts) {
-    if (count == kCount) return attend<kStorage, kCount>(model, queries, segment, scratch, parts);
-    if constexpr (kCount > 1) attend_some<kStorage, kCount - 1>(model, queries, count, segment, scratch, parts);
+template <int kStorage>
+void attend_plain(const Model &model, const QueryGroup &group, const Segment &segment, Scratch &scratch) {
+    for (int i = 0; i < group.count; i += kPassQueries)
+        with_count(std::min(kPassQueries, group.count - i), [&]<int kCount> {
+            attend_plain<kStorage, kCount>(model, group.queries.from(i), segment, scratch, group.parts + i);
+        });
 }
 
-// Attends from `count` queries, at most kPassQueries, to the tokens of a segment.
-inline void attend_pass(const Model &model, const Queries &queries, int count, const Segment &segment, Scratch &scratch,
-                        Part *parts) {
+inline void attend_plain(const Model &model, const QueryGroup &group, const Segment &segment, Scratch &scratch) {
     switch (model.kv_storage) {
-        case kF32: return attend_some<kF32>(model, queries, count, segment, scratch, parts);
-        case kBf16: return attend_some<kBf16>(model, queries, count, segment, scratch, parts);
-        case kF16: return attend_some<kF16>(model, queries, count, segment, scratch, parts);
-        case kS8: return attend_some<kS8>(model, queries, count, segment, scratch, parts);
-        case kFp8: return attend_some<kFp8>(model, queries, count, segment, scratch, parts);
+        case kF32: return attend_plain<kF32>(model, group, segment, scratch);
+        case kBf16: return attend_plain<kBf16>(model, group, segment, scratch);
+        case kF16: return attend_plain<kF16>(model, group, segment, scratch);
+        case kFp8: return attend_plain<kFp8>(model, group, segment, scratch);
     }
 }
 
-// Attends from `count` queries, at most kQueries, to the tokens of a segment.
-inline void attend(const Model &model, const Queries &queries, int count, const Segment &segment, Scratch &scratch,
-                   Part *parts) {
+// Attends from `count` groups of queries, kTaskQueries queries at most, to the tokens of a segment.
+inline void attend(const Model &model, const QueryGroup *groups, int count, const HeadSegments &segments,
+                   Scratch &scratch) {
+    CodeAttention codes(model, segments, scratch);
+    for (int i = 0; i < count; ++i) {
+        const Segment segment = segments.of(groups[i].head);
+        if (model.kv_storage != kS8) {
+            attend_plain(model, groups[i], segment, scratch);
 #if defined(HEADRACE_AMX)
-    if (suits_tiles(model, count)) return TileAttention(model, queries, count, segment, scratch).run(parts);
+        } else if (suits_tiles(model, groups[i].count)) {
+            TileAttention(model, groups[i].queries, groups[i].count, segment, scratch).run(groups[i].parts);
 #endif
-    if (count <= kPassQueries) return attend_pass(model, queries, count, segment, scratch, parts);
-    for (int i = 0; i < count; i += kPassQueries) {
-        const Segment again{segment.first, segment.tile_count, segment.tiles, segment.is_new && i == 0};
-        attend_pass(model, queries.from(i), std::min(kPassQueries, count - i), again, scratch, parts + i);
+        } else {
+            codes.add(groups[i]);
+        }
     }
+    codes.run();
 }
 
 }  // namespace HEADRACE_ISA

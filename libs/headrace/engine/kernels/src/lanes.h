@@ -25,6 +25,9 @@
 #include "neon_lanes.h"
 #endif
 
+// Where compilers would keep sums in memory, or leave out calls of what only prefetches.
+#define HEADRACE_INLINE __attribute__((always_inline))
+
 namespace headrace {
 namespace HEADRACE_ISA {
 

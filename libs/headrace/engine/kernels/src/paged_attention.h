@@ -14,7 +14,8 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
-constexpr int64_t kQueryRows = 16;  // Query rows per task, all of one sequence and KV head.
+constexpr int64_t kQueryRows = 16;  // Query rows per task, all of one sequence.
+constexpr int64_t kFewHeads = 4;    // KV heads that are read as fast together as more of them.
 constexpr int64_t kTasksEach = 2;   // Least tasks per thread that balance the load.
 
 // Applies rotary position embeddings (Su et al., 2021) to the pairs (i, i + rotary / 2).
@@ -50,10 +51,10 @@ class PagedAttention {
     }
 
   private:
-    // Rows of a span whose queries of one KV head are computed together.
+    // Rows of a span whose queries of some KV heads are computed together.
     struct Work {
         const Span *span;
-        int64_t kv_head;
+        int64_t first_head, last_head;
         int64_t first_row, last_row;  // Within the span
         int64_t begin, end;           // Tokens that any of them attends to
     };
@@ -107,6 +108,24 @@ class PagedAttention {
 
     static int64_t parts(const Span &span) { return (span.row_count + kQueryRows - 1) / kQueryRows; }
 
+    // Most KV heads, up to `most`, whose queries a task takes at once. Queries of a prefill go without: there the
+    // keys of one head are near the core until all its queries have used them.
+    int64_t heads_each(const Span &span, int64_t most) const {
+        int64_t heads = std::clamp<int64_t>(kTaskQueries / (span.row_count * share()), 1, most);
+        while (model_.kv_head_count % heads) --heads;
+        return heads;
+    }
+
+    int64_t tasks(const Span &span, int64_t most_heads) const {
+        return parts(span) * model_.kv_head_count / heads_each(span, most_heads);
+    }
+
+    int64_t tasks(int64_t most_heads) const {
+        int64_t count = 0;
+        for (int64_t i = 0; i < step_.span_count; ++i) count += tasks(step_.spans[i], most_heads);
+        return count;
+    }
+
     int64_t first_token(const Layer &layer, int64_t position) const {
         return layer.window && position >= layer.window ? position + 1 - layer.window : 0;
     }
@@ -114,76 +133,95 @@ class PagedAttention {
         return model_.sees_all ? span.first_position + span.row_count - 1 : position;
     }
 
-    Work work_of(const Layer &layer, int64_t task) const {
-        const int64_t kv_head = task % model_.kv_head_count;
-        int64_t part = task / model_.kv_head_count;
-        const Span *span = step_.spans;
-        while (part >= parts(*span)) part -= parts(*span++);
-        const int64_t first = part * kQueryRows;
-        const int64_t last = std::min(first + kQueryRows, span->row_count);
-        const int64_t begin = first_token(layer, span->first_position + first) / kLanes * kLanes;
-        return {span, kv_head, first, last, begin, last_token(*span, span->first_position + last - 1) + 1};
+    // Lists the work of all spans, with up to `most_heads` KV heads at once.
+    std::vector<Work> list_work(const Layer &layer, int64_t most_heads) const {
+        std::vector<Work> works;
+        works.reserve(tasks(most_heads));
+        for (int64_t i = 0; i < step_.span_count; ++i) {
+            const Span &span = step_.spans[i];
+            const int64_t heads = heads_each(span, most_heads);
+            for (int64_t first = 0; first < span.row_count; first += kQueryRows) {
+                const int64_t last = std::min(first + kQueryRows, span.row_count);
+                const int64_t begin = first_token(layer, span.first_position + first) / kLanes * kLanes;
+                const int64_t end = last_token(span, span.first_position + last - 1) + 1;
+                for (int64_t head = 0; head < model_.kv_head_count; head += heads)
+                    works.push_back({&span, head, head + heads, first, last, begin, end});
+            }
+        }
+        return works;
     }
 
     void attend_all(const Layer &layer, const float *qkv, float *out) const {
-        int64_t tasks = 0;
-        int64_t most_segments = 0;
+        int64_t segments = 0;
         for (int64_t i = 0; i < step_.span_count; ++i) {
             const Span &span = step_.spans[i];
-            tasks += parts(span) * model_.kv_head_count;
-            const int64_t segments = (span.first_position + span.row_count - 1) / kSegment + 1;
-            most_segments = std::max(most_segments, segments);
+            segments = std::max(segments, (span.first_position + span.row_count - 1) / kSegment + 1);
         }
+        const int64_t enough = kTasksEach * pool_.thread_count();
         // A long sequence keeps all threads busy only if they share it.
-        if (most_segments > 1 && tasks < kTasksEach * pool_.thread_count())
-            return attend_apart(layer, qkv, out, tasks, most_segments);
-        pool_.run(tasks, [&](int64_t task, int) {
-            const Work work = work_of(layer, task);
+        const bool is_apart = segments > 1 && tasks(kFewHeads) < enough;
+        int64_t heads = model_.kv_head_count;
+        while (heads > 1 && tasks(heads) * (is_apart ? segments : 1) < enough) --heads;
+        const std::vector<Work> works = list_work(layer, heads);
+        if (is_apart) return attend_apart(layer, works, qkv, out, segments);
+        pool_.run(works.size(), [&](int64_t task, int) {
+            const Work &work = works[task];
             Scratch &scratch = list_tiles(layer, work, work.begin, work.end);
-            over_queries(layer, work, qkv, out, [&](const Queries &queries, int count, bool is_first) {
-                attend_in_turn(work, queries, count, is_first, scratch);
-            });
+            over_queries(layer, work, qkv, out,
+                         [&](QueryGroup *groups, int count) { attend_in_turn(work, groups, count, scratch); });
         });
     }
 
     // Attends to all segments of `work`, one after the other.
-    void attend_in_turn(const Work &work, const Queries &queries, int count, bool is_first, Scratch &scratch) const {
-        Part found[kQueries], merged[kQueries];
-        for (int i = 0; i < count; ++i) {
+    void attend_in_turn(const Work &work, QueryGroup *groups, int count, Scratch &scratch) const {
+        Part found[kTaskQueries], merged[kTaskQueries];
+        int queries = 0;
+        for (int g = 0; g < count; ++g) {
+            groups[g].parts = found + queries;
+            queries += groups[g].count;
+        }
+        for (int i = 0; i < queries; ++i) {
             found[i].sums = scratch.part_sums.data() + i * stride();
             merged[i].sums = scratch.merged_sums.data() + i * stride();
             clear(merged[i], stride());
         }
         for (int64_t token = work.begin, end; token < work.end; token = end) {
             end = std::min(work.end, (token / kSegment + 1) * kSegment);
-            attend(model_, queries, count, segment_of(work.begin, token, end, is_first, scratch), scratch, found);
-            for (int i = 0; i < count; ++i) merge(merged[i], found[i], stride());
+            attend(model_, groups, count, segments_of(work.begin, work.end, token, end, scratch), scratch);
+            for (int i = 0; i < queries; ++i) merge(merged[i], found[i], stride());
         }
-        for (int i = 0; i < count; ++i) finish(merged[i], queries.out[i], model_.head_size);
+        for (int g = 0, i = 0; g < count; ++g)
+            for (int q = 0; q < groups[g].count; ++q, ++i)
+                finish(merged[i], groups[g].queries.out[q], model_.head_size);
     }
 
     // Attends to each segment in a task of its own, then merges.
-    void attend_apart(const Layer &layer, const float *qkv, float *out, int64_t tasks, int64_t segments) const {
+    void attend_apart(const Layer &layer, const std::vector<Work> &works, const float *qkv, float *out,
+                      int64_t segments) const {
         const int64_t heads = step_.row_count * model_.head_count;
         float *sums = space_.segment_sums.take(heads * segments * stride());
         Part *parts = space_.parts.take(heads * segments);
         for (int64_t i = 0; i < heads * segments; ++i) parts[i].sums = sums + i * stride();
-        pool_.run(tasks * segments, [&](int64_t task, int) {
-            const Work work = work_of(layer, task / segments);
+        pool_.run(works.size() * segments, [&](int64_t task, int) {
+            const Work &work = works[task / segments];
             const int64_t segment = task % segments;
             const int64_t begin = std::max(work.begin, segment * kSegment);
             const int64_t end = std::min(work.end, (segment + 1) * kSegment);
             Scratch &scratch = list_tiles(layer, work, begin, end);
-            over_queries(layer, work, qkv, out, [&](const Queries &queries, int count, bool is_first) {
-                Part *places[kQueries], found[kQueries];
-                for (int i = 0; i < count; ++i) {
-                    places[i] = parts + (queries.out[i] - out) / model_.head_size * segments + segment;
-                    found[i] = *places[i];
-                    clear(found[i], stride());
+            over_queries(layer, work, qkv, out, [&](QueryGroup *groups, int count) {
+                Part *places[kTaskQueries], found[kTaskQueries];
+                int queries = 0;
+                for (int g = 0; g < count; ++g) {
+                    groups[g].parts = found + queries;
+                    for (int q = 0; q < groups[g].count; ++q, ++queries) {
+                        const int64_t head = (groups[g].queries.out[q] - out) / model_.head_size;
+                        places[queries] = parts + head * segments + segment;
+                        found[queries] = *places[queries];
+                        clear(found[queries], stride());
+                    }
                 }
-                if (begin < end)
-                    attend(model_, queries, count, segment_of(begin, begin, end, is_first, scratch), scratch, found);
-                for (int i = 0; i < count; ++i) *places[i] = found[i];
+                if (begin < end) attend(model_, groups, count, segments_of(begin, end, begin, end, scratch), scratch);
+                for (int i = 0; i < queries; ++i) *places[i] = found[i];
             });
         });
         pool_.run(heads, [&](int64_t head, int) {
@@ -197,7 +235,7 @@ class PagedAttention {
 
     Scratch &own_scratch() const {
         thread_local Scratch scratch;
-        const size_t size = kQueries * stride();
+        const size_t size = kTaskQueries * stride();
         if (scratch.merged_sums.size() < size) {
             scratch.part_sums.resize(size);
             scratch.merged_sums.resize(size);
@@ -205,43 +243,60 @@ class PagedAttention {
         return scratch;
     }
 
-    // Lists the tiles of the tokens from `begin` on, a multiple of kLanes, to `end`.
+    static int64_t tile_count(int64_t begin, int64_t end) { return (end - begin + kLanes - 1) / kLanes; }
+
+    // Lists the tiles of the tokens from `begin` on, a multiple of kLanes, to `end`, head by head.
     Scratch &list_tiles(const Layer &layer, const Work &work, int64_t begin, int64_t end) const {
         Scratch &scratch = own_scratch();
-        const Cache cache{model_, layer, work.kv_head, step_.tables + work.span->table};
         scratch.tiles.clear();
-        for (int64_t token = begin; token < end; token += kLanes) scratch.tiles.push_back(cache.tile(token));
+        for (int64_t head = work.first_head; head < work.last_head; ++head) {
+            const Cache cache{model_, layer, head, step_.tables + work.span->table};
+            for (int64_t token = begin; token < end; token += kLanes) scratch.tiles.push_back(cache.tile(token));
+        }
         return scratch;
     }
 
-    // The tokens from `first` to `end`, of tiles listed from the token `listed` on.
-    static Segment segment_of(int64_t listed, int64_t first, int64_t end, bool is_new, const Scratch &scratch) {
-        const Tile *tiles = scratch.tiles.data() + (first - listed) / kLanes;
-        return {first, (end - first + kLanes - 1) / kLanes, tiles, is_new};
+    // The tokens from `first` to `last`, of tiles listed from the token `begin` on to `end`.
+    static HeadSegments segments_of(int64_t begin, int64_t end, int64_t first, int64_t last, const Scratch &scratch) {
+        const Tile *tiles = scratch.tiles.data() + (first - begin) / kLanes;
+        return {{first, tile_count(first, last), tiles}, tile_count(begin, end)};
     }
 
-    // Calls body(queries, count, is first) for the queries of `work`, kQueries at a time.
+    // Calls body(groups, count) for the queries of `work`, kTaskQueries at a time.
     template <typename Body>
     void over_queries(const Layer &layer, const Work &work, const float *qkv, float *out, const Body &body) const {
-        const int64_t size = model_.head_size;
-        const int64_t begin = work.first_row * share();
-        const int64_t end = work.last_row * share();
-        Queries queries;
+        const int64_t each = (work.last_row - work.first_row) * share();
+        QueryGroup groups[kTaskQueries];
         int count = 0;
-        for (int64_t unit = begin; unit < end; ++unit) {
-            const int64_t row = work.span->first_row + unit / share();
-            const int64_t head = work.kv_head * share() + unit % share();
-            const int64_t position = work.span->first_position + unit / share();
-            queries.q[count] = qkv + row * width() + head * size;
-            queries.out[count] = out + (row * model_.head_count + head) * size;
-            queries.bias[count] = layer.bias ? layer.bias + head * layer.bias_stride - position : nullptr;
-            queries.first[count] = first_token(layer, position);
-            queries.last[count] = last_token(*work.span, position);
-            if (++count == kQueries || unit + 1 == end) {
-                body(queries, count, unit - begin < kQueries);
-                count = 0;
+        int64_t queries = 0;
+        for (int64_t head = work.first_head; head < work.last_head; ++head) {
+            for (int64_t first = 0; first < each; first += kQueries) {
+                QueryGroup &group = groups[count++];
+                group.head = head - work.first_head;
+                group.count = std::min<int64_t>(kQueries, each - first);
+                queries += group.count;
+                for (int i = 0; i < group.count; ++i)
+                    set_query(layer, work, head, first + i, qkv, out, group.queries, i);
+                if (queries + kQueries <= kTaskQueries) continue;
+                body(groups, count);
+                count = queries = 0;
             }
         }
+        if (count) body(groups, count);
+    }
+
+    // Writes query i: that of a KV head of `work`, the `index`th of its rows and query heads.
+    void set_query(const Layer &layer, const Work &work, int64_t kv_head, int64_t index, const float *qkv, float *out,
+                   Queries &queries, int i) const {
+        const int64_t row = work.first_row + index / share();
+        const int64_t head = kv_head * share() + index % share();
+        const int64_t position = work.span->first_position + row;
+        const int64_t place = work.span->first_row + row;
+        queries.q[i] = qkv + place * width() + head * model_.head_size;
+        queries.out[i] = out + (place * model_.head_count + head) * model_.head_size;
+        queries.bias[i] = layer.bias ? layer.bias + head * layer.bias_stride - position : nullptr;
+        queries.first[i] = first_token(layer, position);
+        queries.last[i] = last_token(*work.span, position);
     }
 
     const Model &model_;

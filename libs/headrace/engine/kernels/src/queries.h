@@ -7,6 +7,7 @@
 #include "abi.h"
 #include "functions.h"
 #include "lanes.h"
+#include "workspace.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -24,6 +25,9 @@ constexpr int kQueries = 16;
 #else
 constexpr int kQueries = kPassQueries;
 #endif
+
+// As many as a task holds scores for at once.
+constexpr int kTaskQueries = 64;
 
 // Up to kQueries queries of one sequence and KV head.
 struct Queries {
@@ -69,6 +73,14 @@ struct Queries {
             if (token + lane < first[i] || token + lane > last[i]) v[lane] = unseen;
         return load(v);
     }
+};
+
+// Queries of one KV head, and the parts [count] that attention to a segment writes.
+struct QueryGroup {
+    Queries queries;
+    int count;
+    int64_t head;  // Counted from the first KV head of the task
+    Part *parts;
 };
 
 }  // namespace HEADRACE_ISA

@@ -18,18 +18,27 @@ namespace HEADRACE_ISA {
 constexpr int64_t kSegment = 512;  // Tokens. 512 * 127 * 32767, the largest sum of codes, fits 32 bits.
 constexpr int64_t kSegmentTiles = kSegment / kLanes;
 
-// Tiles of the tokens from `first`, which is a multiple of kLanes, all of one segment.
+// Tiles of a KV head, of the tokens from `first` on, which is a multiple of kLanes, all of one segment.
 struct Segment {
     int64_t first;
     int64_t tile_count;
     const Tile *tiles;
-    bool is_new;  // Whether its keys and values are not in a cache near the core yet
+};
+
+// The same tokens for several KV heads, whose tiles are listed `stride` apart.
+struct HeadSegments {
+    Segment first_head;
+    int64_t stride;
+
+    Segment of(int64_t head) const {
+        return {first_head.first, first_head.tile_count, first_head.tiles + head * stride};
+    }
 };
 
 // Buffers that each thread reuses from call to call.
 struct Scratch {
-    alignas(64) float scores[kQueries * kSegment];
-    alignas(64) int16_t codes[kQueries * kSegment];
+    alignas(64) float scores[kTaskQueries * kSegment];
+    alignas(64) int16_t codes[kTaskQueries * kSegment];
     std::vector<int16_t> query_codes;
     std::vector<float> part_sums, merged_sums;
     std::vector<Tile> tiles;

@@ -65,8 +65,9 @@ class TileAttention {
         const ConfiguredTiles tiles(shapes());
         score(parts);
         for (int i = 0; i < count_; ++i) {
-            units_[i] = soften_codes<kQueries>(model_, queries_, i, segment_, scratch_, parts[i]);
-            weights_.put(i, scratch_.codes + i * kSegment, segment_.tile_count * kLanes);
+            int16_t *codes = scratch_.codes + i * kSegment;
+            units_[i] = soften_codes(queries_, i, segment_, scratch_.scores + i * kSegment, codes, parts[i]);
+            weights_.put(i, codes, segment_.tile_count * kLanes);
         }
         weigh(parts);
     }
@@ -90,8 +91,6 @@ class TileAttention {
         }
         for (int64_t t = 0; t < segment_.tile_count; t += 2) {
             const int together = t + 1 < segment_.tile_count ? 2 : 1;
-            for (int64_t later = t + kTilesAhead; segment_.is_new && later < t + kTilesAhead + 2; ++later)
-                if (later < segment_.tile_count) fetch_keys(model_, segment_.tiles[later]);
             multiply_keys(t, together);
             for (int j = 0; j < together; ++j) keep_scores(t + j, j, most);
         }
@@ -188,7 +187,7 @@ class TileAttention {
     const Model &model_;
     const Queries &queries_;
     const int count_;
-    const Segment &segment_;
+    const Segment segment_;
     Scratch &scratch_;
     float units_[kQueries];
     SplitCodes<kMostTileHead / kTileBytes> query_codes_;
