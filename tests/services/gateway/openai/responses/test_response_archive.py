@@ -1,8 +1,9 @@
 """A response in the background is unfinished for as long as somebody writes it, and failed after that."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from headrace.clients.cache import CacheClient
 from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.openai.responses.response_archive import SIGN_OF_LIFE_SECONDS, ResponseArchive
 from headrace.gateway.openai.responses.stored_response import StoredResponse
@@ -10,7 +11,7 @@ from headrace.gateway.openai.responses.stored_response import StoredResponse
 pytestmark = pytest.mark.anyio
 
 
-class FakeCache(CacheClient):
+class FakeCache:
     """Keeps what it is given until its time, which passes when the test says so."""
 
     def __init__(self) -> None:
@@ -26,6 +27,9 @@ class FakeCache(CacheClient):
     ) -> None:
         assert lifetime is not None
         self._kept[tenant, key] = value, self.now + lifetime
+
+    async def lookup_prefix(self, model: str, block_hashes: Sequence[bytes], timeout: float) -> dict[str, int]:
+        raise NotImplementedError
 
 
 def response(status: str) -> StoredResponse:
