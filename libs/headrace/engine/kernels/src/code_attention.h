@@ -76,6 +76,7 @@ class CodeAttention {
             pass.parts = group.parts + i;
             pass.first = query_count_;
             pass.is_first = pass_count_ == 1 || pass.segment.tiles != (&pass)[-1].segment.tiles;
+            head_count_ += pass.is_first;
             query_count_ += pass.count;
         }
     }
@@ -198,6 +199,13 @@ class CodeAttention {
         });
     }
 
+    // Tiles whose values are summed up in registers before the next queries' turn. The more, the fewer sums are loaded
+    // and stored. But several heads with few queries each wait for memory, which is read in order tile by tile.
+    int64_t tiles_together() const {
+        if (head_count_ <= 1) return kSegmentTiles;
+        return passes_[0].count >= 4 ? 4 : 1;
+    }
+
     // Sums up the weighted values. Until all are summed up, the sums of the parts hold integers.
     void weigh() {
         over_passes([&](Pass &pass) {
@@ -205,11 +213,14 @@ class CodeAttention {
                 for (int64_t d = 0; d < model_.head_size; d += kLanes)
                     store(pass.parts[i].sums + d, as_floats(spread(int32_t{0})));
         });
-        for (int64_t t = 0; t < tile_count_; ++t)
+        const int64_t together = tiles_together();
+        for (int64_t t = 0; t < tile_count_; t += together) {
+            const int64_t last = std::min(t + together, tile_count_);
             over_passes([&](Pass &pass) {
-                fetch_values(pass, t + kTilesAhead);
-                with_count(pass.count, [&]<int kCount> { weigh_tile<kCount>(pass, t); });
+                for (int64_t next = t; next < last; ++next) fetch_values(pass, next + kTilesAhead);
+                with_count(pass.count, [&]<int kCount> { weigh_tiles<kCount>(pass, t, last); });
             });
+        }
         over_passes([&](Pass &pass) {
             for (int i = 0; i < pass.count; ++i)
                 for (int64_t d = 0; d < model_.head_size; d += kLanes) {
@@ -219,25 +230,28 @@ class CodeAttention {
         });
     }
 
-    template <int kCount> void weigh_tile(Pass &pass, int64_t t) const {
+    template <int kCount> void weigh_tiles(Pass &pass, int64_t first, int64_t last) const {
         constexpr int kStep = kWidth<kCount> * kLanes;
         int64_t d = 0;
-        for (; d + kStep <= model_.head_size; d += kStep) add_values<kWidth<kCount>, kCount>(pass, t, d);
-        for (; d < model_.head_size; d += kLanes) add_values<1, kCount>(pass, t, d);
+        for (; d + kStep <= model_.head_size; d += kStep) add_values<kWidth<kCount>, kCount>(pass, first, last, d);
+        for (; d < model_.head_size; d += kLanes) add_values<1, kCount>(pass, first, last, d);
     }
 
-    // Adds kVectors * kLanes elements of the values of a tile, from `d` on, to the sums.
-    template <int kVectors, int kCount> void add_values(Pass &pass, int64_t t, int64_t d) const {
+    // Adds kVectors * kLanes elements of the values of tiles, from `d` on, to the sums.
+    template <int kVectors, int kCount> void add_values(Pass &pass, int64_t first, int64_t last, int64_t d) const {
         Ints sums[kVectors][kCount];
         for (int v = 0; v < kVectors; ++v)
             for (int i = 0; i < kCount; ++i) sums[v][i] = as_ints(load(pass.parts[i].sums + d + v * kLanes));
-        const uint8_t *values = pass.segment.tiles[t].values + 2 * d;
-        for (int64_t j = 0; j < kLanes; j += 2) {
-            Pairs pairs[kVectors];
-            for (int v = 0; v < kVectors; ++v) pairs[v] = load_pairs(values + j * model_.head_size + 2 * v * kLanes);
-            for (int i = 0; i < kCount; ++i) {
-                const int32_t two = load_word(codes(pass, i) + t * kLanes + j);
-                for (int v = 0; v < kVectors; ++v) sums[v][i] = add_pairs(sums[v][i], pairs[v], two);
+        for (int64_t t = first; t < last; ++t) {
+            const uint8_t *values = pass.segment.tiles[t].values + 2 * d;
+            for (int64_t j = 0; j < kLanes; j += 2) {
+                Pairs pairs[kVectors];
+                for (int v = 0; v < kVectors; ++v)
+                    pairs[v] = load_pairs(values + j * model_.head_size + 2 * v * kLanes);
+                for (int i = 0; i < kCount; ++i) {
+                    const int32_t two = load_word(codes(pass, i) + t * kLanes + j);
+                    for (int v = 0; v < kVectors; ++v) sums[v][i] = add_pairs(sums[v][i], pairs[v], two);
+                }
             }
         }
         for (int v = 0; v < kVectors; ++v)
@@ -249,6 +263,7 @@ class CodeAttention {
     const int64_t tile_count_;
     Scratch &scratch_;
     int pass_count_ = 0;
+    int head_count_ = 0;
     int64_t query_count_ = 0;
     Pass passes_[kTaskQueries];
 };
