@@ -66,7 +66,7 @@ KNOWN_COMPILERS = {"12"}
 OTHERS = (Instructions.PORTABLE, Instructions.AVX2)
 
 OUT, IN = 83, 256
-ROW_COUNTS = (1, 2, 3, 4, 5, 6, 7, 16, 33, 64, 65)
+ROW_COUNTS = (*range(1, 17), 33, 64, 65, 130)
 PLAIN = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 WAYS = [
     *((kind, IN, False) for kind in PLAIN),

@@ -91,7 +91,7 @@ def test_bits_depend_on_nothing_but_the_row(kind: str, exact: bool) -> None:
     plain = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
     weight = torch.randn(517, 256).to(plain[kind]) if kind in plain else random_matrix(int(kind[1]), 517, 256, 64)
     packed = pack(weight, torch.randn(517))
-    inputs = torch.randn(70, 256)
+    inputs = torch.randn(130, 256)
     inputs[5] *= 1e-35
     inputs[6] = 0
     whole = product(KernelContext(1), packed, inputs, exact=exact)
@@ -99,7 +99,7 @@ def test_bits_depend_on_nothing_but_the_row(kind: str, exact: bool) -> None:
         for threads in (1, 3):
             context = KernelContext(threads, instructions)
             assert torch.equal(product(context, packed, inputs, exact=exact), whole), (instructions, threads)
-            for rows in range(1, 66):
+            for rows in range(1, 131):
                 assert torch.equal(product(context, packed, inputs[:rows], exact=exact), whole[:rows]), (
                     instructions,
                     rows,

@@ -8,6 +8,8 @@
 
 namespace headrace {
 
+constexpr int64_t kLargestGroup = 128;  // Of columns that share a scale.
+
 // Bytes of the codes of a group of columns in a panel, and of a group with its grid.
 inline int64_t code_bytes(const Matrix &w) { return w.group * (w.storage == kU4 ? kPanel / 2 : kPanel); }
 inline int64_t group_bytes(const Matrix &w) { return code_bytes(w) + kPanel * 4; }

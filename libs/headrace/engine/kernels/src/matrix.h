@@ -37,17 +37,23 @@ inline int64_t panel_bytes(const Matrix &w) {
     }
 }
 
-// Rows of x, prepared for a product: plain, and where it takes them, codes with their scales and sums. Those for tiles
-// are laid out as in tile_product.h.
+constexpr int64_t kRowBlock = 64;  // Most rows of x that stay in the cache while panels of weights stream through it.
+
+// Rows of x, prepared for a product: plain, and where it takes them, codes with their scales and sums. Those in panels
+// are laid out as in input_panels.h, those for tiles as in tile_product.h.
 struct Inputs {
     const float *plain;   // [rows, in], in the order of columns
     const int8_t *codes;  // [rows, in]
     const float *scales;  // [rows, groups]
     const float *sums;    // [rows, groups]: sums of the codes of each group
-    // Integers for blocks: see block_inputs.h.
+    // Integers that products with blocks and in panels take: see block_inputs.h and input_panels.h.
     const int32_t *words = nullptr;
     // [rows, in]: the codes as `widen` writes them, where products with bytes take those.
     const int16_t *wide = nullptr;
+    // All rows where they lie in panels, or 0.
+    int64_t rows_in_panels = 0;
+    // Rows that stay in the cache while panels of weights stream through it.
+    int64_t row_block = kRowBlock;
 };
 
 // Whether products with these weights take the codes of inputs in 16 bits.
@@ -179,8 +185,8 @@ inline void over_tiles(int64_t first_row, int64_t last_row, const Kernel &kernel
     }
 }
 
-template <int kStorage, bool kExact, int kPanels, int kMost = kStorage <= kF16 ? 6 : 4> struct PanelKernel {
-    static constexpr int kMostRows = kMost;
+template <int kStorage, bool kExact, int kPanels> struct PanelKernel {
+    static constexpr int kMostRows = kStorage <= kF16 ? 6 : 4;
 
     const Matrix &w;
     const Inputs &x;
@@ -211,33 +217,6 @@ int64_t multiply_together(const Matrix &w, const Inputs &x, int64_t panel, int64
 
 constexpr int kWideRows = 8;
 
-#if defined(HEADRACE_AVX512)
-
-constexpr int kFewRows = 4;
-constexpr int kManyRows = 32;
-
-// Multiplies tiles of several rows and panels: codes are unpacked once for all rows of a tile, and inputs are spread
-// once for all of its panels. Fewer than four rows wait for memory, and take one panel after the other. Four panels
-// beside four rows share each input most often, two beside more rows leave registers for six of them; where rows are
-// many, tiles of four need fewer sums to be kept while scales are applied. As measured on a processor with one 512-bit
-// multiplier. Returns the first remaining panel.
-template <int kStorage, typename Finish>
-int64_t multiply_code_tiles(const Matrix &w, const Inputs &x, int64_t panel, int64_t last_panel, int64_t first_row,
-                            int64_t last_row, const Finish &finish) {
-    const int64_t rows = last_row - first_row;
-    if (rows < kFewRows) return panel;
-    for (; rows == kFewRows && panel + 4 <= last_panel; panel += 4)
-        over_tiles(first_row, last_row, PanelKernel<kStorage, false, 4>{w, x, panel}, finish);
-    for (; panel + 2 <= last_panel; panel += 2)
-        if (rows < kManyRows)
-            over_tiles(first_row, last_row, PanelKernel<kStorage, false, 2, 6>{w, x, panel}, finish);
-        else
-            over_tiles(first_row, last_row, PanelKernel<kStorage, false, 2>{w, x, panel}, finish);
-    return panel;
-}
-
-#endif
-
 // Not inlined: within a function of all storages, compilers keep the sums of a tile in memory.
 template <int kStorage, bool kExact, typename Finish>
 __attribute__((noinline)) void multiply_panels(const Matrix &w, const Inputs &x, int64_t first_panel,
@@ -251,8 +230,6 @@ __attribute__((noinline)) void multiply_panels(const Matrix &w, const Inputs &x,
         if (rows == 2) panel = multiply_together<2, kStorage, 2>(w, x, panel, last_panel, first_row, finish);
     }
 #if defined(HEADRACE_AVX512)
-    if constexpr (kStorage >= kU4 && !kExact)
-        panel = multiply_code_tiles<kStorage>(w, x, panel, last_panel, first_row, last_row, finish);
     // 32 registers hold the tiles of two panels, which keeps both 512-bit multipliers of a core busy.
     if constexpr (kStorage <= kF16)
         for (; rows >= kWideRows && panel + 2 <= last_panel; panel += 2) {
@@ -267,6 +244,13 @@ __attribute__((noinline)) void multiply_panels(const Matrix &w, const Inputs &x,
         over_tiles(first_row, last_row, PanelKernel<kStorage, kExact, 1>{w, x, panel}, finish);
 }
 
+#if defined(HEADRACE_AVX512)
+// In input_panels.h.
+template <typename Finish>
+void multiply_input_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
+                           int64_t last_row, const Finish &finish);
+#endif
+
 // In block_matrix.h.
 template <typename Finish>
 void multiply_blocks(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
@@ -275,6 +259,9 @@ void multiply_blocks(const Matrix &w, const Inputs &x, int64_t first_panel, int6
 template <typename Finish>
 void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
               int64_t last_row, const Finish &finish) {
+#if defined(HEADRACE_AVX512)
+    if (x.rows_in_panels) return multiply_input_panels(w, x, first_panel, last_panel, first_row, last_row, finish);
+#endif
     switch (w.storage) {
         case kF32: return multiply_panels<kF32, false>(w, x, first_panel, last_panel, first_row, last_row, finish);
         case kBf16: return multiply_panels<kBf16, false>(w, x, first_panel, last_panel, first_row, last_row, finish);

@@ -10,6 +10,9 @@
 #include "rows.h"
 #include "workspace.h"
 
+#if defined(HEADRACE_AVX512)
+#include "input_panels.h"
+#endif
 #if defined(HEADRACE_AMX)
 #include "tile_product.h"
 #endif
@@ -17,7 +20,6 @@
 namespace headrace {
 namespace HEADRACE_ISA {
 
-constexpr int64_t kRowBlock = 64;          // Rows of x that stay in the cache while panels stream through it.
 constexpr int64_t kTaskBytes = 48 * 1024;  // Least bytes of weights per task.
 constexpr int64_t kTasksPerThread = 8;     // With many rows: enough to balance the load when a thread is slow.
 
@@ -65,7 +67,7 @@ class Products {
         const int64_t most = (pairs + 4 * pool_.thread_count() - 1) / (4 * pool_.thread_count());
         if (rows < kRowBlock && most > each) each = most;
         const int64_t columns = (pairs + each - 1) / each;
-        const int64_t row_blocks = (rows + kRowBlock - 1) / kRowBlock;
+        const int64_t row_blocks = (rows + x.row_block - 1) / x.row_block;
         // A narrow matrix has few panels, so its rows are split too.
         const int64_t wanted = (kTasksPerThread * pool_.thread_count() + columns - 1) / columns;
         const int64_t parts = pool_.thread_count() == 1 || wanted < 1 ? 1 : wanted < row_blocks ? wanted : row_blocks;
@@ -73,9 +75,9 @@ class Products {
             const int64_t first = task / parts * each;
             const int64_t end = first + each < pairs ? first + each : pairs;
             const int64_t part = task % parts;
-            const int64_t last = (part + 1) * row_blocks / parts * kRowBlock;
-            for (int64_t row = part * row_blocks / parts * kRowBlock; row < last && row < rows; row += kRowBlock) {
-                const int64_t last_row = row + kRowBlock < rows ? row + kRowBlock : rows;
+            const int64_t last = (part + 1) * row_blocks / parts * x.row_block;
+            for (int64_t row = part * row_blocks / parts * x.row_block; row < last && row < rows; row += x.row_block) {
+                const int64_t last_row = row + x.row_block < rows ? row + x.row_block : rows;
                 multiply(w, x, 2 * first, 2 * end < panels ? 2 * end : panels, row, last_row, finish);
             }
         });
@@ -87,6 +89,9 @@ class Products {
         if (is_block(w.storage)) return prepare_for_blocks(w, x, rows, first, pool_, space_);
 #if defined(HEADRACE_AMX)
         if (suits_tiles(w, rows)) return prepare_for_tiles(w, x, rows, first);
+#endif
+#if defined(HEADRACE_AVX512)
+        if (suits_input_panels(w, rows)) return prepare_panels(w, x, rows, first);
 #endif
         const bool coded = w.storage >= kU4 && !w.exact;
         const int64_t groups = coded ? w.in / w.group : 0;
@@ -104,6 +109,23 @@ class Products {
         });
         return coded ? Inputs{x, codes, scales, sums, nullptr, wide} : Inputs{x, nullptr, nullptr, nullptr};
     }
+
+#if defined(HEADRACE_AVX512)
+    // Does as `prepare_rows`, with the layout in input_panels.h.
+    template <typename First> Inputs prepare_panels(const Matrix &w, float *x, int64_t rows, const First &first) {
+        const InputPanels panels(rows, w);
+        const PanelArrays to{space_.codes.take(panels.code_count()), space_.scales.take(panels.group_count()),
+                             space_.sums.take(panels.group_count()), space_.words.take(panels.group_count())};
+        pool_.run(panels.count(), [&](int64_t panel, int) {
+            for (int64_t row = panels.first_row(panel); row < panels.last_row(panel); ++row) {
+                first(row);
+                if (w.order) reorder(x + row * w.in, w);
+            }
+            quantize_into_panel(panels, panel, x, to);
+        });
+        return Inputs{x, to.codes, to.scales, to.sums, to.starts, nullptr, rows, panels.row_block()};
+    }
+#endif
 
 #if defined(HEADRACE_AMX)
     // Does as `prepare_rows`, with the layout in tile_product.h.

@@ -40,7 +40,7 @@ inline void quantize_for_tiles(const Matrix &w, const float *x, int64_t row, int
     const int64_t step = tile_step(w.group);
     const int64_t padded = row_blocks(rows) * kTileRows;
     for (int64_t g = 0; g < w.in / w.group; ++g) {
-        int8_t group[128];
+        int8_t group[kLargestGroup];
         const Rounded rounded = round_to_codes(x + g * w.group, w.group, 127.0f, group);
         scales[g * padded + row] = rounded.unit;
         sums[g * padded + row] = rounded.sum;
@@ -74,7 +74,7 @@ template <int kStorage, int kGroup> inline void unpack_group(const uint8_t *p, i
 
 // Results and intermediate results of a few blocks of rows and up to two panels.
 struct alignas(64) TileRoom {
-    int8_t codes[2][128 * kPanel];
+    int8_t codes[2][kLargestGroup * kPanel];
     int32_t sums[2][2][kTileRows][kPanel];  // Two of them in turn, so that no tile is stored to what is still read.
     float y[kBlocksTogether * kTileRows][2][kPanel];
 };
