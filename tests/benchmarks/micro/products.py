@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.micro.products [--threads 1] [--rounds 12] [--rows 1 4 16] [--libraries OLD.so NEW.so]
 
-Medians of all rounds, in which sets take turns; builds of the kernels take turns too, each in a process of its own. The
-weights are those of several matrices of a feed-forward block, 100 MB that no cache holds, and threads share the bandwidth.
+Medians of all rounds, in which sets take turns; builds of the kernels take turns too, each in a process of its own.
+Matrices of a feed-forward block, of 100 MB together, take turns as well, so that no cache holds them.
 """
 
 import argparse
