@@ -10,6 +10,11 @@
 
 #include "accumulators.h"
 
+// Products of several rows take inputs in panels: see panel_product.h.
+#if defined(HEADRACE_AVX512) || defined(HEADRACE_AVX2)
+#define HEADRACE_PANELS
+#endif
+
 #if defined(HEADRACE_AVX512)
 #include "sums_avx512.h"
 #elif defined(HEADRACE_AVX_VNNI)

@@ -244,8 +244,8 @@ __attribute__((noinline)) void multiply_panels(const Matrix &w, const Inputs &x,
         over_tiles(first_row, last_row, PanelKernel<kStorage, kExact, 1>{w, x, panel}, finish);
 }
 
-#if defined(HEADRACE_AVX512)
-// In input_panels.h.
+#if defined(HEADRACE_PANELS)
+// In panel_product.h.
 template <typename Finish>
 void multiply_input_panels(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
                            int64_t last_row, const Finish &finish);
@@ -259,7 +259,7 @@ void multiply_blocks(const Matrix &w, const Inputs &x, int64_t first_panel, int6
 template <typename Finish>
 void multiply(const Matrix &w, const Inputs &x, int64_t first_panel, int64_t last_panel, int64_t first_row,
               int64_t last_row, const Finish &finish) {
-#if defined(HEADRACE_AVX512)
+#if defined(HEADRACE_PANELS)
     if (x.rows_in_panels) return multiply_input_panels(w, x, first_panel, last_panel, first_row, last_row, finish);
 #endif
     switch (w.storage) {

@@ -10,8 +10,8 @@
 #include "rows.h"
 #include "workspace.h"
 
-#if defined(HEADRACE_AVX512)
-#include "input_panels.h"
+#if defined(HEADRACE_PANELS)
+#include "panel_product.h"
 #endif
 #if defined(HEADRACE_AMX)
 #include "tile_product.h"
@@ -90,7 +90,7 @@ class Products {
 #if defined(HEADRACE_AMX)
         if (suits_tiles(w, rows)) return prepare_for_tiles(w, x, rows, first);
 #endif
-#if defined(HEADRACE_AVX512)
+#if defined(HEADRACE_PANELS)
         if (suits_input_panels(w, rows)) return prepare_panels(w, x, rows, first);
 #endif
         const bool coded = w.storage >= kU4 && !w.exact;
@@ -110,7 +110,7 @@ class Products {
         return coded ? Inputs{x, codes, scales, sums, nullptr, wide} : Inputs{x, nullptr, nullptr, nullptr};
     }
 
-#if defined(HEADRACE_AVX512)
+#if defined(HEADRACE_PANELS)
     // Does as `prepare_rows`, with the layout in input_panels.h.
     template <typename First> Inputs prepare_panels(const Matrix &w, float *x, int64_t rows, const First &first) {
         const InputPanels panels(rows, w);

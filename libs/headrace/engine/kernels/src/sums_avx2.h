@@ -12,14 +12,26 @@ namespace HEADRACE_ISA {
 
 constexpr int32_t kTakenZero = 0;
 
-// Adds the products of four columns, one nibble each of 16 rows of W, with kRows rows of x.
+// Adds, in 16 bits, the products of the nibbles in each lane with the four signed bytes at `x`: those of two columns in
+// each half of the lane.
+inline void add_products(Ints &s, Ints codes, const int8_t *x) {
+    const __m256i four = _mm256_set1_epi32(load_word(x));
+    s.a = _mm256_add_epi16(s.a, _mm256_maddubs_epi16(codes.a, four));
+    s.b = _mm256_add_epi16(s.b, _mm256_maddubs_epi16(codes.b, four));
+    pin(s);
+}
+
+// Does so for each row of x.
 template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
-    for (int m = 0; m < kRows; ++m) {
-        const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
-        s[m].a = _mm256_add_epi16(s[m].a, _mm256_maddubs_epi16(codes.a, four));
-        s[m].b = _mm256_add_epi16(s[m].b, _mm256_maddubs_epi16(codes.b, four));
-        pin(s[m]);
-    }
+    for (int m = 0; m < kRows; ++m) add_products(s[m], codes, x + m * stride);
+}
+
+// Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: widening once per 32 columns is enough.
+constexpr int kNarrowColumns = 32;
+
+inline Ints widened(Ints narrow) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    return {_mm256_madd_epi16(narrow.a, ones), _mm256_madd_epi16(narrow.b, ones)};
 }
 
 // Adds the products of eight columns: the low nibbles of 64 bytes hold four of them, the high nibbles the others.
@@ -32,24 +44,21 @@ template <int kRows> inline void add_eight(const uint8_t *p, const int8_t *x, in
     add_products<kRows>({_mm256_and_si256(shifted.a, low), _mm256_and_si256(shifted.b, low)}, x + 4, stride, narrow);
 }
 
-// Products of u4 and s8 are at most 15 * 127, so sixteen of them fit 16 bits: widening once per 32 columns is enough.
 template <int kPanels, int kRows>
 inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
                    Ints (&s)[kPanels][kRows]) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    for (int64_t k = 0; k < count; k += 32) {
+    for (int64_t k = 0; k < count; k += kNarrowColumns) {
         Ints narrow[kPanels][kRows];
         Ints wide[kPanels][kRows];
         clear(narrow);
 #pragma GCC unroll 1
-        for (int64_t step = k; step < k + 32; step += 8, p += 64)
+        for (int64_t step = k; step < k + kNarrowColumns; step += 8, p += 64)
             for (int j = 0; j < kPanels; ++j) {
                 fetch_ahead<kPanels>(p);
                 add_eight<kRows>(p + j * next, x + step, stride, narrow[j]);
             }
         for (int j = 0; j < kPanels; ++j)
-            for (int m = 0; m < kRows; ++m)
-                wide[j][m] = {_mm256_madd_epi16(narrow[j][m].a, ones), _mm256_madd_epi16(narrow[j][m].b, ones)};
+            for (int m = 0; m < kRows; ++m) wide[j][m] = widened(narrow[j][m]);
         add(wide, s);
     }
 }

@@ -12,15 +12,20 @@ namespace HEADRACE_ISA {
 
 constexpr int32_t kTakenZero = 0;
 
-// Adds the products of four columns, one in each byte of a lane of `codes`, with four inputs for each row of x.
-template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
-    for (int m = 0; m < kRows; ++m) {
-        const __m256i four = _mm256_set1_epi32(load_word(x + m * stride));
-        s[m].a = _mm256_dpbusd_epi32(s[m].a, codes.a, four);
-        s[m].b = _mm256_dpbusd_epi32(s[m].b, codes.b, four);
-        pin(s[m]);
-    }
+// Adds to each lane the products of its four unsigned bytes with the four signed ones at `x`.
+inline void add_products(Ints &s, Ints codes, const int8_t *x) {
+    const __m256i four = _mm256_set1_epi32(load_word(x));
+    s.a = _mm256_dpbusd_epi32(s.a, codes.a, four);
+    s.b = _mm256_dpbusd_epi32(s.b, codes.b, four);
+    pin(s);
 }
+
+// Does so for each row of x.
+template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
+    for (int m = 0; m < kRows; ++m) add_products(s[m], codes, x + m * stride);
+}
+
+inline Ints add_bytes(Ints x, Ints y) { return {_mm256_add_epi8(x.a, y.a), _mm256_add_epi8(x.b, y.b)}; }
 
 template <int kPanels, int kRows>
 inline void sum_u4(const uint8_t *p, int64_t next, const int8_t *x, int64_t stride, int64_t count,
