@@ -50,7 +50,7 @@ class InputPanels {
     int64_t group_size() const { return group_; }
     // Rows that are multiplied together. The last ones may be fewer.
     int64_t together() const { return together_; }
-    // Rows of which several are taken while a group of weights is in the cache.
+    // Rows that take a group of weights while it is in the first-level cache: several times those.
     int64_t row_block() const { return kRowBlock / kMostTogether * together_; }
 
     int64_t count() const { return products_ * beside_; }

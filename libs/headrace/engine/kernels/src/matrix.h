@@ -52,7 +52,7 @@ struct Inputs {
     const int16_t *wide = nullptr;
     // All rows where they lie in panels, or 0.
     int64_t rows_in_panels = 0;
-    // Rows that stay in the cache while panels of weights stream through it.
+    // Rows that tasks take at a time.
     int64_t row_block = kRowBlock;
 };
 
