@@ -23,8 +23,8 @@ ROW_COUNTS = (1, 2, 3, 9, 18)
 but the first leaves a tail."""
 MANY_ROWS = 131
 """Rows of one product: more than any kernel keeps in a cache."""
-PANEL_ROW_COUNTS = tuple(range(4, 17))
-"""Row counts of products with inputs in panels, each of which has a kernel of its own."""
+THOROUGH_ROW_COUNTS = (*range(1, 17), 18, MANY_ROWS)
+"""Row counts of products with inputs in panels: each number of rows from 4 to 16 has a kernel of its own."""
 BLOCK_ROW_COUNTS = (1, 2, 5)
 """Row counts of products with GGUF's blocks: tiles of one, two and four rows, and one row beside four."""
 ROWS, SIZE = 9, 40
@@ -54,7 +54,7 @@ def _products(context: KernelContext) -> Iterator[tuple[str, Result]]:
     for weight in _weights():
         # Groups of other sizes take the same way.
         is_thorough = weight.group == max(GROUPS) and weight.is_coded
-        yield from _counted(context, weight, (*ROW_COUNTS, *PANEL_ROW_COUNTS, MANY_ROWS) if is_thorough else ROW_COUNTS)
+        yield from _counted(context, weight, THOROUGH_ROW_COUNTS if is_thorough else ROW_COUNTS)
         if is_thorough:
             yield from _counted(context, weight, ROW_COUNTS, exact=True)
 

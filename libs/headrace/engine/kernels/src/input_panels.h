@@ -39,7 +39,7 @@ inline bool suits_input_panels(const Matrix &w, int64_t rows) {
     return rows >= kLeastRowsInPanels && rows <= kMostRowsInPanels && is_coded && !w.exact;
 }
 
-// Places of rows of inputs, and of what belongs to them.
+// Says where the rows of inputs lie, and their scales and sums.
 class InputPanels {
   public:
     InputPanels(int64_t rows, const Matrix &w)

@@ -27,8 +27,8 @@
 
 // Where compilers would keep sums in memory, or leave out calls of what only prefetches.
 #define HEADRACE_INLINE __attribute__((always_inline))
-// Before a loop over registers: left to itself, GCC unrolls it up to a number of instructions, beyond which all of the
-// registers are kept in memory.
+// Goes before a loop over an array that is to stay in registers. GCC unrolls such loops by itself only up to a number
+// of instructions, and keeps the array in memory where it does not.
 #define HEADRACE_UNROLLED _Pragma("GCC unroll 16")
 
 namespace headrace {

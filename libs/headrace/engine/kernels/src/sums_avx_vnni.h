@@ -20,7 +20,7 @@ inline void add_products(Ints &s, Ints codes, const int8_t *x) {
     pin(s);
 }
 
-// Does so for each row of x.
+// Does the same for each row of x.
 template <int kRows> inline void add_products(Ints codes, const int8_t *x, int64_t stride, Ints (&s)[kRows]) {
     for (int m = 0; m < kRows; ++m) add_products(s[m], codes, x + m * stride);
 }
