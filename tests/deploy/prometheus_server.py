@@ -3,7 +3,6 @@
 import contextlib
 import math
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,8 @@ from typing import Any
 import httpx2
 from tests.deploy.scraped import write_config
 from tests.unpacked_packages import PROMETHEUS, unpacked
+
+from headrace.testing.free_ports import free_ports
 
 TIMEOUT = 10.0
 READY_SECONDS = 30.0
@@ -49,15 +50,6 @@ class PrometheusServer:
         while not condition():
             assert time.monotonic() < deadline, f"no {subject} within {seconds:g} s; active alerts: {self.alerts()}"
             time.sleep(POLL_SECONDS)
-
-
-def free_ports(count: int) -> list[int]:
-    """Returns ports on which nobody listens, all different."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 @contextlib.contextmanager

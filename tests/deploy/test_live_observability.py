@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from tests.deploy.everyday_traffic import EMBEDDING_MODEL, EverydayTraffic
-from tests.deploy.prometheus_server import BINARY, POLL_SECONDS, PrometheusServer, free_ports, running_prometheus
+from tests.deploy.prometheus_server import BINARY, POLL_SECONDS, PrometheusServer, running_prometheus
 from tests.deploy.scraped import FOLDER, NEEDS, shown
 from tests.unpacked_packages import PROMETHEUS, why_not
 
+from headrace.testing.free_ports import free_ports
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
 BEHIND = ("tokenizer", "scheduler", "cache", "worker")

@@ -251,6 +251,18 @@ def test_an_occupied_port_is_named(tmp_path: Path) -> None:
     assert "--http-port" in event["message"]
 
 
+def test_an_occupied_port_for_metrics_is_named_at_once(tmp_path: Path) -> None:
+    config = tmp_path / "headrace.toml"
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        config.write_text(f"[cache]\nmetrics_port = {port}\n")
+        said, event = up_fails(tmp_path, "--config", str(config), "--start-silence-seconds", "300")
+    assert f"cannot show metrics on port {port}" in said
+    assert "metrics_port" in event["message"]
+
+
 def test_a_state_folder_in_use_is_refused(demo_platform: RunningPlatform) -> None:
     failed = headrace("up", "--http-port", "0", "--grpc-port", "0", *state(demo_platform))
     assert failed.returncode == 1

@@ -4,7 +4,9 @@ import signal
 from pathlib import Path
 
 import httpx2
+import psutil
 
+from headrace.testing.free_ports import free_ports
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
 COUNTS = ("--gateways", "2", "--schedulers", "2", "--tokenizers", "2", "--caches", "2")
@@ -44,6 +46,21 @@ def test_all_serve_and_one_of_a_kind_may_go(tmp_path: Path) -> None:
         platform.kill("gateway-1", signal.SIGSTOP)
         platform.wait_until_restarted("gateway-1", 1)
         assert {complete(platform) for _ in range(8)} == texts
+
+
+def test_each_of_a_kind_shows_its_metrics_on_a_port_of_its_own(tmp_path: Path) -> None:
+    """One configuration names one port, from which they count."""
+    ports = free_ports(4)
+    config = tmp_path / "headrace.toml"
+    config.write_text(f"[tokenizer]\nmetrics_port = {ports[0]}\n[worker]\nmetrics_port = {ports[2]}\n")
+    counts = ["--tokenizers", "2", "--replicas", "2"]
+    with running_platform(tmp_path / "state", ["--engine", "sim", "--config", str(config), *counts]) as platform:
+        names = ["tokenizer", "tokenizer-1", "worker-0", "worker-1"]
+        starts = {name: psutil.Process(platform.service(name)["pid"]).create_time() for name in names}
+        for name, port in zip(names, ports, strict=True):
+            lines = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT).text.splitlines()
+            (started,) = (line for line in lines if line.startswith("process_start_time_seconds "))
+            assert abs(float(started.split()[1]) - starts[name]) < 0.1, name
 
 
 def test_every_gateway_tells_of_the_requests_of_all(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.faults.socket_owner import inode_of, owner_of
 from headrace import demo_model
 from headrace.supervisor.nats_server import find_nats_server
 from headrace.testing.connection import Link
+from headrace.testing.free_ports import free_ports
 from headrace.testing.tcp_proxy import Ends, TcpProxy
 
 START_SECONDS = 120.0
@@ -213,7 +214,7 @@ class LinkedPlatform:
         """An address that stays ours while the process that serves there comes and goes."""
         reserved = socket.socket()
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        reserved.bind(("127.0.0.1", 0))
+        reserved.bind(("127.0.0.1", free_ports(1)[0]))
         self._sockets.append(reserved)
         return f"127.0.0.1:{reserved.getsockname()[1]}"
 

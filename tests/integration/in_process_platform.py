@@ -32,6 +32,7 @@ from headrace.rpc.channel import open_channel
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
 from headrace.testing.connection import Link
+from headrace.testing.free_ports import free_ports
 from headrace.testing.tcp_proxy import TcpProxy
 from headrace.tokenizer.app import open_app as open_tokenizer
 from headrace.tokenizer.config import TokenizerSettings
@@ -165,9 +166,7 @@ class _Building:
 
 
 def _free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_ports(1)[0]}"
 
 
 async def _wait_until_whole(url: str, worker_count: int) -> None:

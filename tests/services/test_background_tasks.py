@@ -1,7 +1,6 @@
 """The tasks that each service cannot do without are watched: when one fails, the process is told to end."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -21,6 +20,7 @@ from headrace.scheduler.hears import SchedulerSubscriber
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.tells import SchedulerPublisher
+from headrace.testing.free_ports import free_ports
 from headrace.worker.app import open_app as open_worker
 from headrace.worker.config import WorkerSettings
 from headrace.worker.tells import WorkerPublisher
@@ -43,9 +43,7 @@ async def _one_loop() -> AsyncIterator[None]:
 @pytest.fixture
 def nobody() -> str:
     """The address of a NATS that is not there."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"nats://127.0.0.1:{probe.getsockname()[1]}"
+    return f"nats://127.0.0.1:{free_ports(1)[0]}"
 
 
 async def fail(*_: Any) -> None:

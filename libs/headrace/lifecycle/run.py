@@ -21,12 +21,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 import uvloop
-from prometheus_client import start_http_server
 
 from headrace import failpoints
 from headrace.errors import HeadraceError, TaskDied, Unavailable
 from headrace.lifecycle.announcer import Announcer
 from headrace.lifecycle.background import Background
+from headrace.lifecycle.metrics_port import shown_metrics
 from headrace.lifecycle.security import check_identity, own_channel, security_of
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
@@ -84,10 +84,7 @@ async def _live(settings: C, open_app: OpenApp[C]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     failure: TaskDied | None = None
     provider = configure_tracing(settings.service_id, settings.otlp_endpoint, settings.trace_sampler)
-    with contextlib.ExitStack() as metrics:
-        if settings.metrics_port:
-            metrics_server, _thread = start_http_server(settings.metrics_port)
-            metrics.callback(metrics_server.shutdown)
+    with shown_metrics(settings.metrics_port and settings.metrics_port + settings.instance):
         async with open_app(settings) as service:
             _spare_collections()
             async with serving(settings, service):

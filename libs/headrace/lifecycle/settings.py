@@ -37,6 +37,9 @@ class ServiceSettings(Settings):
     """OTLP gRPC endpoint for traces, such as 127.0.0.1:4317. Empty records none."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port for this process's own Prometheus metrics. 0 serves none."""
+    instance: int = Field(default=0, ge=0)
+    """Number of this process among those of its kind on this machine, which share a configuration: its metrics are on
+    `metrics_port` plus this number."""
     failpoints: Path | None = None
     """For tests only: a folder in which `<service_id>/<point>` switches a failpoint of the code on."""
     drain_seconds: float = Field(default=6.0, gt=0)

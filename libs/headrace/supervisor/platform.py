@@ -149,11 +149,11 @@ class Platform:
 
     def _silent(self, waiting: Sequence[SupervisedProcess]) -> Unavailable:
         seconds = self._options.start_silence_seconds
-        names = ", ".join(process.spec.name for process in waiting) or "gateway"
-        log = waiting[0].spec.log_path if waiting else self._state.log_path("gateway")
+        silent = waiting or [self._processes["gateway"]]
+        names = ", ".join(process.spec.name for process in silent)
         return Unavailable(
-            f"{names} made no progress for {seconds:g} s; the log says why: {log}. "
-            "If it needs more time, start with --start-silence-seconds"
+            f"{names} made no progress for {seconds:g} s. The log ends with: {silent[0].last_line()} "
+            f"(all of it: {silent[0].spec.log_path}). If it needs more time, start with --start-silence-seconds"
         )
 
     async def _start_all(self) -> None:
@@ -310,7 +310,7 @@ class Platform:
     def _service(
         self, kind: str, name: str, address: str, arguments: Sequence[str], model: str = "", probe_address: str = ""
     ) -> ProcessSpec:
-        common = ["--service-id", name, "--listen-address", address]
+        common = ["--service-id", name, "--listen-address", address, "--instance", str(_number(name))]
         common += as_flags(self._options.service_options)
         if self._options.config_file is not None:
             common += ["--config", str(self._options.config_file)]
@@ -346,6 +346,11 @@ class Platform:
 def _names(kind: str, count: int) -> list[str]:
     """Names the processes of a kind. The first is called like the kind, as where there is only one."""
     return [kind, *(f"{kind}-{index}" for index in range(1, count))]
+
+
+def _number(name: str) -> int:
+    """Returns the number of a process among those of its kind, which its name ends with unless it is 0."""
+    return int(name.partition("-")[2] or 0)
 
 
 def _describe(process: SupervisedProcess) -> dict[str, Any]:

@@ -101,6 +101,11 @@ class SupervisedProcess:
             await cancel_and_wait([self._task])
         self._set_state("stopped")
 
+    def last_line(self) -> str:
+        """Returns the last line of the log."""
+        lines = self.spec.log_path.read_text(errors="replace").splitlines()
+        return lines[-1] if lines else f"no message; see {self.spec.log_path}"
+
     def kill(self) -> None:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -119,7 +124,7 @@ class SupervisedProcess:
             if self._is_stopping():
                 return
             if code == EXIT_BAD_START and self.restarts == 0:
-                raise ConfigError(_last_line(self.spec.log_path))
+                raise ConfigError(self.last_line())
             failures = 0 if time.monotonic() - started > STABLE_SECONDS else failures + 1
             self.restarts += 1
             self._set_state("restarting")
@@ -168,8 +173,3 @@ def _die_with_parent() -> None:
     """Ties the child's life to the supervisor's, so that a killed supervisor leaves no orphans."""
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _last_line(log_path: Path) -> str:
-    lines = log_path.read_text(errors="replace").splitlines()
-    return lines[-1] if lines else f"no message; see {log_path}"

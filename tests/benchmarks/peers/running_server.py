@@ -2,13 +2,14 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import httpx2
+
+from headrace.testing.free_ports import free_ports
 
 START_SECONDS = 600.0
 STOP_SECONDS = 20.0
@@ -18,7 +19,7 @@ STOP_SECONDS = 20.0
 def running_server(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yields its address once it answers on /health. `command` is told the port at its end. Raises RuntimeError where
     it does not start."""
-    port = _free_port()
+    port = free_ports(1)[0]
     whole = [*command, "--host", "127.0.0.1", "--port", str(port)]
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile("w+"))
@@ -49,9 +50,3 @@ def _is_ready(process: "subprocess.Popen[bytes]", url: str) -> bool:
                 return True
         time.sleep(0.2)
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
