@@ -13,6 +13,7 @@
 #include "kv_cache.h"
 #include "lanes.h"
 #include "matrix.h"
+#include "reductions.h"
 #include "storage_lanes.h"
 
 namespace headrace {

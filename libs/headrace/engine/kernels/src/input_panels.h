@@ -67,6 +67,8 @@ class InputPanels {
     int64_t codes_at(int64_t panel, int64_t g) const {
         return ((panel / beside_ * groups() + g) * beside_ + panel % beside_) * group_ * kInputPanel;
     }
+    // Codes from one group to the next.
+    int64_t codes_between() const { return beside_ * group_ * kInputPanel; }
     // Returns the place of the scales of group `g`, and of what is laid out like them.
     int64_t scales_at(int64_t panel, int64_t g) const { return (panel * groups() + g) * kInputPanel; }
 
@@ -80,23 +82,40 @@ struct PanelArrays {
     int32_t *starts;
 };
 
+// Writes the codes of four rows, which lie kLargestGroup apart, to a panel: four columns of each row in turn.
+inline void interleave_rows(const int8_t *codes, int64_t columns, int8_t *to) {
+    const auto row = [=](int64_t k) { return _mm_load_si128((const __m128i *)(codes + k)); };
+    for (int64_t k = 0; k < columns; k += 16, to += 16 * kInputPanel) {
+        const __m128i a = row(k), b = row(kLargestGroup + k), c = row(2 * kLargestGroup + k),
+                      d = row(3 * kLargestGroup + k);
+        const __m128i first_ab = _mm_unpacklo_epi32(a, b), last_ab = _mm_unpackhi_epi32(a, b);
+        const __m128i first_cd = _mm_unpacklo_epi32(c, d), last_cd = _mm_unpackhi_epi32(c, d);
+        _mm_storeu_si128((__m128i *)to, _mm_unpacklo_epi64(first_ab, first_cd));
+        _mm_storeu_si128((__m128i *)(to + 4 * kInputPanel), _mm_unpackhi_epi64(first_ab, first_cd));
+        _mm_storeu_si128((__m128i *)(to + 8 * kInputPanel), _mm_unpacklo_epi64(last_ab, last_cd));
+        _mm_storeu_si128((__m128i *)(to + 12 * kInputPanel), _mm_unpackhi_epi64(last_ab, last_cd));
+    }
+}
+
 // Quantizes the rows of a panel as `quantize_row` does. It takes group by group, so that the cache lines that rows
 // share stay in the first-level cache.
 inline void quantize_into_panel(const InputPanels &panels, int64_t panel, const float *x, const PanelArrays &to) {
     const int64_t group = panels.group_size();
-    const int64_t first = panels.first_row(panel);
-    for (int64_t g = 0; g < panels.groups(); ++g)
-        for (int64_t row = first; row < panels.last_row(panel); ++row) {
-            int8_t codes[kLargestGroup];
-            const Rounded rounded = round_to_codes(x + (row * panels.groups() + g) * group, group, 127.0f, codes);
-            const int64_t at = panels.scales_at(panel, g) + row - first;
+    const int64_t first = panels.first_row(panel), count = panels.last_row(panel) - first;
+    alignas(64) int8_t codes[kInputPanel][kLargestGroup] = {};
+    for (int64_t g = 0; g < panels.groups(); ++g) {
+        for (int64_t i = 0; i < count; ++i) {
+            const Rounded rounded =
+                round_to_codes(x + ((first + i) * panels.groups() + g) * group, group, 127.0f, codes[i]);
+            const int64_t at = panels.scales_at(panel, g) + i;
             to.scales[at] = rounded.unit;
             to.sums[at] = rounded.sum;
             // The sum of what is not finite fits no integer, and its scale is NaN anyway.
             to.starts[at] = std::isnan(rounded.unit) ? 0 : -16 * static_cast<int32_t>(rounded.sum);
-            int8_t *quads = to.codes + panels.codes_at(panel, g) + 4 * (row - first);
-            for (int64_t k = 0; k < group; k += 4) std::memcpy(quads + k * kInputPanel, codes + k, 4);
         }
+        for (int64_t i = 0; i < count; i += 4)
+            interleave_rows(codes[i], group, to.codes + panels.codes_at(panel, g) + 4 * i);
+    }
 }
 
 }  // namespace HEADRACE_ISA

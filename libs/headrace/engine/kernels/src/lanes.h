@@ -67,6 +67,7 @@ inline Ints spread(int32_t a) { return {_mm512_set1_epi32(a)}; }
 inline Ints operator+(Ints a, Ints b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline Ints operator*(Ints a, Ints b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 inline Ints operator&(Ints a, Ints b) { return {_mm512_and_si512(a.v, b.v)}; }
+inline Ints larger(Ints a, Ints b) { return {_mm512_max_epi32(a.v, b.v)}; }
 inline Ints operator|(Ints a, Ints b) { return {_mm512_or_si512(a.v, b.v)}; }
 template <int kBits> inline Ints shift_left(Ints a) { return {_mm512_slli_epi32(a.v, kBits)}; }
 template <int kBits> inline Ints shift_right(Ints a) { return {_mm512_srli_epi32(a.v, kBits)}; }
@@ -132,6 +133,7 @@ inline Ints spread(int32_t v) { return {_mm256_set1_epi32(v), _mm256_set1_epi32(
 inline Ints operator+(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_add_epi32); }
 inline Ints operator*(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_mullo_epi32); }
 inline Ints operator&(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_and_si256); }
+inline Ints larger(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_max_epi32); }
 inline Ints operator|(Ints x, Ints y) { return HEADRACE_PAIR(Ints, _mm256_or_si256); }
 template <int kBits> inline Ints shift_left(Ints x) { return HEADRACE_BOTH(Ints, _mm256_slli_epi32, kBits); }
 template <int kBits> inline Ints shift_right(Ints x) { return HEADRACE_BOTH(Ints, _mm256_srli_epi32, kBits); }
@@ -233,6 +235,7 @@ inline Ints operator*(Ints x, Ints y) {
     HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) * static_cast<uint32_t>(y.v[i])));
 }
 inline Ints operator&(Ints x, Ints y) { HEADRACE_EACH(Ints, x.v[i] & y.v[i]); }
+inline Ints larger(Ints x, Ints y) { HEADRACE_EACH(Ints, x.v[i] > y.v[i] ? x.v[i] : y.v[i]); }
 inline Ints operator|(Ints x, Ints y) { HEADRACE_EACH(Ints, x.v[i] | y.v[i]); }
 template <int kBits> inline Ints shift_left(Ints x) {
     HEADRACE_EACH(Ints, static_cast<int32_t>(static_cast<uint32_t>(x.v[i]) << kBits));
@@ -322,23 +325,6 @@ inline void pin(Ints &x) { asm volatile("" : "+x"(x.a), "+x"(x.b)); }
 inline void pin(Floats &) {}
 inline void pin(Ints &) {}
 #endif
-
-// Sums the lanes in a fixed tree that all code shares: lanes eight apart, then four, two and one.
-inline float add_lanes(Floats x) {
-    float v[kLanes];
-    store(v, x);
-    for (int width = kLanes / 2; width; width /= 2)
-        for (int i = 0; i < width; ++i) v[i] = v[i] + v[i + width];
-    return v[0];
-}
-
-inline float largest_lane(Floats x) {
-    float v[kLanes];
-    store(v, x);
-    float found = v[0];
-    for (int i = 1; i < kLanes; ++i) found = v[i] > found ? v[i] : found;
-    return found;
-}
 
 // e^x within 1.5 units in the last place for x <= 0, and 0 for x < -87: range reduction by ln 2 in two parts (Cody and
 // Waite, 1980), then a polynomial of degree 6.

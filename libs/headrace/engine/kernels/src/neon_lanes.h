@@ -70,6 +70,7 @@ inline Ints spread(int32_t v) {
 inline Ints operator+(Ints x, Ints y) { return HEADRACE_PAIR(Ints, vaddq_s32); }
 inline Ints operator*(Ints x, Ints y) { return HEADRACE_PAIR(Ints, vmulq_s32); }
 inline Ints operator&(Ints x, Ints y) { return HEADRACE_PAIR(Ints, vandq_s32); }
+inline Ints larger(Ints x, Ints y) { return HEADRACE_PAIR(Ints, vmaxq_s32); }
 inline Ints operator|(Ints x, Ints y) { return HEADRACE_PAIR(Ints, vorrq_s32); }
 template <int kBits> inline int32x4_t shift_each_right(int32x4_t x) {
     return vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(x), kBits));

@@ -30,25 +30,33 @@ struct Quads {
 // A group of columns of the rows that are multiplied together. What belongs to those of the second panel lies `next`
 // numbers after what belongs to the first, and their codes `next_codes` after the first codes.
 struct InputGroup {
-    InputGroup(const Inputs &x, const InputPanels &panels, int64_t row, int64_t g)
-        : InputGroup(x, panels.codes_at(panels.first_panel(row), g), panels.scales_at(panels.first_panel(row), g)) {
-        columns = panels.group_size();
-        next_codes = columns * kInputPanel;
-        next = panels.groups() * kInputPanel;
-    }
-
-    Quads quads() const { return {codes, codes + next_codes}; }
-    int64_t at(int row) const { return row / kInputPanel * next + row % kInputPanel; }
-
     const int8_t *codes;
     const float *scales, *sums;
     const int32_t *starts;
     int64_t columns, next_codes, next;
 
-  private:
-    InputGroup(const Inputs &x, int64_t code, int64_t at)
-        : codes(x.codes + code), scales(x.scales + at), sums(x.sums + at), starts(x.words + at) {}
+    Quads quads() const { return {codes, codes + next_codes}; }
+    int64_t at(int row) const { return row / kInputPanel * next + row % kInputPanel; }
 };
+
+inline InputGroup first_group(const Inputs &x, const InputPanels &panels, int64_t row) {
+    const int64_t at = panels.scales_at(panels.first_panel(row), 0);
+    return {.codes = x.codes + panels.codes_at(panels.first_panel(row), 0),
+            .scales = x.scales + at,
+            .sums = x.sums + at,
+            .starts = x.words + at,
+            .columns = panels.group_size(),
+            .next_codes = panels.group_size() * kInputPanel,
+            .next = panels.groups() * kInputPanel};
+}
+
+inline InputGroup next_group(InputGroup x, const InputPanels &panels) {
+    x.codes += panels.codes_between();
+    x.scales += kInputPanel;
+    x.sums += kInputPanel;
+    x.starts += kInputPanel;
+    return x;
+}
 
 // Prefetches what is `near` and `far` bytes ahead to the first-level and to the second-level cache.
 struct Prefetch {
@@ -71,7 +79,7 @@ template <int kRows> HEADRACE_INLINE inline void add_quads(Ints codes, const Qua
 
 template <int kRows>
 HEADRACE_INLINE inline void start_sums(const int32_t *starts, const InputGroup &x, Ints (&s)[kRows]) {
-    HEADRACE_UNROLLED for (int m = 0; m < kRows; ++m) s[m] = spread(starts ? starts[x.at(m)] : 0);
+    HEADRACE_UNROLLED for (int m = 0; m < kRows; ++m) s[m] = starts ? spread(starts[x.at(m)]) : spread(0);
 }
 
 #if defined(HEADRACE_AVX512) || defined(HEADRACE_AVX_VNNI)
@@ -85,14 +93,16 @@ HEADRACE_INLINE inline void sum_nibbles(const uint8_t *p, Ints zeros, const Inpu
                                         Ints (&s)[kRows]) {
     const Ints low = spread(int32_t{0x0F0F0F0F});
     const Ints shift = spread(int32_t{0x10101010}) + zeros * spread(int32_t{-0x01010101});
-    start_sums(x.starts, x, s);
+    HEADRACE_UNROLLED for (int m = 0; m < kRows; ++m) s[m] = spread(x.starts[x.at(m)]);
     Quads quads = x.quads();
-    for (int64_t k = 0; k < x.columns; k += 8, p += kLineBytes, quads = quads.after(8)) {
+    int64_t k = x.columns;
+    do {
         fetch(p);
         const Ints bytes = load_i32(p);
         add_quads(add_bytes(bytes & low, shift), quads, s);
         add_quads(add_bytes(shift_right<4>(bytes) & low, shift), quads.after(4), s);
-    }
+        p += kLineBytes, quads = quads.after(8);
+    } while ((k -= 8) > 0);
 }
 
 #else
@@ -123,17 +133,21 @@ template <int kRows>
 HEADRACE_INLINE inline void sum_bytes(const uint8_t *p, const InputGroup &x, Prefetch fetch, Ints (&s)[kRows]) {
     start_sums(nullptr, x, s);
     Quads quads = x.quads();
-    for (int64_t k = 0; k < x.columns; k += 4, p += kLineBytes, quads = quads.after(4)) {
+    int64_t k = x.columns;
+    do {
         fetch(p);
         add_quads(load_i32(p), quads, s);
-    }
+        p += kLineBytes, quads = quads.after(4);
+    } while ((k -= 4) > 0);
 }
 
 // Adds to `y` the products of a group of one panel of weights, as `multiply_codes` does.
 template <int kStorage, int kRows>
-void add_group(const uint8_t *p, const InputGroup &x, Prefetch fetch, float (*y)[kPanel]) {
+void add_group(const uint8_t *p, const InputGroup &group, Prefetch fetch, float (*y)[kPanel]) {
+    const InputGroup x = group;
     const uint8_t *words = p + (kStorage == kU4 ? x.columns / 2 : x.columns) * kPanel;
     const Grid grid = load_grid(words);
+    const Floats less = spread(0.0f) - grid.zero;
     Ints s[kRows];
     if constexpr (kStorage == kU4)
         sum_nibbles(p, load_i32(words) & spread(int32_t{255}), x, fetch, s);
@@ -141,8 +155,7 @@ void add_group(const uint8_t *p, const InputGroup &x, Prefetch fetch, float (*y)
         sum_bytes(p, x, fetch, s);
     HEADRACE_UNROLLED for (int m = 0; m < kRows; ++m) {
         Floats centered = to_floats(s[m]);
-        if constexpr (kStorage == kU8 || !kCentersNibbles)
-            centered = fma(grid.zero, spread(-x.sums[x.at(m)]), centered);
+        if constexpr (kStorage == kU8 || !kCentersNibbles) centered = fma(less, spread(x.sums[x.at(m)]), centered);
         store(y[m], fma(centered, grid.scale * spread(x.scales[x.at(m)]), load(y[m])));
     }
 }
@@ -162,13 +175,17 @@ template <int kStorage> AddGroup add_group_of(int64_t rows) {
 template <int kStorage> class PanelProduct {
   public:
     PanelProduct(const Matrix &w, const Inputs &x, int64_t first_row, int64_t last_row)
-        : w_(w), x_(x), panels_(x.rows_in_panels, w), first_row_(first_row), last_row_(last_row) {}
+        : w_(w), panels_(x.rows_in_panels, w), first_row_(first_row), last_row_(last_row) {
+        for (int64_t row = first_row; row < last_row; row += panels_.together())
+            tiles_[tile_count_++] = {add_group_of<kStorage>(std::min(panels_.together(), last_row - row)),
+                                     row - first_row, first_group(x, panels_, row)};
+    }
 
     // Calls finish(panel, row, y) for all panels and rows, panel by panel.
     template <typename Finish> void run(int64_t panel, int64_t last_panel, const Finish &finish) {
         for (int64_t count; panel < last_panel; panel += count) {
             count = std::min(most_beside(), last_panel - panel);
-            multiply(panel, count);
+            multiply(w_.panels + panel * panel_bytes_, count);
             for (int64_t j = 0; j < count; ++j)
                 for (int64_t row = first_row_; row < last_row_; ++row)
                     finish(panel + j, row, load(y_[j][row - first_row_]));
@@ -178,31 +195,39 @@ template <int kStorage> class PanelProduct {
   private:
     static constexpr int64_t kMostBeside = 4;
 
+    // Rows that are multiplied together, counted from the first of all.
+    struct RowTile {
+        AddGroup add;
+        int64_t row;
+        InputGroup inputs;
+    };
+
     // Bytes are used up faster than one stream brings them; many rows are read from the first-level cache by several
     // panels. Nibbles for few rows come fastest in order.
     int64_t most_beside() const { return kStorage == kU8 || last_row_ - first_row_ > kMostTogether ? kMostBeside : 1; }
 
-    void multiply(int64_t panel, int64_t count) {
+    void multiply(const uint8_t *weights, int64_t count) {
         for (int64_t j = 0; j < count; ++j)
             for (int64_t row = first_row_; row < last_row_; ++row) store(y_[j][row - first_row_], spread(0.0f));
-        const int64_t tail = (last_row_ - first_row_) % panels_.together();
-        const AddGroup add_whole = add_group_of<kStorage>(panels_.together());
-        const AddGroup add_tail = tail ? add_group_of<kStorage>(tail) : add_whole;
-        for (int64_t g = 0; g < panels_.groups(); ++g)
-            for (int64_t row = first_row_; row < last_row_; row += panels_.together()) {
-                const InputGroup inputs(x_, panels_, row, g);
-                const AddGroup add = last_row_ - row < panels_.together() ? add_tail : add_whole;
-                const Prefetch fetch = row == first_row_ ? kFirstRead : kReadBefore;
+        InputGroup inputs[kMostTiles];
+        for (int64_t t = 0; t < tile_count_; ++t) inputs[t] = tiles_[t].inputs;
+        for (int64_t g = 0; g < panels_.groups(); ++g, weights += group_bytes_)
+            for (int64_t t = 0; t < tile_count_; ++t) {
+                const RowTile &tile = tiles_[t];
                 for (int64_t j = 0; j < count; ++j)
-                    add(w_.panels + (panel + j) * panel_bytes(w_) + g * group_bytes(w_), inputs, fetch,
-                        y_[j] + (row - first_row_));
+                    tile.add(weights + j * panel_bytes_, inputs[t], t ? kReadBefore : kFirstRead, y_[j] + tile.row);
+                inputs[t] = next_group(inputs[t], panels_);
             }
     }
 
+    static constexpr int64_t kMostTiles = kRowBlock / kMostTogether;
+
     const Matrix &w_;
-    const Inputs &x_;
     const InputPanels panels_;
     const int64_t first_row_, last_row_;
+    const int64_t panel_bytes_ = panel_bytes(w_), group_bytes_ = group_bytes(w_);
+    int64_t tile_count_ = 0;
+    RowTile tiles_[kMostTiles];
     alignas(64) float y_[kMostBeside][kRowBlock][kPanel];
 };
 

@@ -2,9 +2,11 @@
 
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "lanes.h"
+#include "reductions.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {
@@ -14,20 +16,15 @@ struct Rounded {
     float sum;   // Sum of the codes.
 };
 
-// The largest magnitude of numbers, and whether all of them are finite.
+// The largest magnitude of numbers: NaN if one of them is, and infinite if one is infinite and none NaN. As integers,
+// the bits of magnitudes are in this order.
 class Extent {
   public:
-    void add(Floats values) {
-        most_ = larger(magnitude(values), most_);
-        flaw_ = fma(values, spread(0.0f), flaw_);
-    }
-    float most() const { return largest_lane(most_); }
-    // NaN if a number is infinite or NaN, else 0.
-    float flaw() const { return add_lanes(flaw_); }
+    void add(Floats values) { most_ = larger(as_ints(magnitude(values)), most_); }
+    float most() const { return std::bit_cast<float>(largest_lane(most_)); }
 
   private:
-    Floats most_ = spread(0.0f);
-    Floats flaw_ = spread(0.0f);
+    Ints most_ = spread(int32_t{0});
 };
 
 // Quantizes `size` numbers of a known extent, such that its largest magnitude gets the code `limit`. `size` is a
@@ -35,6 +32,7 @@ class Extent {
 template <typename Code>
 inline Rounded round_within(const Extent &extent, const float *x, int64_t size, float limit, Code *codes) {
     const float most = extent.most();
+    const float flaw = 0.0f * most;  // NaN unless `most` is finite
     const float inverse = most > 1e-30f ? limit / most : 0.0f;
     Ints total = spread(int32_t{0});
     for (int64_t k = 0; k < size; k += kLanes) {
@@ -45,7 +43,7 @@ inline Rounded round_within(const Extent &extent, const float *x, int64_t size, 
         else
             store_s16(codes + k, code);
     }
-    return {most / limit + extent.flaw(), add_lanes(to_floats(total))};
+    return {most / limit + flaw, add_lanes(to_floats(total))};
 }
 
 template <typename Code> inline Rounded round_to_codes(const float *x, int64_t size, float limit, Code *codes) {

@@ -8,6 +8,7 @@
 #include "functions.h"
 #include "lanes.h"
 #include "pool.h"
+#include "reductions.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {

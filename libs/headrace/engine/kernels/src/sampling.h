@@ -13,6 +13,7 @@
 
 #include "abi.h"
 #include "lanes.h"
+#include "reductions.h"
 
 namespace headrace {
 namespace HEADRACE_ISA {

@@ -10,6 +10,7 @@
 #include "kv_cache.h"
 #include "lanes.h"
 #include "queries.h"
+#include "reductions.h"
 #include "workspace.h"
 
 namespace headrace {
