@@ -15,9 +15,9 @@ namespace HEADRACE_ISA {
 
 #if defined(HEADRACE_AVX512)
 inline __m256 low_half(Floats x) { return _mm512_castps512_ps256(x.v); }
-inline __m256 high_half(Floats x) { return _mm512_extractf32x8_ps(x.v, 1); }
+inline __m256 high_half(Floats x) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x.v), 1)); }
 inline __m256i low_half(Ints x) { return _mm512_castsi512_si256(x.v); }
-inline __m256i high_half(Ints x) { return _mm512_extracti32x8_epi32(x.v, 1); }
+inline __m256i high_half(Ints x) { return _mm512_extracti64x4_epi64(x.v, 1); }
 #else
 inline __m256 low_half(Floats x) { return x.a; }
 inline __m256 high_half(Floats x) { return x.b; }
