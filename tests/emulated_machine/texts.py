@@ -10,7 +10,7 @@ import time
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import EngineRequest, SamplingParams
-from headrace.engine.kernels.choice.self_test import candidates
+from headrace.engine.kernels.choice.candidates import candidates
 from headrace.engine.kernels.choice.shared_context import shared_context
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions
 from headrace.engine.loading.load_text_engine import load_text_engine

@@ -5,7 +5,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.engine.kernels.choice.self_test import candidates
+from headrace.engine.kernels.choice.candidates import candidates
 from headrace.engine.memory.host_cores import usable_core_count
 
 GIB = 1 << 30

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.libs.engine import engine_running
 
-from headrace.engine.kernels.choice.self_test import candidates
+from headrace.engine.kernels.choice.candidates import candidates, verdicts_here
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE
 
 
@@ -17,9 +17,11 @@ def _one_thread() -> None:
 def fresh_candidates(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Has the instruction sets tested again, for this test alone; none is asked for, whichever the run asks for."""
     monkeypatch.delenv(INSTRUCTIONS_VARIABLE, raising=False)
-    candidates.cache_clear()
+    for known in (candidates, verdicts_here):
+        known.cache_clear()
     yield
-    candidates.cache_clear()
+    for known in (candidates, verdicts_here):
+        known.cache_clear()
 
 
 @pytest.fixture(params=["auto", "torch"])

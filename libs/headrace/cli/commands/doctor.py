@@ -153,10 +153,10 @@ def _engine() -> Iterator[Finding]:
 
 def _kernels(has_torch: bool) -> Iterator[Finding]:
     """Reports the kernels that run models on the CPU, and why none are faster."""
+    from headrace.engine.kernels.choice.candidates import candidates, choose_instructions
     from headrace.engine.kernels.choice.kernel_speed import MANY_ROWS, measure_kernels
     from headrace.engine.kernels.choice.passed_over import passed_over
     from headrace.engine.kernels.choice.processor import Processor
-    from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
 
     try:
         chosen = choose_instructions()

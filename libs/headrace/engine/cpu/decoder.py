@@ -1,6 +1,7 @@
 """A decoder that runs each step in one kernel call. Computes the same function as `Decoder`."""
 
 import ctypes
+from pathlib import Path
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
 from headrace.engine.checkpoints.facts.encoder_config import EncoderConfig
@@ -8,7 +9,7 @@ from headrace.engine.checkpoints.facts.layer_angles import layer_angles
 from headrace.engine.cpu.adapters.packed_adapters import PackedAdapters
 from headrace.engine.cpu.weights.key_factors import has_effect
 from headrace.engine.cpu.weights.packed_weights import PackedWeights
-from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
+from headrace.engine.kernels.choice.candidates import candidates, choose_instructions, recall_verdicts
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena
 from headrace.engine.kernels.library import Function, Instructions, pointer
@@ -19,8 +20,11 @@ from headrace.engine.memory.aligned import address
 LANES = 16
 
 
-def can_fuse(config: DecoderConfig | EncoderConfig) -> tuple[bool, str]:
-    """Whether the kernels can run a model, and the reason if they cannot."""
+def can_fuse(config: DecoderConfig | EncoderConfig, kept: Path | None) -> tuple[bool, str]:
+    """Whether the kernels can run a model, and the reason if they cannot. What their self test finds is kept in the
+    folder `kept`, if there is one."""
+    if kept is not None:
+        recall_verdicts(kept.expanduser())
     if choose_instructions() is None:
         return False, candidates()[-1].reason
     sizes = {"hidden": config.hidden_size, "head": config.head_size}

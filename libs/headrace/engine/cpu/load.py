@@ -40,7 +40,7 @@ def can_run_on_cpu(model: DecoderConfig, config: EngineConfig) -> tuple[bool, st
         return False, reason
     if config.block_size % LANES:
         return False, f"blocks of {config.block_size} tokens are not a multiple of {LANES}"
-    return can_fuse(model)
+    return can_fuse(model, config.packed_folder)
 
 
 def settings_fit(config: EngineConfig) -> tuple[bool, str]:

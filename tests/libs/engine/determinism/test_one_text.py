@@ -20,7 +20,7 @@ from headrace.demo_model import CHECKPOINT, DRAFT
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest
 from headrace.engine.engines.text_engine import TextEngine
-from headrace.engine.kernels.choice.self_test import candidates
+from headrace.engine.kernels.choice.candidates import candidates
 from headrace.engine.kernels.choice.shared_context import shared_context
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, available
 from headrace.engine.loading.load_text_engine import load_text_engine

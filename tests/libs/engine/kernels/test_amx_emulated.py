@@ -29,7 +29,7 @@ from tests.unpacked_packages import SIMDE, why_not
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import library
-from headrace.engine.kernels.choice.self_test import candidates
+from headrace.engine.kernels.choice.candidates import candidates
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight
@@ -71,7 +71,7 @@ SEQUENCES: dict[str, tuple[SequenceShape, dict[str, Any]]] = {
     "one query for each key": (SequenceShape(100, 2, 2, 48), {}),
 }
 """Shapes of a sequence, and settings of its attention."""
-SAYS = "from headrace.engine.kernels.choice.self_test import candidates; print(*candidates(), sep='\\n')"
+SAYS = "from headrace.engine.kernels.choice.candidates import candidates; print(*candidates(), sep='\\n')"
 
 
 @pytest.fixture(scope="module")

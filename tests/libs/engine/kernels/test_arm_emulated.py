@@ -29,7 +29,7 @@ from tests.unpacked_packages import ARM_COMPILER, why_not
 
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.cpu.weights.packing import pack
-from headrace.engine.kernels.choice.run_trials import run_trials
+from headrace.engine.kernels.choice.trials.run_trials import run_trials
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions, load_kernels
 from headrace.engine.kernels.packed_weight import pack_block_parts

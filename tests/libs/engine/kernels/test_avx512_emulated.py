@@ -26,8 +26,8 @@ from headrace.engine.cpu.decoder import CpuDecoder
 from headrace.engine.cpu.weights.packed_reader import read_packed_weights
 from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import library
+from headrace.engine.kernels.choice.candidates import candidates, verdicts_here
 from headrace.engine.kernels.choice.kernel_choice import choose_kernels
-from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.library import Instructions, available, load_kernels
@@ -118,8 +118,8 @@ def has_simde(compiler: str) -> bool:
 
 
 def forget_kernels() -> None:
-    load_kernels.cache_clear()
-    candidates.cache_clear()
+    for known in (load_kernels, candidates, verdicts_here):
+        known.cache_clear()
 
 
 def same_bits(found: Tensor, expected: Tensor) -> bool:

@@ -27,7 +27,7 @@ from tests.libs.engine.kernels.test_avx512_emulated import (
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
 from headrace.engine.cpu.weights.packing import pack
 from headrace.engine.kernels import context, library
-from headrace.engine.kernels.choice.run_trials import run_trials
+from headrace.engine.kernels.choice.trials.run_trials import run_trials
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.kernels.packed_weight import pack_block_parts

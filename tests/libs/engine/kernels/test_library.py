@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tests.libs.engine.needed_kernels import needs_kernels
 
-from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
+from headrace.engine.kernels.choice.candidates import candidates, choose_instructions
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import (
     INSTRUCTIONS_VARIABLE,

@@ -19,7 +19,7 @@ from headrace.engine.step.loaded_encoder import LoadedEncoder
 def can_encode_on_cpu(model: EncoderConfig, config: EngineConfig) -> tuple[bool, str]:
     """Whether the fused kernels can run `model` with the settings in `config`, and the reason if they cannot."""
     fits, reason = settings_fit(config)
-    return can_fuse(model) if fits else (fits, reason)
+    return can_fuse(model, config.packed_folder) if fits else (fits, reason)
 
 
 def load_cpu_encoder(folder: Path, model: EncoderConfig, config: EngineConfig) -> LoadedEncoder:

@@ -14,7 +14,7 @@ from headrace.engine.checkpoints.weights.quantized_arrays import (
     kernel_group_of,
 )
 from headrace.engine.checkpoints.weights.stored_arrays import Numbers, StoredArrays
-from headrace.engine.kernels.choice.self_test import choose_instructions
+from headrace.engine.kernels.choice.candidates import choose_instructions
 from headrace.engine.kernels.packed_weight import PackedWeight, pack_block_parts, pack_codes, pack_plain, pack_rounded
 from headrace.engine.kernels.storage import Storage, code_storage
 

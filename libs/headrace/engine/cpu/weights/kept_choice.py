@@ -12,12 +12,11 @@ from pathlib import Path
 
 import xxhash
 
-from headrace.engine.kernels import library
+from headrace.engine.kernels.choice.kept_verdicts import library_digest
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice, contenders
 from headrace.engine.kernels.choice.processor import Processor
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions
-from headrace.engine.memory.mapped_file import MappedFile
 
 SUFFIX, UNFINISHED = ".kernels", ".new"
 
@@ -31,11 +30,9 @@ def choice_path(packed: Path) -> Path:
 
 def choice_key(context: KernelContext) -> str:
     """Digest of all that the choice depends on but the weights."""
-    with library.PATH.open("rb") as file:
-        digest = xxhash.xxh3_128(MappedFile(file).bytes.data)
-    facts = (platform.machine(), Processor.here().name, context.thread_count, [each.name for each in contenders()])
-    digest.update(repr(facts).encode())
-    return digest.hexdigest()
+    sets = [each.name for each in contenders()]
+    facts = library_digest(), platform.machine(), Processor.here().name, context.thread_count, sets
+    return xxhash.xxh3_128_hexdigest(repr(facts).encode())
 
 
 def read_choice(path: Path, key: str) -> KernelChoice | None:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.engine.kernels.choice.candidates import candidates
 from headrace.engine.kernels.choice.kernel_choice import time_products
-from headrace.engine.kernels.choice.self_test import candidates
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions
 from headrace.engine.kernels.packed_weight import PackedWeight, pack_codes

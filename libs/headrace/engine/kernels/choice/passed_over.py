@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from headrace.engine.kernels.choice.candidates import Candidate, candidates
 from headrace.engine.kernels.choice.processor import Processor
-from headrace.engine.kernels.choice.self_test import Candidate, candidates
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, why_not
 
 _REMEDIES = {

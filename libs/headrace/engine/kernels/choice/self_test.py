@@ -1,74 +1,24 @@
-"""Tests the kernels of each instruction set before use: a compiler or a processor may report features it does not
-handle correctly. Products of plain weights and codes are compared with numpy, and all that `run_trials` runs with the
-portable kernels, bit by bit."""
+"""Tests the kernels of an instruction set before use: a compiler or a processor may report features it does not handle
+correctly. Products of plain weights and codes are compared with numpy, and all that `run_trials` runs with the portable
+kernels, bit by bit."""
 
 import functools
-import logging
-from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.engine.kernels.choice.run_trials import run_trials
-from headrace.engine.kernels.choice.trial_weights import TrialWeight, name_of, trial_weights
+from headrace.engine.kernels.choice.trials.run_trials import run_trials
+from headrace.engine.kernels.choice.trials.trial_weights import TrialWeight, name_of, trial_weights
 from headrace.engine.kernels.context import KernelContext
-from headrace.engine.kernels.library import (
-    INSTRUCTIONS_VARIABLE,
-    Instructions,
-    available,
-    forced_instructions,
-    unusable,
-    why_not,
-)
+from headrace.engine.kernels.library import Instructions
 
 OUT, IN, ROWS = 40, 128, 5
 THREADS = 2
 LARGEST_ERROR = {"exact": 1e-5, "quantized": 0.03}
 """Largest error that passes, relative to the norm of the result."""
 
-_log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An instruction set, and whether its kernels may be used."""
-
-    instructions: Instructions
-    reason: str
-    """Reason why the kernels may not be used; empty if they may."""
-
-
-@functools.cache
-def candidates() -> tuple[Candidate, ...]:
-    """Tests all instruction sets, fastest first, once, and logs those that this machine supports and the test refuses.
-    Raises ConfigError if HEADRACE_ISA asks for one that there is not, or that this machine does not support."""
-    forced, here = forced_instructions(), available()
-    tested = tuple(Candidate(each, _reason(each, forced, each in here)) for each in reversed(Instructions))
-    for each in tested:
-        if forced is None and each.reason and each.instructions in here:
-            _log.error("kernels are not used", extra={"kernels": each.instructions.name, "why": each.reason})
-    return tested
-
-
-def choose_instructions() -> Instructions | None:
-    """Returns the fastest set whose kernels compute correct results, or the one that HEADRACE_ISA asks for; None if
-    there is none. Raises ConfigError if HEADRACE_ISA asks for one that cannot be used."""
-    forced = forced_instructions()
-    for candidate in candidates():
-        if not candidate.reason:
-            return candidate.instructions
-        if candidate.instructions is forced:
-            raise unusable(forced, candidate.reason)
-    return None
-
-
-def _reason(instructions: Instructions, forced: Instructions | None, is_here: bool) -> str:
-    if forced not in (None, instructions):
-        return f"{INSTRUCTIONS_VARIABLE} asks for {forced.name.lower()}"
-    return _try(instructions) if is_here else why_not(instructions)
-
-
-def _try(instructions: Instructions) -> str:
-    """Returns the reason why an instruction set may not be used; empty if it may."""
+def failure_of(instructions: Instructions) -> str:
+    """Returns the reason why the kernels of an instruction set may not be used; empty if they may."""
     context = KernelContext(THREADS, instructions)
     return _compare_with_numpy(context) or _compare_with_portable(context)
 

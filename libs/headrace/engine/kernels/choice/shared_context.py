@@ -2,7 +2,7 @@
 
 import functools
 
-from headrace.engine.kernels.choice.self_test import choose_instructions
+from headrace.engine.kernels.choice.candidates import choose_instructions
 from headrace.engine.kernels.context import KernelContext
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from headrace.engine.kernels.choice.self_test import choose_instructions
+from headrace.engine.kernels.choice.candidates import choose_instructions
 from headrace.engine.kernels.choice.shared_context import shared_context
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.torch.operators.kernel_operators import KernelOperators

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.kernels.choice import passed_over as module
+from headrace.engine.kernels.choice.candidates import Candidate
 from headrace.engine.kernels.choice.passed_over import REPORT, passed_over
 from headrace.engine.kernels.choice.processor import Processor
-from headrace.engine.kernels.choice.self_test import Candidate
 from headrace.engine.kernels.library import Instructions
 
 AVX512 = "avx2 fma f16c avx512f avx512dq avx512bw avx512vl avx512_vnni"

@@ -15,8 +15,8 @@ from tests.libs.engine.needed_kernels import needs_kernels
 
 from headrace.engine.kernels import library
 from headrace.engine.kernels.choice import self_test
-from headrace.engine.kernels.choice.run_trials import Result, run_trials
-from headrace.engine.kernels.choice.self_test import candidates, choose_instructions
+from headrace.engine.kernels.choice.candidates import candidates, choose_instructions, verdicts_here
+from headrace.engine.kernels.choice.trials.run_trials import Result, run_trials
 from headrace.engine.kernels.context import Floats, KernelContext
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, available, load_kernels, why_not
 from headrace.engine.kernels.packed_weight import PackedWeight
@@ -150,6 +150,7 @@ def test_it_takes_a_small_part_of_a_start() -> None:
     command = [sys.executable, "-c", "import headrace.engine.loading.load_text_engine"]
     for _ in range(5):
         candidates.cache_clear()
+        verdicts_here.cache_clear()
         self_test._portable_results.cache_clear()
         tests.append(_seconds_of(candidates))
         imports.append(_seconds_of(lambda: subprocess.run(command, check=True, timeout=60)))

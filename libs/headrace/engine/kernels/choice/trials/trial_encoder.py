@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.choice.trial_weights import coded_weight, plain_weight
+from headrace.engine.kernels.choice.trials.trial_weights import coded_weight, plain_weight
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function
 from headrace.engine.kernels.packed_weight import PANEL, PackedWeight

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.choice.trial_encoder import TrialEncoder
-from headrace.engine.kernels.choice.trial_model import TrialModel
-from headrace.engine.kernels.choice.trial_weights import BLOCK_STORAGES, block_weight, name_of, trial_weights
+from headrace.engine.kernels.choice.trials.trial_encoder import TrialEncoder
+from headrace.engine.kernels.choice.trials.trial_model import TrialModel
+from headrace.engine.kernels.choice.trials.trial_weights import BLOCK_STORAGES, block_weight, name_of, trial_weights
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Function, Instructions
 from headrace.engine.kernels.packed_weight import GROUPS, PackedWeight, pack_rounded

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.engine.kernels.choice.trial_weights import block_weight, coded_weight, plain_weight
+from headrace.engine.kernels.choice.trials.trial_weights import block_weight, coded_weight, plain_weight
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.kv_arena import KvArena, KvShape
 from headrace.engine.kernels.library import Function
