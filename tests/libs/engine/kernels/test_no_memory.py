@@ -76,7 +76,7 @@ context.multiply(large.matrix(exact=False), address(wide), None, address(outputs
 assert (outputs[:64] == 1 << 18).all()
 """
 ENCODER = """
-from headrace.engine.kernels.choice import trial_encoder
+from headrace.engine.kernels.choice.trials import trial_encoder
 context = KernelContext(2)
 small = trial_encoder.TrialEncoder(np.random.default_rng(1))
 expected = small.run(context)
