@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "abi.h"
@@ -234,7 +235,9 @@ class PagedAttention {
     }
 
     Scratch &own_scratch() const {
-        thread_local Scratch scratch;
+        // Large, so not itself thread-local: threads that find no memory for that end the process, and `new` throws.
+        thread_local const auto own = std::make_unique_for_overwrite<Scratch>();
+        Scratch &scratch = *own;
         const size_t size = kTaskQueries * stride();
         if (scratch.merged_sums.size() < size) {
             scratch.part_sums.resize(size);

@@ -18,6 +18,13 @@ constexpr int kCountBits = 20;
 constexpr uint64_t kMask = (1u << kCountBits) - 1;
 constexpr int64_t kMostTasks = 1 << (kCountBits - 1);  // Leaves room for claims beyond the last task.
 
+// Has the C library allocate the thread-local data of all kernels, where it would do so at a first use and end the
+// process if there is no memory.
+inline void allocate_thread_local_data() {
+    [[maybe_unused]] thread_local volatile char first_use;
+    first_use = 1;
+}
+
 inline void pause() {
 #if defined(__x86_64__)
     _mm_pause();
@@ -91,6 +98,7 @@ void Pool::run_task(int64_t task, int thread) {
 }
 
 void Pool::work(int thread) {
+    allocate_thread_local_data();
     const UsualRounding rounding;
     uint32_t seen = 0;
     while (!stopping_.load(std::memory_order_acquire)) {
