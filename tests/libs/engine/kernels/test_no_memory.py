@@ -75,6 +75,18 @@ unlimit()
 context.multiply(large.matrix(exact=False), address(wide), None, address(outputs), 64)
 assert (outputs[:64] == 1 << 18).all()
 """
+FIRST_USE = """
+context = KernelContext(4)
+weight = pack_plain(np.ones((16, 256), np.float32), Storage.F32, np.arange(16))
+weight = replace(weight, order=np.arange(256, dtype=np.int32)[::-1].copy())
+inputs, outputs = np.ones((256, 256), np.float32), np.zeros((256, 16), np.float32)
+matrix = weight.matrix(exact=False)
+limit(1 << 20)
+context.multiply(matrix, address(inputs), None, address(outputs), 256)
+unlimit()
+assert (outputs == 256).all()
+"""
+"""Threads of a pool take little memory for themselves at their first task, after the limit was set."""
 ENCODER = """
 from headrace.engine.kernels.choice.trials import trial_encoder
 context = KernelContext(2)
@@ -112,7 +124,16 @@ assert (KernelContext(4).product(weight, np.ones((8, 64), np.float32)) == 64).al
 """
 
 
-@pytest.mark.parametrize("body", [WORKSPACE, TASKS, ENCODER, THREADS], ids=["workspace", "tasks", "encoder", "threads"])
+BODIES = {
+    "workspace": WORKSPACE,
+    "tasks": TASKS,
+    "first use": FIRST_USE,
+    "encoder": ENCODER,
+    "threads": THREADS,
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 def test_want_of_memory_is_an_error_of_one_call(body: str) -> None:
     # One heap for all threads, so that what one of them asks for counts at once.
     environment = os.environ | {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072"}

@@ -77,9 +77,8 @@ template <int kRows> HEADRACE_INLINE inline void add_quads(Ints codes, const Qua
     HEADRACE_UNROLLED for (int m = 0; m < kRows; ++m) add_products(s[m], codes, x.of(m));
 }
 
-template <int kRows>
-HEADRACE_INLINE inline void start_sums(const int32_t *starts, const InputGroup &x, Ints (&s)[kRows]) {
-    HEADRACE_UNROLLED for (int m = 0; m < kRows; ++m) s[m] = starts ? spread(starts[x.at(m)]) : spread(0);
+template <int kRows> HEADRACE_INLINE inline void clear(Ints (&s)[kRows]) {
+    HEADRACE_UNROLLED for (int m = 0; m < kRows; ++m) s[m] = spread(int32_t{0});
 }
 
 #if defined(HEADRACE_AVX512) || defined(HEADRACE_AVX_VNNI)
@@ -95,14 +94,17 @@ HEADRACE_INLINE inline void sum_nibbles(const uint8_t *p, Ints zeros, const Inpu
     const Ints shift = spread(int32_t{0x10101010}) + zeros * spread(int32_t{-0x01010101});
     HEADRACE_UNROLLED for (int m = 0; m < kRows; ++m) s[m] = spread(x.starts[x.at(m)]);
     Quads quads = x.quads();
+    // Where a loop might not run at all, GCC moves all sums before and after it.
     int64_t k = x.columns;
     do {
         fetch(p);
         const Ints bytes = load_i32(p);
         add_quads(add_bytes(bytes & low, shift), quads, s);
         add_quads(add_bytes(shift_right<4>(bytes) & low, shift), quads.after(4), s);
-        p += kLineBytes, quads = quads.after(8);
-    } while ((k -= 8) > 0);
+        p += kLineBytes;
+        quads = quads.after(8);
+        k -= 8;
+    } while (k > 0);
 }
 
 #else
@@ -112,11 +114,11 @@ constexpr bool kCentersNibbles = false;
 template <int kRows>
 HEADRACE_INLINE inline void sum_nibbles(const uint8_t *p, Ints, const InputGroup &x, Prefetch fetch, Ints (&s)[kRows]) {
     const Ints low = spread(int32_t{0x0F0F0F0F});
-    start_sums(nullptr, x, s);
+    clear(s);
     Quads quads = x.quads();
     for (int64_t k = 0; k < x.columns; k += kNarrowColumns) {
         Ints narrow[kRows];
-        start_sums(nullptr, x, narrow);
+        clear(narrow);
         HEADRACE_UNROLLED for (int i = 0; i < kNarrowColumns; i += 8, p += kLineBytes, quads = quads.after(8)) {
             fetch(p);
             const Ints bytes = load_i32(p);
@@ -131,20 +133,22 @@ HEADRACE_INLINE inline void sum_nibbles(const uint8_t *p, Ints, const InputGroup
 
 template <int kRows>
 HEADRACE_INLINE inline void sum_bytes(const uint8_t *p, const InputGroup &x, Prefetch fetch, Ints (&s)[kRows]) {
-    start_sums(nullptr, x, s);
+    clear(s);
     Quads quads = x.quads();
     int64_t k = x.columns;
     do {
         fetch(p);
         add_quads(load_i32(p), quads, s);
-        p += kLineBytes, quads = quads.after(4);
-    } while ((k -= 4) > 0);
+        p += kLineBytes;
+        quads = quads.after(4);
+        k -= 4;
+    } while (k > 0);
 }
 
 // Adds to `y` the products of a group of one panel of weights, as `multiply_codes` does.
 template <int kStorage, int kRows>
 void add_group(const uint8_t *p, const InputGroup &group, Prefetch fetch, float (*y)[kPanel]) {
-    const InputGroup x = group;
+    const InputGroup x = group;  // Of which stores to `y` are known to change nothing.
     const uint8_t *words = p + (kStorage == kU4 ? x.columns / 2 : x.columns) * kPanel;
     const Grid grid = load_grid(words);
     const Floats less = spread(0.0f) - grid.zero;

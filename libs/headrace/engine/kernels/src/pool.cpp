@@ -37,6 +37,7 @@ inline void pause() {
 }  // namespace
 
 Pool::Pool(int thread_count) {
+    allocate_thread_local_data();
     try {
         for (int thread = 1; thread < thread_count; ++thread) threads_.emplace_back([this, thread] { work(thread); });
     } catch (...) {
