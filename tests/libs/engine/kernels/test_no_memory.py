@@ -56,9 +56,9 @@ context = KernelContext(4)
 def ordered(in_size):
     weight = pack_plain(np.ones((16, in_size), np.float32), Storage.F32, np.arange(16))
     return replace(weight, order=np.arange(in_size, dtype=np.int32)[::-1].copy())
-small, large = ordered(1 << 16), ordered(1 << 18)
-inputs, outputs = np.ones((256, 1 << 16), np.float32), np.zeros((256, 16), np.float32)
-context.multiply(small.matrix(exact=False), address(inputs), None, address(outputs), 256)
+small, large = ordered(1 << 12), ordered(1 << 18)
+inputs, outputs = np.ones((4096, 1 << 12), np.float32), np.zeros((4096, 16), np.float32)
+context.multiply(small.matrix(exact=False), address(inputs), None, address(outputs), 4096)
 wide = np.ones((64, 1 << 18), np.float32)
 limit(1 << 20)
 for _ in range(3):
@@ -69,12 +69,13 @@ for _ in range(3):
     else:
         sys.exit("there was memory")
     outputs[:] = 0
-    context.multiply(small.matrix(exact=False), address(inputs), None, address(outputs), 256)
-    assert (outputs == 1 << 16).all()
+    context.multiply(small.matrix(exact=False), address(inputs), None, address(outputs), 4096)
+    assert (outputs == 1 << 12).all()
 unlimit()
 context.multiply(large.matrix(exact=False), address(wide), None, address(outputs), 64)
 assert (outputs[:64] == 1 << 18).all()
 """
+"""What the calling thread takes is as large for both products. What each thread takes, a copy of a row, fits for one."""
 FIRST_USE = """
 context = KernelContext(4)
 weight = pack_plain(np.ones((16, 256), np.float32), Storage.F32, np.arange(16))
