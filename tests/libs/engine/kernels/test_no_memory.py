@@ -75,7 +75,7 @@ unlimit()
 context.multiply(large.matrix(exact=False), address(wide), None, address(outputs), 64)
 assert (outputs[:64] == 1 << 18).all()
 """
-"""What the calling thread takes is as large for both products. What each thread takes, a copy of a row, fits for one."""
+"""The calling thread takes as much for both products. What each thread takes, a copy of a row, fits for one."""
 FIRST_USE = """
 context = KernelContext(4)
 weight = pack_plain(np.ones((16, 256), np.float32), Storage.F32, np.arange(16))
