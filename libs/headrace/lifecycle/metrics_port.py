@@ -18,8 +18,9 @@ def shown_metrics(port: int) -> Iterator[None]:
     try:
         server, thread = start_http_server(port)
     except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise AddressInUse(
-            f"cannot show metrics on port {port}: {error}. Set metrics_port to a free port, or to 0 for none"
+            f"cannot show metrics on port {port}: {reason}. Set metrics_port to a free port, or to 0 for none"
         ) from None
     try:
         yield
