@@ -151,9 +151,11 @@ class Platform:
         seconds = self._options.start_silence_seconds
         silent = waiting or [self._processes["gateway"]]
         names = ", ".join(process.spec.name for process in silent)
+        log, last_line = silent[0].spec.log_path, silent[0].last_line()
+        said = f"the log {log} ends with: {last_line}" if last_line else f"nothing was logged to {log}"
         return Unavailable(
-            f"{names} made no progress for {seconds:g} s. The log ends with: {silent[0].last_line()} "
-            f"(all of it: {silent[0].spec.log_path}). If it needs more time, start with --start-silence-seconds"
+            f"{names} made no progress for {seconds:g} s; {said}. "
+            "If it needs more time, start with --start-silence-seconds"
         )
 
     async def _start_all(self) -> None:

@@ -102,9 +102,8 @@ class SupervisedProcess:
         self._set_state("stopped")
 
     def last_line(self) -> str:
-        """Returns the last line of the log."""
-        lines = self.spec.log_path.read_text(errors="replace").splitlines()
-        return lines[-1] if lines else f"no message; see {self.spec.log_path}"
+        """Returns the last line of the log; empty if there is none."""
+        return "".join(self.spec.log_path.read_text(errors="replace").splitlines()[-1:])
 
     def kill(self) -> None:
         if self._process is not None and self._process.returncode is None:
@@ -124,7 +123,7 @@ class SupervisedProcess:
             if self._is_stopping():
                 return
             if code == EXIT_BAD_START and self.restarts == 0:
-                raise ConfigError(self.last_line())
+                raise ConfigError(self.last_line() or f"no message; see {self.spec.log_path}")
             failures = 0 if time.monotonic() - started > STABLE_SECONDS else failures + 1
             self.restarts += 1
             self._set_state("restarting")
