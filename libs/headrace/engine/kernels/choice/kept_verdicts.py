@@ -36,7 +36,7 @@ def read_passed(folder: Path) -> frozenset[Instructions]:
 
 
 def write_passed(folder: Path, passed: Collection[Instructions]) -> None:
-    """Keeps them for the next start. Logs a failure to write."""
+    """Keeps the sets that passed for the next start. Logs a failure to write."""
     content = json.dumps({"key": kernels_key(), "passed": sorted(each.name for each in passed)})
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -148,7 +148,7 @@ HEADRACE_INLINE inline void sum_bytes(const uint8_t *p, const InputGroup &x, Pre
 // Adds to `y` the products of a group of one panel of weights, as `multiply_codes` does.
 template <int kStorage, int kRows>
 void add_group(const uint8_t *p, const InputGroup &group, Prefetch fetch, float (*y)[kPanel]) {
-    const InputGroup x = group;  // Of which stores to `y` are known to change nothing.
+    const InputGroup x = group;  // A copy, which no store to `y` can change.
     const uint8_t *words = p + (kStorage == kU4 ? x.columns / 2 : x.columns) * kPanel;
     const Grid grid = load_grid(words);
     const Floats less = spread(0.0f) - grid.zero;
