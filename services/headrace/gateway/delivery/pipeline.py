@@ -30,7 +30,7 @@ from headrace.gateway.filter.input_filter import InputFilter
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job, Options
+from headrace.gateway.request.job import Job, Options, check_prompt
 from headrace.gateway.request.request_class import class_name
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
@@ -83,20 +83,29 @@ class Pipeline:
         """Encodes text prompts and checks the request. Raises HeadraceError."""
         model_info = self.fleet.text_model(model)
         rules = self._rules(envelope, options)
-        prompts = [InputFilter(rules).prompt(prompt, "prompt") for prompt in prompts]
         if not all(prompts):
             raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
-        said = _said(prompts, rules)
+
+        async def encode(prompt: Prompt) -> list[int]:
+            if not isinstance(prompt, str):
+                return prompt
+            limit = model_info.max_model_length
+            return await self.encoder.encode_text(
+                model, prompt, add_special_tokens, envelope.deadline, context_token_count=limit
+            )
+
+        # What does not fit the model is refused before it is searched.
+        encoded = [await encode(prompt) for prompt in prompts]
+        for token_ids in encoded:
+            check_prompt(token_ids, model_info)
+        clean = [await self._clean_prompt(rules, prompt, "prompt") for prompt in prompts]
+        encoded = [
+            token_ids if new == prompt else await encode(new)
+            for token_ids, prompt, new in zip(encoded, prompts, clean, strict=True)
+        ]
+        said = _said(clean, rules)
         for conversation in said:
             await self._guard.check_input(rules.guard, conversation, envelope)
-        encoded = [
-            await self.encoder.encode_text(
-                model, prompt, add_special_tokens, envelope.deadline, context_token_count=model_info.max_model_length
-            )
-            if isinstance(prompt, str)
-            else prompt
-            for prompt in prompts
-        ]
         vocabulary = await self.encoder.vocabulary(model, envelope.deadline)
         job = Job(envelope, model_info, vocabulary, encoded, options, conversations=said)
         job.check()
@@ -110,9 +119,13 @@ class Pipeline:
         if not vocabulary.has_chat_template:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
         rules = self._rules(envelope, options)
-        clean = InputFilter(rules).conversation(conversation)
+        # What does not fit the model is refused before it is searched.
+        encoded = await self.encoder.encode_chat(model, conversation, envelope.deadline, model_info.max_model_length)
+        check_prompt(encoded.token_ids, model_info)
+        clean = await self._clean_conversation(rules, conversation)
+        if clean != conversation:
+            encoded = await self.encoder.encode_chat(model, clean, envelope.deadline, model_info.max_model_length)
         await self._guard.check_input(rules.guard, clean, envelope)
-        encoded = await self.encoder.encode_chat(model, clean, envelope.deadline, model_info.max_model_length)
         style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
         limited = await self._limited(model, options.following(style), style, envelope.deadline)
         job = Job(envelope, model_info, vocabulary, [encoded.token_ids], limited, style, (clean,))
@@ -140,9 +153,10 @@ class Pipeline:
         model_info = self.fleet.embedding_model(model)
         options.check(model_info)
         limit, special = options.limit(model_info), options.add_special_tokens
-        clean = InputFilter(self._filters.of(envelope.tenant.name))
+        rules = self._filters.of(envelope.tenant.name)
 
         async def encode(given: Prompt) -> list[int]:
+            given = await self._clean_prompt(rules, given, "input")
             if not isinstance(given, str):
                 return given[:limit]
             if not given:
@@ -154,7 +168,7 @@ class Pipeline:
             except InvalidRequest as error:
                 raise type(error)(error.message, param="input") from None
 
-        calls = [partial(encode, clean.prompt(given, "input")) for given in inputs]
+        calls = [partial(encode, given) for given in inputs]
         encoded = await joined(calls, SEQUENCES_AT_ONCE)
         job = EmbeddingJob(envelope, model_info, encoded, options)
         job.check()
@@ -169,6 +183,17 @@ class Pipeline:
         if rules.on_output and (sampling.logprob_count is not None or sampling.prompt_logprob_count is not None):
             raise Unsupported("log-probabilities would show what the filter of this tenant hides", param="logprobs")
         return rules
+
+    async def _clean_prompt(self, rules: FilterRules, prompt: Prompt, param: str) -> Prompt:
+        """Returns a prompt without findings. Raises ContentFiltered."""
+        return await self._filters.thread.run(len(prompt), 1, InputFilter(rules).prompt, prompt, param)
+
+    async def _clean_conversation(self, rules: FilterRules, conversation: Conversation) -> Conversation:
+        """Returns a conversation without findings. Raises ContentFiltered."""
+        if not rules.on_input:
+            return conversation
+        size = conversation.character_count, len(conversation.messages)
+        return await self._filters.thread.run(*size, InputFilter(rules).conversation, conversation)
 
     def generate(self, job: Job) -> AsyncGenerator[Piece, None]:
         """Yields the text of all sequences as it arrives, counted on the account of the request. Raises HeadraceError,

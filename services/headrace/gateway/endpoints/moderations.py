@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.errors import InvalidRequest
+from headrace.errors import InvalidRequest, PayloadTooLarge
 from headrace.gateway.filter.detectors.pattern_set import PatternSet
 from headrace.gateway.filter.detectors.personal_data import PERSONAL_DATA
 from headrace.gateway.filter.filter_rules import FilterRules
@@ -17,6 +17,8 @@ from headrace.gateway.openai.schema import ModerationBody
 _EVERYTHING = FilterRules([PatternSet(list(PERSONAL_DATA.values()))])
 MODEL = "headrace-filter"
 """Name of the filter where a model is named."""
+MOST_CHARACTERS = 1_000_000
+"""Characters of one request."""
 
 
 class ModerationRoutes:
@@ -38,7 +40,12 @@ class ModerationRoutes:
         texts = [body.input] if isinstance(body.input, str) else [_text(part) for part in body.input]
         if not texts:
             raise InvalidRequest("the input is empty", param="input")
-        results = [_result(used, text) for text in texts]
+        if (length := sum(map(len, texts))) > MOST_CHARACTERS:
+            raise PayloadTooLarge(
+                f"the input has {length} characters; at most {MOST_CHARACTERS} are searched at once: split it",
+                param="input",
+            )
+        results = await self._filters.thread.run(length, len(texts), _results, used, texts)
         await exchange.send_json(200, {"id": f"modr-{uuid.uuid4().hex}", "model": MODEL, "results": results})
 
 
@@ -49,6 +56,10 @@ def _text(part: str | dict[str, Any]) -> str:
     if part.get("type") != "text" or not isinstance(text, str):
         raise InvalidRequest("the input must be texts: other parts are not read", param="input")
     return text
+
+
+def _results(rules: FilterRules, texts: list[str]) -> list[dict[str, Any]]:
+    return [_result(rules, text) for text in texts]
 
 
 def _result(rules: FilterRules, text: str) -> dict[str, Any]:

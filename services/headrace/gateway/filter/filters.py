@@ -15,6 +15,7 @@ from headrace.gateway.filter.detectors.personal_data import PERSONAL_DATA
 from headrace.gateway.filter.detectors.word_detector import WordDetector
 from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.guard_rule import LLAMA_GUARD_UNSAFE, GuardRule, unsafe_verdicts
+from headrace.gateway.filter.search_thread import SearchThread
 
 NOTHING = FilterRules(on_input=False, on_output=False)
 DEFAULT = "default"
@@ -68,6 +69,8 @@ class Filters:
     def __init__(self, by_tenant: Mapping[str, FilterRules] | None = None) -> None:
         """`by_tenant`: rules by name, those of all others as `default`."""
         self._by_tenant = dict(by_tenant or {})
+        self.thread = SearchThread()
+        """Thread for long texts of all tenants."""
 
     def of(self, tenant: str) -> FilterRules:
         return self._by_tenant.get(tenant) or self._by_tenant.get(DEFAULT, NOTHING)

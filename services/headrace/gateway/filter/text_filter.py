@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from prometheus_client import Counter
 
 from headrace.gateway.filter.detectors.finding import Finding
-from headrace.gateway.filter.filter_rules import FilterRules
+from headrace.gateway.filter.filter_rules import MOST_FINDINGS, FilterRules
 
 FINDINGS = Counter("headrace_filter_findings", "Texts that a filter masked or blocked", ["detector", "action"])
 
@@ -44,13 +44,14 @@ class TextFilter:
         """Takes out the text before `limit`, or before a finding that goes beyond it."""
         parts: list[str] = []
         at = 0
+        is_blocked = self._rules.action == "block" or len(findings) > MOST_FINDINGS
         for finding in findings:
             if finding.end > limit:
                 limit = min(limit, max(finding.start, at))
                 break
             parts.append(self._held[at : finding.start])
-            FINDINGS.labels(finding.name, self._rules.action).inc()
-            if self._rules.action == "block":
+            FINDINGS.labels(finding.name, "block" if is_blocked else "mask").inc()
+            if is_blocked:
                 self.blocked_by, self._held = finding.name, ""
                 return "".join(parts)
             parts.append(f"[{finding.name}]")

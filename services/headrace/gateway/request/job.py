@@ -68,7 +68,7 @@ class Job:
         limit = self.model.max_model_length
         wanted = self.options.max_token_count
         for prompt in self.prompts:
-            _check_prompt(prompt, self.model)
+            check_prompt(prompt, self.model)
             if wanted is not None and len(prompt) + wanted > limit and not self.model.evicts_context:
                 raise InvalidRequest(
                     f"this model's context is {limit} tokens; the prompt has {len(prompt)} and max_tokens is {wanted}: "
@@ -111,7 +111,8 @@ class Job:
         )
 
 
-def _check_prompt(prompt: list[int], model: ModelFacts) -> None:
+def check_prompt(prompt: list[int], model: ModelFacts) -> None:
+    """Raises InvalidRequest for a prompt that is empty, too long for a model, or of unknown tokens."""
     if not prompt:
         raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
     if len(prompt) >= model.max_model_length:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from headrace.gateway.filter.detectors.finding import Finding
 from headrace.gateway.filter.detectors.pattern_detector import PatternDetector
@@ -23,7 +24,7 @@ class PatternSet:
     def find(self, text: str, begin: int = 0) -> Iterable[Finding]:
         if not self._has_sign(text):
             return ()
-        return [finding for detector in self._detectors for finding in detector.find(text, begin)]
+        return chain.from_iterable(detector.find(text, begin) for detector in self._detectors)
 
     def undecided(self, text: str) -> int:
         match = self._match_tails(text[: -LONGEST_TAIL - 1 : -1])

@@ -1,8 +1,13 @@
 """Detectors of personal data and secrets."""
 
+import functools
 import re
+from typing import TYPE_CHECKING
 
 from headrace.gateway.filter.detectors.pattern_detector import PatternDetector
+
+if TYPE_CHECKING:
+    from headrace.gateway.filter.detectors.places.likely_places import FindPlaces
 
 _IBAN_LENGTHS = {
     "AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BR": 29, "CH": 21,
@@ -47,6 +52,38 @@ def _phone_length(text: str) -> int:
     return len(text) if sum(map(str.isdigit, text)) >= least else 0
 
 
+# Imported when a long text is first searched: they need numpy, which takes a moment and 20 MB.
+def _card_places() -> "FindPlaces":
+    from headrace.gateway.filter.detectors.places.card_places import card_places
+
+    return card_places
+
+
+@functools.cache
+def _iban_places() -> "FindPlaces":
+    from headrace.gateway.filter.detectors.places.iban_places import IbanPlaces
+
+    return IbanPlaces(_IBAN_LENGTHS)
+
+
+def _email_places() -> "FindPlaces":
+    from headrace.gateway.filter.detectors.places.email_places import email_places
+
+    return email_places
+
+
+def _phone_places() -> "FindPlaces":
+    from headrace.gateway.filter.detectors.places.phone_places import phone_places
+
+    return functools.partial(phone_places, least_digits=_MIN_PHONE_DIGITS, least_local_digits=_MIN_LOCAL_DIGITS)
+
+
+def _secret_places() -> "FindPlaces":
+    from headrace.gateway.filter.detectors.places.secret_places import secret_places
+
+    return secret_places
+
+
 PERSONAL_DATA: dict[str, PatternDetector] = {
     detector.name: detector
     for detector in (
@@ -55,6 +92,7 @@ PERSONAL_DATA: dict[str, PatternDetector] = {
             r"[0-9](?:[ -]?[0-9]){12,18}(?![0-9])",
             tails=(r"[ -]?[0-9](?:[ -]?[0-9]){0,18}",),
             sign=r"[0-9]",
+            load_places=_card_places,
             check=_card_length,
         ),
         PatternDetector(
@@ -62,6 +100,7 @@ PERSONAL_DATA: dict[str, PatternDetector] = {
             r"[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}",
             tails=(r"[A-Z]{1,2}", r" ?(?:[A-Z0-9] ?){0,30}[0-9]{1,2}[A-Z]{2}"),
             sign=r"[0-9]",
+            load_places=_iban_places,
             check=_iban_length,
         ),
         PatternDetector(
@@ -69,6 +108,7 @@ PERSONAL_DATA: dict[str, PatternDetector] = {
             r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,253}\.[A-Za-z]{2,24}",
             tails=(r"[A-Za-z0-9._%+@-]{1,320}",),
             sign="@",
+            load_places=_email_places,
         ),
         PatternDetector(
             "phone",
@@ -76,6 +116,7 @@ PERSONAL_DATA: dict[str, PatternDetector] = {
             r"|(?:\([2-9][0-9]{2}\)|[2-9][0-9]{2})[ .-][0-9]{3}[ .-][0-9]{4}(?![0-9])",
             tails=(r"[0-9 ().-]{0,64}[0-9][+(]{0,2}", r"[+(]{1,2}"),
             sign=r"[0-9]",
+            load_places=_phone_places,
             check=_phone_length,
         ),
         PatternDetector(
@@ -90,6 +131,7 @@ PERSONAL_DATA: dict[str, PatternDetector] = {
                 r"(?:[A-Z -]{0,50}-----|-{1,4})",
             ),
             sign="[-_]|AKIA",
+            load_places=_secret_places,
         ),
     )
 }

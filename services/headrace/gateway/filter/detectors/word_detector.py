@@ -1,11 +1,14 @@
 """Finding of words and phrases, all in one pass (Aho and Corasick, 1975)."""
 
+import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import ahocorasick
 
 from headrace.gateway.filter.detectors.finding import Finding
+from headrace.gateway.filter.detectors.pattern_detector import SHORT_LENGTH
 
 
 class WordDetector:
@@ -13,17 +16,16 @@ class WordDetector:
 
     def __init__(self, name: str, words: Sequence[str]) -> None:
         self.names = [name]
-        self._automaton = ahocorasick.Automaton()
-        folded = {_folded(word) for word in words}
-        for word in folded:
-            self._automaton.add_word(word, len(word))
-        self._automaton.make_automaton()
-        self._longest = max(map(len, folded))
-        first = "".join(sorted({re.escape(word[0]) for word in folded}))
+        self._folded = {_folded(word) for word in words}
+        self._automaton = _automaton(self._folded)
+        self._longest = max(map(len, self._folded))
+        first = "".join(sorted({re.escape(word[0]) for word in self._folded}))
         self._begins = re.compile(f"[{first}]")
 
     def find(self, text: str, begin: int = 0) -> Iterable[Finding]:
         folded = _folded(text)
+        if len(text) - begin > SHORT_LENGTH:
+            return self._find_long(folded, begin)
         found = [Finding(last + 1 - length, last + 1, self.names[0]) for last, length in self._automaton.iter(folded)]
         return sorted(each for each in found if each.start >= begin and _is_whole(folded, each)) if found else ()
 
@@ -35,13 +37,36 @@ class WordDetector:
                 return len(end) - at
         return 0
 
+    def _find_long(self, folded: str, begin: int) -> Iterator[Finding]:
+        """Finds whole words only: a text can be made of parts of words, and checking each takes long."""
+        from headrace.gateway.filter.detectors.places.likely_places import SLICE
+        from headrace.gateway.filter.detectors.places.marked_text import MarkedText
+
+        for start in range(begin, len(folded), SLICE):
+            marked = MarkedText(folded, start, min(len(folded), start + SLICE + self._longest))
+            for last, length in self._marked_automaton.iter(marked.text):
+                at, end = marked.original([last + 1 - length, last]) + start
+                if at < start + SLICE:
+                    yield Finding(int(at), int(end), self.names[0])
+
+    @functools.cached_property
+    def _marked_automaton(self) -> Any:
+        from headrace.gateway.filter.detectors.places.marked_text import MarkedText
+
+        return _automaton({MarkedText(word).text for word in self._folded})
+
+
+def _automaton(words: set[str]) -> Any:
+    automaton = ahocorasick.Automaton()
+    for word in words:
+        automaton.add_word(word, len(word))
+    automaton.make_automaton()
+    return automaton
+
 
 def _folded(text: str) -> str:
-    """Returns the text in lower case, without changing its length as some characters would."""
-    lower = text.lower()
-    if len(lower) == len(text):
-        return lower
-    return "".join(small if len(small := character.lower()) == 1 else character for character in text)
+    """Returns the text in lower case, without changing its length: İ alone becomes two characters otherwise."""
+    return text.replace("İ", "i").lower()
 
 
 def _is_whole(text: str, found: Finding) -> bool:
