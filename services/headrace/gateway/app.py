@@ -54,6 +54,7 @@ from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.hears import GatewaySubscriber
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.server import HttpServer
+from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.openapi.document_routes import DocumentRoutes
@@ -123,8 +124,9 @@ async def open_app(
             MonitoringRoutes(health, gate, registry),
             FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics), requests),
         ]
-        routes = Routes(settings, groups, gate, ledger.recent, ConsoleRoutes())
-        http = HttpServer(routes, settings)
+        uploads = UploadBudget(settings.max_upload_bytes)
+        routes = Routes(settings, groups, gate, ledger.recent, ConsoleRoutes(), uploads)
+        http = HttpServer(routes, settings, gate, uploads)
         batches = BatchRunner(folder, BatchLeases(bus, holder), LineCaller(routes, gate, settings), settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
         for collector in register(registry, settings.metrics_compat, metrics):

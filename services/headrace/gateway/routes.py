@@ -52,13 +52,15 @@ class Routes:
         gate: Gate = OPEN_GATE,
         recent: RecentRequests | None = None,
         console: ConsoleRoutes | None = None,
+        uploads: UploadBudget | None = None,
     ) -> None:
-        """`console`: whoever answers browsers that come to /. None: they see what everyone sees."""
+        """`console`: whoever answers browsers that come to /. None: they see what everyone sees. `uploads`: the budget
+        of bodies that arrive. None: one of its own."""
         self._settings = settings
         self._console = console
         self._endpoints = Endpoints([*groups, *([console] if console else []), self])
         self._gate = gate
-        self._uploads = UploadBudget(settings.max_upload_bytes)
+        self._uploads = uploads or UploadBudget(settings.max_upload_bytes)
         self._guard = BrowserGuard(settings)
         self._recent = recent or RecentRequests()
 

@@ -18,6 +18,7 @@ from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.monitoring import MonitoringRoutes
 from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.http.server import HttpServer
+from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
@@ -134,7 +135,9 @@ async def serving(
     health: Any = SimpleNamespace(ready=True)
     text = TextRoutes(made, pipeline, ledger)
     platform = MonitoringRoutes(health, OPEN_GATE, CollectorRegistry())
-    http = HttpServer(Routes(made, [generation, embedding, text, platform]), made)
+    uploads = UploadBudget(made.max_upload_bytes)
+    routes = Routes(made, [generation, embedding, text, platform], uploads=uploads)
+    http = HttpServer(routes, made, OPEN_GATE, uploads)
     await http.start()
     try:
         yield Gateway(http, ledger)

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.errors import InvalidRequest, PayloadTooLarge
+from headrace.errors import PayloadTooLarge
 from headrace.gateway.filter.detectors.pattern_set import PatternSet
 from headrace.gateway.filter.detectors.personal_data import PERSONAL_DATA
 from headrace.gateway.filter.filter_rules import FilterRules
@@ -17,8 +17,8 @@ from headrace.gateway.openai.schema import ModerationBody
 _EVERYTHING = FilterRules([PatternSet(list(PERSONAL_DATA.values()))])
 MODEL = "headrace-filter"
 """Name of the filter where a model is named."""
-MOST_CHARACTERS = 1_000_000
-"""Characters of one request."""
+MOST_CHARACTERS, MOST_TEXTS = 1_000_000, 2048
+"""Characters and texts of one request."""
 
 
 class ModerationRoutes:
@@ -37,25 +37,15 @@ class ModerationRoutes:
         body = parse(ModerationBody, await exchange.read_body())
         rules = self._filters.of(exchange.caller.tenant.name)
         used = _EVERYTHING if rules is NOTHING else rules
-        texts = [body.input] if isinstance(body.input, str) else [_text(part) for part in body.input]
-        if not texts:
-            raise InvalidRequest("the input is empty", param="input")
-        if (length := sum(map(len, texts))) > MOST_CHARACTERS:
+        texts, length = body.input, sum(map(len, body.input))
+        if len(texts) > MOST_TEXTS or length > MOST_CHARACTERS:
             raise PayloadTooLarge(
-                f"the input has {length} characters; at most {MOST_CHARACTERS} are searched at once: split it",
+                f"the input has {len(texts)} texts of {length} characters; at most {MOST_TEXTS} of {MOST_CHARACTERS} "
+                "are searched at once: split it",
                 param="input",
             )
         results = await self._filters.thread.run(length, len(texts), _results, used, texts)
         await exchange.send_json(200, {"id": f"modr-{uuid.uuid4().hex}", "model": MODEL, "results": results})
-
-
-def _text(part: str | dict[str, Any]) -> str:
-    if isinstance(part, str):
-        return part
-    text = part.get("text")
-    if part.get("type") != "text" or not isinstance(text, str):
-        raise InvalidRequest("the input must be texts: other parts are not read", param="input")
-    return text
 
 
 def _results(rules: FilterRules, texts: list[str]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ browsers send some types without a preflight.
 
 import re
 
-from headrace.errors import Forbidden, UnsupportedMediaType
+from headrace.errors import Forbidden, InvalidRequest, UnsupportedMediaType
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.exchange import HttpExchange
 from headrace.settings.web_names import EVERY, host_name, is_loopback, is_same_origin
@@ -31,8 +31,10 @@ class BrowserGuard:
     def admit(self, method: str, exchange: HttpExchange) -> bool:
         """Whether to handle the request; otherwise it is a preflight, which its headers answer already.
 
-        Raises Forbidden and UnsupportedMediaType.
+        Raises Forbidden, UnsupportedMediaType, and InvalidRequest for a request without exactly one Host (RFC 9112, 3.2).
         """
+        if exchange.host_count != 1 and not exchange.is_inside and exchange.http_version != "1.0":
+            raise InvalidRequest(f"the request has {exchange.host_count} Host headers: send one", param="host")
         host = exchange.header("host")
         if host is not None and self._checks_host:
             self._check_host(host)

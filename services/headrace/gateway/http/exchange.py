@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled, UploadTimeout
+from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled, UnsupportedMediaType, UploadTimeout
 from headrace.gateway.access.caller import ANYONE
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.body_meter import SLICE_BYTES, BodyMeter
+from headrace.gateway.http.content_coding import ACCEPTED, check_coding, decoded
 from headrace.gateway.http.connection import ABORT, BEGAN
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.upload_budget import UploadBudget
@@ -69,6 +70,8 @@ class HttpExchange:
         self._uploads = uploads
         self._extensions: dict[str, Any] = scope.get("extensions") or {}
         self._request_headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        self.host_count = sum(key == b"host" for key, _ in scope["headers"])
+        self.http_version: str = scope.get("http_version", "1.1")
         self.headers: dict[str, str] = {}
         """Headers of the response. May be extended until the response starts."""
         self.caller = self._extensions.get(CALLER, {}).get("caller", ANYONE)
@@ -88,16 +91,18 @@ class HttpExchange:
         return self._request_headers.get(name)
 
     async def read_body(self) -> bytes:
-        """Reads the whole body. Raises PayloadTooLarge, before reading if the client declares the size, InvalidRequest
-        at the first part that nests too deep, UploadTimeout, and Overloaded when too much is arriving from others."""
+        """Reads the whole body, and unpacks one that is compressed. Raises PayloadTooLarge, before reading if the client
+        declares the size, InvalidRequest at the first part that nests too deep, UnsupportedMediaType, UploadTimeout,
+        and Overloaded when too much is arriving from others."""
         limit = self._settings.max_body_bytes
         self._check_declared(limit)
+        coding = self._coding()
         own = client_timeout(self.header(TIMEOUT_HEADER))
         seconds = self._settings.body_seconds if own is None else min(own, self._settings.body_seconds)
         try:
             async with asyncio.timeout(seconds):
                 with self._uploads.upload() as arrive:
-                    body = await self._collect(limit, arrive)
+                    body = await self._collect(limit, arrive, coding)
                     self.record.stopwatch.lap(RECEIVE)
                     return body
         except TimeoutError:
@@ -108,6 +113,8 @@ class HttpExchange:
         PayloadTooLarge above `limit` bytes, UploadTimeout for one that takes longer than `seconds`, or stops for as
         long as a whole small body may take, and RequestCancelled."""
         self._check_declared(limit)
+        if self._coding():
+            raise UnsupportedMediaType("a file must be sent without a content-encoding", param="content-encoding")
         deadline, size = Deadline.after(seconds), 0
         while self._body_left:
             wait = min(deadline.remaining, self._settings.body_seconds)
@@ -127,22 +134,30 @@ class HttpExchange:
         if declared.isdigit() and int(declared) > limit:
             raise PayloadTooLarge(f"the body has {declared} bytes; the limit is {limit}")
 
-    async def _collect(self, limit: int, arrive: Callable[[int], None]) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        meter = BodyMeter(self._settings.max_body_elements)
+    def _coding(self) -> str:
+        """Returns the coding of the body. Raises UnsupportedMediaType."""
+        try:
+            return check_coding(self.header("content-encoding"))
+        except UnsupportedMediaType:
+            self.headers["accept-encoding"] = ACCEPTED
+            raise
+
+    async def _collect(self, limit: int, arrive: Callable[[int], None], coding: str) -> bytes:
+        body = _Body(limit, self._settings.max_body_elements)
+        compressed = bytearray()
         while self._body_left:
             part = await self._receive_part()
             arrive(len(part))
-            parts.append(part)
-            size += len(part)
-            if size > limit:
+            if not coding:
+                await body.add(part)
+                continue
+            compressed += part
+            if len(compressed) > limit:
                 raise PayloadTooLarge(f"the body is larger than {limit} bytes")
-            for start in range(0, len(part), SLICE_BYTES):
-                meter.feed(part[start : start + SLICE_BYTES])
-                # Lets other tasks run, however much has arrived already.
-                await asyncio.sleep(0)
-        return b"".join(parts)
+        for piece in decoded(bytes(compressed), coding) if compressed else ():
+            arrive(len(piece))
+            await body.add(piece)
+        return body.whole()
 
     async def _receive_part(self) -> bytes:
         message = await self._receive()
@@ -257,6 +272,30 @@ class HttpExchange:
             pass
         with contextlib.suppress(RuntimeError):  # raised where the block has ended meanwhile
             limit.reschedule(0)
+
+
+class _Body:
+    """Body as it is put together, counted before it is parsed."""
+
+    def __init__(self, limit: int, max_elements: int) -> None:
+        self._limit = limit
+        self._meter = BodyMeter(max_elements)
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    async def add(self, part: bytes) -> None:
+        """Takes a part, and lets other tasks run, however much has arrived already. Raises PayloadTooLarge, and
+        InvalidRequest."""
+        self._size += len(part)
+        if self._size > self._limit:
+            raise PayloadTooLarge(f"the body is larger than {self._limit} bytes")
+        self._parts.append(part)
+        for start in range(0, len(part), SLICE_BYTES):
+            self._meter.feed(part[start : start + SLICE_BYTES])
+            await asyncio.sleep(0)
+
+    def whole(self) -> bytes:
+        return b"".join(self._parts)
 
 
 Handler = Callable[[HttpExchange], Awaitable[None]]

@@ -2,22 +2,28 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace.errors import HeadraceError, NotFound
+from headrace.errors import HeadraceError, InvalidRequest, NotFound
 from headrace.errors.table import row_of
+from headrace.gateway.access.gate import Gate
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.browser_guard import BrowserGuard
-from headrace.gateway.http.error_body import error_body
+from headrace.gateway.http.connection import ABORT
+from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.http.exchange import HttpExchange
+from headrace.gateway.http.socket_connection import ARRIVING
 from headrace.gateway.http.upload_budget import UploadBudget
 
 PATH = "/v1/responses"
-WAITING_MESSAGES = 4
-"""Messages that may wait while a response runs; a client that sends more waits."""
+SCOPE = "generate"
+"""Scope that a key needs."""
+GOING_AWAY = 1001
+"""Code with which an idle connection is closed."""
 _CREATE, _CANCEL = "response.create", "response.cancel"
 _DATA = b"data: "
 
@@ -26,11 +32,12 @@ class ResponseSocket:
     """An ASGI application around another, to which the requests go as if each had come over HTTP: keys, limits and
     records are the same."""
 
-    def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
+    def __init__(self, app: ASGIApp, settings: GatewaySettings, gate: Gate, uploads: UploadBudget) -> None:
         self._app = app
         self._settings = settings
+        self._gate = gate
         self._guard = BrowserGuard(settings)
-        self._uploads = UploadBudget(settings.max_upload_bytes)
+        self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
@@ -42,49 +49,52 @@ class ResponseSocket:
         except HeadraceError as error:
             await _refuse(error, send)
         else:
-            await self._serve(scope, receive, send)
+            await send({"type": "websocket.accept"})
+            client = _Client(scope, receive, send)
+            try:
+                await self._serve(scope, client)
+            finally:
+                await client.close()
 
     def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises NotFound for another path, and Forbidden for pages and hosts that are not allowed."""
+        """Raises NotFound for another path, Unauthenticated and Forbidden for clients that may not ask, and Forbidden
+        for pages and hosts that are not allowed."""
         if scope["path"] != PATH:
             raise NotFound(f"there is a WebSocket at {PATH} only, not at {scope['path']}")
-        self._guard.admit("GET", HttpExchange(scope, receive, send, self._settings, self._uploads))
+        exchange = HttpExchange(scope, receive, send, self._settings, self._uploads)
+        self._guard.admit("GET", exchange)
+        caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))
+        caller.check_scope({SCOPE})
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "websocket.accept"})
-        messages: asyncio.Queue[str | None] = asyncio.Queue(WAITING_MESSAGES)
-        reading = asyncio.create_task(_read(receive, messages))
-        try:
-            while (text := await messages.get()) is not None:
-                request = _request(text)
-                if request is None:
-                    await _tell(send, f"a message must be a JSON object of the type {_CREATE}")
-                elif not await self._answer(scope, request, messages, send):
-                    return
-        finally:
-            reading.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reading
+    async def _serve(self, scope: Scope, client: "_Client") -> None:
+        """Answers one message after another until the client leaves, or says nothing for too long."""
+        while (text := await client.next_message(self._settings.idle_seconds)) is not None:
+            try:
+                body = _body(text)
+            except InvalidRequest as error:
+                await client.tell(error)
+                continue
+            del text
+            if not await self._answer(scope, body, client):
+                return
 
-    async def _answer(
-        self, scope: Scope, request: dict[str, Any], messages: "asyncio.Queue[str | None]", send: Send
-    ) -> bool:
+    async def _answer(self, scope: Scope, body: bytes, client: "_Client") -> bool:
         """Answers one request. Returns whether the client is still there."""
-        exchange = _Exchange(request, send)
+        exchange = _Exchange(body, client.send)
+        del body
         running = asyncio.ensure_future(self._app(_http(scope), exchange.receive, exchange.send))
         try:
             while not running.done():
-                waiting = asyncio.create_task(messages.get())
-                await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-                if not waiting.done():
-                    waiting.cancel()
-                    break
-                text = waiting.result()
-                if text is None or _type(text) == _CANCEL:
+                either: set[asyncio.Future[Any]] = {running, client.waiting()}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if not client.has_message():
+                    continue
+                text = await client.next_message(0)
+                if text is None or _kind(text) == _CANCEL:
                     exchange.leave()
                     await running
                     return text is not None
-                await _tell(send, "a response is running: wait for its end, or send response.cancel")
+                await client.tell(InvalidRequest("a response is running: wait for its end, or send response.cancel"))
             await running
             return True
         finally:
@@ -92,11 +102,63 @@ class ResponseSocket:
             await asyncio.gather(running, return_exceptions=True)
 
 
+class _Client:
+    """The other side of the connection."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._is_arriving: Callable[[], bool] = scope["extensions"].get(ARRIVING, {}).get("call", lambda: False)
+        self._waiting: asyncio.Future[str | bytes | None] | None = None
+
+    def waiting(self) -> "asyncio.Future[str | bytes | None]":
+        """Returns what ends with the next message."""
+        if self._waiting is None:
+            self._waiting = asyncio.ensure_future(self._read())
+        return self._waiting
+
+    def has_message(self) -> bool:
+        return self._waiting is not None and self._waiting.done()
+
+    async def next_message(self, idle_seconds: float) -> str | bytes | None:
+        """Returns the next message, or None once the client has left. One that sends nothing for `idle_seconds` is told
+        to leave."""
+        waiting = self.waiting()
+        while not (await asyncio.wait({waiting}, timeout=idle_seconds))[0]:
+            if not self._is_arriving():
+                await self._send({"type": "websocket.close", "code": GOING_AWAY, "reason": "no request for too long"})
+                return None
+        self._waiting = None
+        return waiting.result()
+
+    async def send(self, text: bytes) -> None:
+        await self._send({"type": "websocket.send", "text": text.decode()})
+
+    async def tell(self, error: HeadraceError) -> None:
+        """Sends an error that is about a message, not about a response."""
+        await self.send(msgspec.json.encode({"type": "error", "status": row_of(error).http_status, **error_body(error)}))
+
+    async def close(self) -> None:
+        """Stops waiting for messages."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            await asyncio.gather(self._waiting, return_exceptions=True)
+
+    async def _read(self) -> str | bytes | None:
+        while True:
+            message = await self._receive()
+            if message["type"] == "websocket.receive":
+                text, content = message.get("text"), message.get("bytes")
+                return text if text is not None else content or b""
+            if message["type"] == "websocket.disconnect":
+                return None
+
+
 class _Exchange:
     """One request and its answer, as an HTTP application sees them."""
 
-    def __init__(self, request: dict[str, Any], send: Send) -> None:
-        self._body: bytes | None = msgspec.json.encode(request)
+    def __init__(self, body: bytes, send: Callable[[bytes], Any]) -> None:
+        self._body: bytes | None = body
         self._send = send
         self._left = asyncio.Event()
         self._is_stream = False
@@ -126,62 +188,61 @@ class _Exchange:
                 await self._send_event(event)
         elif not message.get("more_body", False):
             content = msgspec.json.decode(self._held or b"{}")
-            await self._send_text(msgspec.json.encode({"type": "error", "status": self._status, **content}))
+            await self._send(msgspec.json.encode({"type": "error", "status": self._status, **content}))
 
     async def _send_event(self, event: bytes) -> None:
         for line in event.split(b"\n"):
             if line.startswith(_DATA):
-                await self._send_text(line[len(_DATA) :])
+                await self._send(line[len(_DATA) :])
 
-    async def _send_text(self, text: bytes) -> None:
-        await self._send({"type": "websocket.send", "text": text.decode()})
+
+class _Envelope(msgspec.Struct):
+    """What of a message is read before the request in it is counted and parsed, as over HTTP."""
+
+    type: str
+    response: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Kind(msgspec.Struct):
+    type: str = ""
+
+
+def _body(text: str | bytes) -> bytes:
+    """Returns the body that a message stands for, always of a stream. Raises InvalidRequest."""
+    try:
+        envelope = msgspec.json.decode(text, type=_Envelope)
+        if envelope.type != _CREATE:
+            raise msgspec.DecodeError(f"the type is {envelope.type[:80]!r}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"a message must be a JSON object of the type {_CREATE}: {error}") from None
+    # Clients may also wrap the body, as OpenAI's realtime messages do.
+    wrapped = bytes(envelope.response).strip()
+    body = wrapped if wrapped.startswith(b"{") else (text.encode() if isinstance(text, str) else text).strip()
+    # Of two fields of one name the last counts.
+    comma = b"" if body[1:-1].strip() == b"" else b","
+    return body[:-1] + comma + b'"stream":true}'
+
+
+def _kind(text: str | bytes) -> str:
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(text, type=_Kind).type
+    return ""
 
 
 async def _refuse(error: HeadraceError, send: Send) -> None:
     """Answers a handshake with an error instead."""
     body = msgspec.json.encode(error_body(error))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    status = row_of(error).http_status
-    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    shown = {"content-type": "application/json", "content-length": str(len(body)), **error_headers(error)}
+    headers = [(name.encode(), value.encode()) for name, value in shown.items()]
+    await send({"type": "websocket.http.response.start", "status": row_of(error).http_status, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body})
-
-
-async def _read(receive: Receive, messages: "asyncio.Queue[str | None]") -> None:
-    """Hands on the texts of a client, and None when it has left."""
-    while True:
-        message = await receive()
-        if message["type"] == "websocket.receive":
-            await messages.put(message.get("text") or "")
-        elif message["type"] == "websocket.disconnect":
-            await messages.put(None)
-            return
-
-
-def _request(text: str) -> dict[str, Any] | None:
-    """Returns the body that a message stands for, always of a stream."""
-    try:
-        content = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return None
-    if not isinstance(content, dict) or content.pop("type", None) != _CREATE:
-        return None
-    # Clients may also wrap the body, as OpenAI's realtime messages do.
-    wrapped = content.get("response")
-    return {**(wrapped if isinstance(wrapped, dict) else content), "stream": True}
-
-
-def _type(text: str) -> str:
-    try:
-        content = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return ""
-    return str(content.get("type")) if isinstance(content, dict) else ""
 
 
 def _http(scope: Scope) -> Scope:
     """Returns the scope of a POST by the same client, with the headers of its handshake."""
-    dropped = {b"connection", b"upgrade", b"content-length", b"content-type"}
+    dropped = {b"connection", b"upgrade", b"content-length", b"content-type", b"content-encoding"}
     headers = [(name, value) for name, value in scope["headers"] if name not in dropped]
+    extensions = {key: value for key, value in scope["extensions"].items() if key == ABORT}
     return {
         **{key: scope[key] for key in ("asgi", "client", "server", "root_path", "path", "raw_path", "query_string")},
         "type": "http",
@@ -189,9 +250,5 @@ def _http(scope: Scope) -> Scope:
         "method": "POST",
         "scheme": "http",
         "headers": [*headers, (b"content-type", b"application/json")],
+        "extensions": extensions,
     }
-
-
-async def _tell(send: Send, text: str) -> None:
-    error = {"message": text, "type": "invalid_request_error", "param": None, "code": "invalid_value"}
-    await send({"type": "websocket.send", "text": msgspec.json.encode({"type": "error", "error": error}).decode()})

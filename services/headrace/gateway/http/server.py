@@ -12,9 +12,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from headrace.errors import AddressInUse, ConfigError
+from headrace.gateway.access.gate import Gate
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.connection import HttpConnection
 from headrace.gateway.http.response_socket import ResponseSocket
+from headrace.gateway.http.socket_connection import SocketConnection
+from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.rpc.deadline import Deadline
 
 STARTUP_TIMEOUT = 10.0
@@ -35,18 +38,20 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Listens as soon as it is created; serves from `start` to `stop`."""
 
-    def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
+    def __init__(self, app: ASGIApp, settings: GatewaySettings, gate: Gate, uploads: UploadBudget) -> None:
+        """`uploads`: the budget of all bodies and messages that arrive."""
         inherited = settings.http_socket >= 0
         self._socket = _inherited(settings.http_socket) if inherited else _listen(settings.http_address)
         host, port = self._socket.getsockname()[:2]
         self.address = f"{host}:{port}"
         config = uvicorn.Config(
-            ResponseSocket(app, settings),
+            ResponseSocket(app, settings, gate, uploads),
             loop="none",
             http=_connection_class(settings),
-            ws="websockets-sansio",
+            ws=_socket_class(settings, uploads),
             ws_max_size=settings.max_body_bytes,
-            ws_max_queue=1,
+            # A few bytes may unpack to a message of the largest size, again and again.
+            ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -95,6 +100,14 @@ def _connection_class(settings: GatewaySettings) -> type[HttpConnection]:
         max_connections = _connection_bound(settings.max_connections)
         header_seconds = settings.header_seconds
         unread_seconds = settings.unread_seconds
+
+    return Connection
+
+
+def _socket_class(settings: GatewaySettings, budget: UploadBudget) -> type[SocketConnection]:
+    class Connection(SocketConnection):
+        body_seconds = settings.body_seconds
+        uploads = budget
 
     return Connection
 

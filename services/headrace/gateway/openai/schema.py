@@ -5,7 +5,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.openai.fields.bulk_fields import LogitBiasField, PromptField, StopField, TokenIdsField
+from headrace.gateway.openai.fields.bulk_fields import (
+    LogitBiasField,
+    ModeratedField,
+    PromptField,
+    StopField,
+    TokenIdsField,
+)
 from headrace.gateway.openai.fields.message_fields import Message
 from headrace.gateway.openai.fields.output_format import Choices, ResponseFormatField, Schema, StructuredOutputs
 from headrace.gateway.openai.fields.tool_fields import ToolChoiceField, ToolsField
@@ -146,7 +152,7 @@ class ModerationBody(ModelBody):
 
     model: str = ""
     """Accepted without effect: there is one filter."""
-    input: str | list[str] | list[dict[str, Any]]
+    input: ModeratedField
 
 
 class TextDocument(BaseModel):

@@ -196,3 +196,16 @@ async def test_curl_need_not_name_the_kind_of_its_body(kind: str) -> None:
 def test_what_is_no_host_or_origin_stops_the_start(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
         load(GatewaySettings, "gateway", [f"--{name.replace('_', '-')}", value], {})
+
+
+@pytest.mark.parametrize("heads", ["host: localhost\nhost: evil.example", "host: evil.example\nhost: localhost"])
+async def test_two_hosts_are_refused(heads: str) -> None:
+    async with serving() as gateway:
+        status, _, content = await ask(gateway, heads)
+        assert (status, error_of(content)["param"]) == (400, "host")
+
+
+async def test_a_request_without_a_host_is_refused() -> None:
+    async with serving() as gateway:
+        status, _, content = await ask(gateway, "x: y")
+        assert (status, error_of(content)["param"]) == (400, "host")

@@ -45,9 +45,9 @@ class WordDetector:
         for start in range(begin, len(folded), SLICE):
             marked = MarkedText(folded, start, min(len(folded), start + SLICE + self._longest))
             for last, length in self._marked_automaton.iter(marked.text):
-                at, end = marked.original([last + 1 - length, last]) + start
+                at, end = start + marked.original(last + 1 - length), start + marked.original(last)
                 if at < start + SLICE:
-                    yield Finding(int(at), int(end), self.names[0])
+                    yield Finding(at, end, self.names[0])
 
     @functools.cached_property
     def _marked_automaton(self) -> Any:

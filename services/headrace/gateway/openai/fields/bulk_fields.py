@@ -59,6 +59,22 @@ def _token_ids(value: Any) -> Any:
     return value
 
 
+def _moderated(value: Any) -> list[str]:
+    """Returns the texts of a moderation: of a string, a list of strings, or a list of parts that are text."""
+    if type(value) is str:
+        return [value]
+    if type(value) is not list or not value:
+        raise mistake("must be a string, or a list of strings or of parts that are text")
+    return [each if type(each) is str else _part_text(each) for each in value]
+
+
+def _part_text(part: Any) -> str:
+    text = part.get("text") if type(part) is dict and part.get("type") == "text" else None
+    if type(text) is not str:
+        raise mistake("must be texts: other parts are not read")
+    return text
+
+
 def _stop(value: Any) -> Any:
     if value is None or type(value) is str:
         return value
@@ -85,6 +101,9 @@ PromptField = Annotated[
     str | list[str] | list[int] | list[list[int]], PlainValidator(_prompt, json_schema_input_type=_Prompt)
 ]
 TokenIdsField = Annotated[list[int], PlainValidator(_token_ids, json_schema_input_type=list[_TokenId])]
+ModeratedField = Annotated[
+    list[str], PlainValidator(_moderated, json_schema_input_type=str | list[str] | list[dict[str, Any]])
+]
 StopField = Annotated[str | list[str] | None, PlainValidator(_stop, json_schema_input_type=str | list[str] | None)]
 LogitBiasField = Annotated[
     dict[str, float] | None, PlainValidator(_logit_bias, json_schema_input_type=dict[str, _Bias] | None)

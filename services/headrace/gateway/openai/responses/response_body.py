@@ -64,6 +64,8 @@ class ReasoningField(BaseModel):
 class ResponseBody(ModelBody):
     """Body of POST /v1/responses."""
 
+    type: Literal["response.create"] | None = None
+    """Name of the message over a WebSocket."""
     input: str | Annotated[list[dict[str, Any]], Field(max_length=MAX_ITEMS, fail_fast=True)]
     instructions: str | None = None
     previous_response_id: str | None = None

@@ -31,13 +31,15 @@ def card_places(codes: Codes) -> Places:
     if not len(numbers):
         return numbers
     sums = _luhn_sums(codes[runs.places] - np.uint8(ord("0")), numbers, last)
-    return runs.places[numbers[(sums % 10 == 0) & (sums > 0)]]
+    found: Places = runs.places[numbers[(sums % 10 == 0) & (sums > 0)]]
+    return found
 
 
 def _last_digits(runs: LinkedRuns, numbers: Places) -> Places:
     """Returns the number of the last digit of the longest card number that begins at each: one behind which no digit
     follows directly."""
-    return last_before(~runs.is_adjacent)[np.minimum(numbers + _MOST, runs.ends[numbers]) - 1]
+    last: Places = last_before(~runs.is_adjacent)[np.minimum(numbers + _MOST, runs.ends[numbers]) - 1]
+    return last
 
 
 def _luhn_sums(digits: Codes, first: Places, last: Places) -> Places:

@@ -39,4 +39,5 @@ def _have_domain(codes: Codes, signs: Places) -> Mask:
     is_letter = among(codes, _LETTERS)
     is_last_dot = (codes == ord(".")) & ahead(is_letter, 1) & ahead(is_letter, 2)
     end = np.minimum(run_ends(among(codes, _DOMAIN))[signs + 1], signs + 2 + _MOST_DOMAIN)
-    return last_before(is_last_dot)[end - 1] >= signs + 2
+    have: Mask = last_before(is_last_dot)[end - 1] >= signs + 2
+    return have

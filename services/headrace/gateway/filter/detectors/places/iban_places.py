@@ -40,7 +40,8 @@ class IbanPlaces:
         length = self._lengths[codes[places], codes[places + 1]]
         fits = length <= runs.ends[first] - first
         first, length = first[fits], length[fits]
-        return runs.places[first[_remainders(codes[runs.places], first, first + length) == 1]]
+        found: Places = runs.places[first[_remainders(codes[runs.places], first, first + length) == 1]]
+        return found
 
 
 def _remainders(characters: Codes, first: Places, end: Places) -> Places:
@@ -59,4 +60,5 @@ def _remainders(characters: Codes, first: Places, end: Places) -> Places:
         return (sums[end] - sums[begin]) % _PRIME * _POWERS[digit_counts[end] % _PERIOD]
 
     head_digits = digit_counts[first + 4] - digit_counts[first]
-    return (stretch(first + 4, end) * _POWERS[head_digits] + stretch(first, first + 4)) % _PRIME
+    remainders: Places = (stretch(first + 4, end) * _POWERS[head_digits] + stretch(first, first + 4)) % _PRIME
+    return remainders

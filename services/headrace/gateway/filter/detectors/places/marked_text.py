@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headrace.gateway.filter.detectors.places.character_codes import Mask, Places, alphanumeric, codes_of
+from headrace.gateway.filter.detectors.places.character_codes import Mask, alphanumeric, codes_of
 
 MARK = "\uffff"
 """Stands for nothing in Unicode. Where a text has it all the same, it is a character between two marks."""
@@ -21,9 +21,9 @@ class MarkedText:
         marked[self._places] = characters
         self.text = marked.tobytes().decode("utf-32-le", "surrogatepass")
 
-    def original(self, marked: Places) -> Places:
-        """Returns where the characters that stand at, or next behind, some places with marks stand without them."""
-        return np.searchsorted(self._places, marked)
+    def original(self, marked: int) -> int:
+        """Returns where the character that stands at, or next behind, a place with marks stands without them."""
+        return int(np.searchsorted(self._places, marked))
 
 
 def _marks(text: str) -> Mask:

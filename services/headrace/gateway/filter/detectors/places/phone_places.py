@@ -70,4 +70,5 @@ def _north_american(codes: Codes, is_digit: Mask) -> Mask:
     rest &= ahead(is_digit, 8) & ~ahead(is_digit, 9)
     area = between(codes, "2", "9") & three
     bracketed = (codes == ord("(")) & ahead(area & ahead(codes == ord(")"), 3), 1)
-    return (area & ahead(rest, 3)) | (bracketed & ahead(rest, 5))
+    begins: Mask = (area & ahead(rest, 3)) | (bracketed & ahead(rest, 5))
+    return begins
