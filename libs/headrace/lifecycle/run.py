@@ -127,7 +127,14 @@ def _spare_collections() -> None:
 async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[str]:
     """Serves a built service for as long as the context is open; yields its advertised address."""
     security = security_of(settings, service)
-    server = Server(service.bind, service.service_names, settings.credential, service.is_public, security)
+    server = Server(
+        service.bind,
+        service.service_names,
+        settings.credential,
+        service.is_public,
+        security,
+        service.request_limits,
+    )
     address = await server.start(settings.listen_address, settings.probe_address)
     advertised = settings.advertise_address or address
     service.on_listening(advertised)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headrace.bus.bus import Bus
 from headrace.lifecycle.background import Background
+from headrace.rpc.checks.request_limits import RequestLimits
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Bind
 
@@ -37,6 +38,8 @@ class Service:
     one service, known by its own id."""
     is_public: bool = False
     """Whether it answers calls from outside, which come without the credential of the platform."""
+    request_limits: RequestLimits | None = None
+    """Limits of single requests, where strangers send them."""
     tls_files: tuple[Path, Path] | None = None
     """Certificate chain and key for callers from outside. None: they call in plain text."""
     on_listening: Callable[[str], None] = _no_interest

@@ -8,9 +8,11 @@ from contextlib import aclosing, contextmanager
 from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf.message import Message
 
 from headrace.errors import HeadraceError, InternalError, Unavailable
 from headrace.errors.status import DETAILS_KEY, from_rpc_error, to_status
+from headrace.rpc.checks.request_limits import RequestLimits
 from headrace.telemetry.call_metadata import incoming_metadata
 
 _log = logging.getLogger(__name__)
@@ -53,7 +55,7 @@ Check: TypeAlias = Callable[[Context, str], None]
 """Raises an error for a call, of a method, that is not to be answered."""
 
 
-def _let_in(_context: Context, _method: str) -> None:
+def let_in(_context: Context, _method: str) -> None:
     return
 
 
@@ -61,8 +63,10 @@ class Boundary(grpc.aio.ServerInterceptor):
     """Wraps every handler: checks the call, continues the caller's trace, adopts its request id, and maps exceptions to
     status."""
 
-    def __init__(self, check: Check = _let_in) -> None:
+    def __init__(self, check: Check = let_in, limits: RequestLimits | None = None) -> None:
+        """`limits`: of single requests. None: they come from our own services."""
         self._check = check
+        self._limits = limits
 
     async def intercept_service(
         self,
@@ -76,11 +80,14 @@ class Boundary(grpc.aio.ServerInterceptor):
         metadata = dict(handler_call_details.invocation_metadata or ())
         kind = _HANDLER_KINDS[handler.request_streaming, handler.response_streaming]
         behavior = getattr(handler, kind)
+        deserializer = handler.request_deserializer
+        if self._limits is not None and not handler.request_streaming:
+            behavior, deserializer = _measured(behavior, deserializer.__self__, self._limits), None
         # A stream is either generated, or written by the handler itself, which then bounds the time of each write.
         wrap = _wrap_stream if inspect.isasyncgenfunction(behavior) else _wrap_unary
         return getattr(grpc, f"{kind}_rpc_method_handler")(
             wrap(behavior, method, metadata, self._check),
-            request_deserializer=handler.request_deserializer,
+            request_deserializer=deserializer,
             response_serializer=handler.response_serializer,
         )
 
@@ -91,6 +98,17 @@ _HANDLER_KINDS = {
     (True, False): "stream_unary",
     (True, True): "stream_stream",
 }
+
+
+def _measured(
+    behavior: Callable[..., Awaitable[Any]], kind: type[Message], limits: RequestLimits
+) -> Callable[..., Awaitable[Any]]:
+    """Returns a behavior that parses its request itself, so that what is wrong with it becomes a status."""
+
+    async def call(content: bytes, context: Context) -> Any:
+        return await behavior(limits.parse(kind, content), context)
+
+    return call
 
 
 def _wrap_unary(

@@ -12,7 +12,8 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 
 from headrace.errors import AddressInUse
-from headrace.rpc.boundary import Boundary
+from headrace.rpc.boundary import Boundary, let_in
+from headrace.rpc.checks.request_limits import RequestLimits
 from headrace.rpc.credential import CredentialGuard
 from headrace.rpc.options import PUBLIC_SERVER_OPTIONS, SERVER_OPTIONS
 from headrace.rpc.port_tls import PortTls
@@ -45,15 +46,19 @@ class Server:
         credential: str = "",
         is_public: bool = False,
         security: ServerSecurity = UNSECURED,
+        limits: RequestLimits | None = None,
     ) -> None:
         """`credential`: what callers have to show; empty lets everyone in. A public server lets everyone in anyway, and
         is patient with connections from far away. `security`: TLS of its ports; with mutual TLS, callers of an internal
-        server are held to the rules of their roles."""
+        server are held to the rules of their roles. `limits`: of the requests of strangers."""
         guards = [CredentialGuard(credential)] if credential and not is_public else []
         self._port_tls = security.public if is_public else security.mutual
         self._further_tls = security.mutual
-        boundary = Boundary(check_role) if security.mutual is not None and not is_public else Boundary()
+        check = check_role if security.mutual is not None and not is_public else let_in
+        boundary = Boundary(check, limits)
         options = PUBLIC_SERVER_OPTIONS if is_public else SERVER_OPTIONS
+        if limits is not None:
+            options = list({**dict(options), "grpc.max_receive_message_length": limits.byte_count}.items())
         self._server = grpc.aio.server(interceptors=[*guards, boundary], options=options)
         self._health = health_aio.HealthServicer()
         self._names = [OVERALL_HEALTH, *service_names]

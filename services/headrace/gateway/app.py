@@ -52,10 +52,11 @@ from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.hears import GatewaySubscriber
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.server import HttpServer
-from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.inference_servicer import InferenceServicer
+from headrace.gateway.large_blocks import return_large_blocks
 from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.openapi.document_routes import DocumentRoutes
 from headrace.gateway.peers.known_requests import KnownRequests
@@ -67,6 +68,7 @@ from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats
 from headrace.rpc.channel import Channel, OpenChannel
+from headrace.rpc.checks.request_limits import RequestLimits
 from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
 from headrace.v1 import inference_pb2_grpc
@@ -100,6 +102,7 @@ async def open_app(
 ) -> AsyncIterator[Service]:
     """Connects to the other services, serves HTTP, and yields the service with the public gRPC API. `registry`: takes
     the metrics of the platform; gateways of one process need one each."""
+    return_large_blocks()
     bus = open_bus(settings)
     subscriber = GatewaySubscriber(bus)
     open_worker = partial(_open_worker, channels_to("worker", settings))
@@ -146,6 +149,7 @@ async def open_app(
         yield Service(
             kind="gateway",
             is_public=True,
+            request_limits=RequestLimits(settings.max_body_bytes, element_count=settings.max_body_elements),
             tls_files=settings.tls_files,
             bus=bus,
             bind=lambda server: inference_pb2_grpc.add_InferenceServiceServicer_to_server(servicer, server),

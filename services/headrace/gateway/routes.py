@@ -13,12 +13,12 @@ from headrace.errors.table import row_of
 from headrace.gateway.access.gate import OPEN_GATE, Gate
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.console.console_routes import ConsoleRoutes, wants_page
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.browser_guard import BrowserGuard
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.endpoints import Endpoints
 from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.ledger import note_refusal
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.gateway.timing.request_metrics import count_http

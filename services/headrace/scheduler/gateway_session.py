@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
 from headrace.identity.ids import attempt_id
 from headrace.lifecycle import cancel_and_wait, wait_at_most
-from headrace.rpc.checked_ids import check_token_ids
+from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.scheduler.core import events
 from headrace.scheduler.core.model_desk import ModelDesk
 from headrace.scheduler.core.queueing.ticket import Ticket

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from headrace.errors import ModelNotFound
-from headrace.rpc.checked_ids import check_token_ids
+from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.telemetry.traces import span
 from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.text.text_model import TextModel

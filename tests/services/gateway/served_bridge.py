@@ -17,8 +17,8 @@ from headrace.gateway.endpoints.embedding import EmbeddingRoutes
 from headrace.gateway.endpoints.generation import GenerationRoutes
 from headrace.gateway.endpoints.monitoring import MonitoringRoutes
 from headrace.gateway.endpoints.text import TextRoutes
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.server import HttpServer
-from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger

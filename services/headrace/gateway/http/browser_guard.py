@@ -31,7 +31,7 @@ class BrowserGuard:
     def admit(self, method: str, exchange: HttpExchange) -> bool:
         """Whether to handle the request; otherwise it is a preflight, which its headers answer already.
 
-        Raises Forbidden, UnsupportedMediaType, and InvalidRequest for a request without exactly one Host (RFC 9112, 3.2).
+        Raises Forbidden, UnsupportedMediaType, and InvalidRequest unless there is exactly one Host (RFC 9112, 3.2).
         """
         if exchange.host_count != 1 and not exchange.is_inside and exchange.http_version != "1.0":
             raise InvalidRequest(f"the request has {exchange.host_count} Host headers: send one", param="host")

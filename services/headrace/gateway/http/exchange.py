@@ -13,11 +13,12 @@ from starlette.types import Message, Receive, Scope, Send
 from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled, UnsupportedMediaType, UploadTimeout
 from headrace.gateway.access.caller import ANYONE
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.http.body_meter import SLICE_BYTES, BodyMeter
-from headrace.gateway.http.content_coding import ACCEPTED, check_coding, decoded
+from headrace.gateway.http.bodies.body_meter import SLICE_BYTES, BodyMeter
+from headrace.gateway.http.bodies.content_coding import ACCEPTED, check_coding, decoded
+from headrace.gateway.http.bodies.upload import Upload
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.connection import ABORT, BEGAN
 from headrace.gateway.http.error_body import error_body
-from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import RECEIVE, SERIALIZE, Stopwatch
@@ -91,8 +92,8 @@ class HttpExchange:
         return self._request_headers.get(name)
 
     async def read_body(self) -> bytes:
-        """Reads the whole body, and unpacks one that is compressed. Raises PayloadTooLarge, before reading if the client
-        declares the size, InvalidRequest at the first part that nests too deep, UnsupportedMediaType, UploadTimeout,
+        """Reads the whole body, and unpacks one that is compressed. Raises PayloadTooLarge, before reading where the
+        client declares the size, InvalidRequest at the first part that nests too deep, UnsupportedMediaType, UploadTimeout,
         and Overloaded when too much is arriving from others."""
         limit = self._settings.max_body_bytes
         self._check_declared(limit)
@@ -101,8 +102,8 @@ class HttpExchange:
         seconds = self._settings.body_seconds if own is None else min(own, self._settings.body_seconds)
         try:
             async with asyncio.timeout(seconds):
-                with self._uploads.upload() as arrive:
-                    body = await self._collect(limit, arrive, coding)
+                with Upload(self._uploads) as upload:
+                    body = await self._collect(limit, upload.arrive, coding)
                     self.record.stopwatch.lap(RECEIVE)
                     return body
         except TimeoutError:

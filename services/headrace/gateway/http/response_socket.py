@@ -12,12 +12,12 @@ from headrace.errors import HeadraceError, InvalidRequest, NotFound
 from headrace.errors.table import row_of
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.browser_guard import BrowserGuard
 from headrace.gateway.http.connection import ABORT
 from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.http.exchange import HttpExchange
 from headrace.gateway.http.socket_connection import ARRIVING
-from headrace.gateway.http.upload_budget import UploadBudget
 
 PATH = "/v1/responses"
 SCOPE = "generate"
@@ -136,7 +136,9 @@ class _Client:
 
     async def tell(self, error: HeadraceError) -> None:
         """Sends an error that is about a message, not about a response."""
-        await self.send(msgspec.json.encode({"type": "error", "status": row_of(error).http_status, **error_body(error)}))
+        await self.send(
+            msgspec.json.encode({"type": "error", "status": row_of(error).http_status, **error_body(error)})
+        )
 
     async def close(self) -> None:
         """Stops waiting for messages."""
@@ -197,7 +199,7 @@ class _Exchange:
 
 
 class _Envelope(msgspec.Struct):
-    """What of a message is read before the request in it is counted and parsed, as over HTTP."""
+    """Fields of a message that are read before the request in it is counted and parsed, as over HTTP."""
 
     type: str
     response: msgspec.Raw = msgspec.Raw(b"")

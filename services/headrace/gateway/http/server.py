@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 from headrace.errors import AddressInUse, ConfigError
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.connection import HttpConnection
 from headrace.gateway.http.response_socket import ResponseSocket
 from headrace.gateway.http.socket_connection import SocketConnection
-from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.rpc.deadline import Deadline
 
 STARTUP_TIMEOUT = 10.0

@@ -8,8 +8,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 
 from headrace.errors import Overloaded
+from headrace.gateway.http.bodies.upload import Upload
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.connection import ABORT
-from headrace.gateway.http.upload_budget import Upload, UploadBudget
 
 FEED_BYTES = 4 * 1024
 """Bytes that are parsed before other connections have their turn: they may be frames of six bytes each."""

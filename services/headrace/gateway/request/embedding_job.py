@@ -8,7 +8,7 @@ from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.identity.ids import sequence_id
-from headrace.rpc.checked_ids import check_token_ids
+from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import PriorityClass
 
 WHOLE_CONTEXT = -1

@@ -22,7 +22,7 @@ from headrace.errors import (
 )
 from headrace.lifecycle import wait_at_most
 from headrace.rpc.channel import OpenChannel
-from headrace.rpc.checked_ids import check_token_ids
+from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.traces import is_recorded, record_span
 from headrace.worker.requests.assignment import Assignment

@@ -12,7 +12,7 @@ from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.contract.request import EngineRequest
 from headrace.errors import DeadlineExceeded, HeadraceError, InvalidRequest, Overloaded, Unavailable, Unsupported
 from headrace.lifecycle import wait_at_most
-from headrace.rpc.checked_ids import check_token_ids
+from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.rpc.deadline import Deadline
 from headrace.worker.stepping.engine_thread import EngineThread, StepReport
 from headrace.worker.transfer.block_packet import BlockPacket

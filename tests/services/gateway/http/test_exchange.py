@@ -9,9 +9,9 @@ import pytest
 from headrace.errors import DeadlineExceeded, Overloaded, RequestCancelled
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http import exchange as exchange_module
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import HttpExchange
-from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.rpc.deadline import Deadline
 
 pytestmark = pytest.mark.anyio

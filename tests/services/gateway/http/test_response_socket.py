@@ -21,10 +21,10 @@ from headrace.errors import Unauthenticated
 from headrace.gateway.access.caller import Caller, tenant_of
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange, data_event
 from headrace.gateway.http.server import HttpServer
-from headrace.gateway.http.upload_budget import UploadBudget
 from headrace.gateway.routes import Routes
 from headrace.rpc.deadline import Deadline
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 import zstandard
+from tests.services.gateway.served_bridge import serving
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.http.body_meter import SLICE_BYTES
-from headrace.gateway.http.content_coding import MOST_MEMBERS, decoded
-from tests.services.gateway.served_bridge import serving
+from headrace.gateway.http.bodies.body_meter import SLICE_BYTES
+from headrace.gateway.http.bodies.content_coding import MOST_MEMBERS, decoded
 
 pytestmark = pytest.mark.anyio
 BODY = json.dumps({"model": "m", "prompt": "x " * 50_000}).encode()

@@ -8,7 +8,7 @@ from typing import BinaryIO, cast
 import zstandard
 
 from headrace.errors import InvalidRequest, UnsupportedMediaType
-from headrace.gateway.http.body_meter import SLICE_BYTES
+from headrace.gateway.http.bodies.body_meter import SLICE_BYTES
 
 MOST_WINDOW_BYTES = 8 * 1024 * 1024
 """Memory that one zstd frame may ask for, as RFC 9659 bounds it."""
@@ -53,11 +53,11 @@ def _deflate(content: bytes) -> BinaryIO:
 
 def _zstd(content: bytes) -> BinaryIO:
     decompressor = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES)
-    return cast(BinaryIO, decompressor.stream_reader(content, read_across_frames=True))
+    return cast("BinaryIO", decompressor.stream_reader(content, read_across_frames=True))
 
 
 def _buffered(inflated: "_Inflated") -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(inflated, SLICE_BYTES))
+    return cast("BinaryIO", io.BufferedReader(inflated, SLICE_BYTES))
 
 
 class _Inflated(io.RawIOBase):

@@ -1,0 +1,1 @@
+"""Checks of what others send before it is used."""
