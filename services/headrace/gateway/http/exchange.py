@@ -93,8 +93,8 @@ class HttpExchange:
 
     async def read_body(self) -> bytes:
         """Reads the whole body, and unpacks one that is compressed. Raises PayloadTooLarge, before reading where the
-        client declares the size, InvalidRequest at the first part that nests too deep, UnsupportedMediaType, UploadTimeout,
-        and Overloaded when too much is arriving from others."""
+        client declares the size, InvalidRequest at the first part that nests too deep, UnsupportedMediaType,
+        UploadTimeout, and Overloaded when too much is arriving from others."""
         limit = self._settings.max_body_bytes
         self._check_declared(limit)
         coding = self._coding()

@@ -71,7 +71,7 @@ def test_a_long_text_has_the_words_that_a_short_one_has(monkeypatch: pytest.Monk
 @pytest.mark.alone
 @pytest.mark.parametrize(("name", "piece"), [(name, piece) for name, pieces in WORST.items() for piece in pieces])
 def test_no_text_takes_a_detector_long(name: str, piece: str) -> None:
-    """Compares with calling a small function of Python for each character: checks in Python take fifty times as long."""
+    """Compares with a call of Python for each character: checks in Python take fifty times as long."""
     text = (piece * LENGTH)[:LENGTH]
     find = WORDS.find if name == "word" else PERSONAL_DATA[name].find
 

@@ -193,7 +193,7 @@ async def test_a_message_larger_than_a_body_may_be_is_refused() -> None:
 async def test_messages_that_arrive_count_as_bodies_do() -> None:
     async with serving(max_upload_bytes=300_000) as served, served.connect_raw() as (_, writer):
         writer.write(frame(b"x" * 250_000)[:-10])
-        while served.uploads.byte_count < 200_000:
+        while served.uploads.byte_count < 200_000:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.01)
         async with served.connect() as client:
             await client.send("x" * 250_000)
@@ -261,7 +261,7 @@ async def test_an_answer_that_is_not_read_ends_at_its_deadline() -> None:
         writer.write(frame(json.dumps(CREATE | {"endless": True, "seconds": 0.2}).encode()))
         # This side reads no further than its buffer, and the other is left with what it cannot send.
         async with asyncio.timeout(WAIT):
-            while served.answers.read_count == 0 or served.http._server.server_state.connections:
+            while served.answers.read_count == 0 or served.http._server.server_state.connections:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
 
