@@ -47,6 +47,7 @@ ROWS: tuple[ErrorRow, ...] = (
     ErrorRow(tree.StageFailed, _CODE.UNAVAILABLE, 503, _SERVER, "stage_failed"),
     ErrorRow(tree.Unavailable, _CODE.UNAVAILABLE, 503, _SERVER, "unavailable"),
     ErrorRow(tree.NotEnabled, _CODE.UNIMPLEMENTED, 501, _SERVER, "not_enabled"),
+    ErrorRow(tree.StorageFull, _CODE.RESOURCE_EXHAUSTED, 507, _SERVER, "storage_full"),
     ErrorRow(tree.RequestCancelled, _CODE.CANCELLED, 499, _INVALID, "request_cancelled"),
     ErrorRow(tree.AddressInUse, _CODE.FAILED_PRECONDITION, 500, _SERVER, "address_in_use"),
     ErrorRow(tree.ConfigError, _CODE.FAILED_PRECONDITION, 500, _SERVER, "config_error"),

@@ -20,6 +20,7 @@ HeadraceError
 │   ├── SchedulerGone
 │   └── GatewayStopping
 ├── NotEnabled                nobody can be served until a setting is made
+├── StorageFull               the disk takes no more (also an OSError)
 ├── DeadlineExceeded          the request's time ran out while running
 │   ├── QueueTimeout          … while still queued
 │   └── UploadTimeout         … while its body was still being sent
@@ -134,6 +135,10 @@ class GatewayStopping(Unavailable):
 
 class NotEnabled(HeadraceError):
     """The platform runs without this."""
+
+
+class StorageFull(HeadraceError, OSError):
+    """The disk of the platform is full: tell its operator, or delete what is stored there."""
 
 
 class DeadlineExceeded(HeadraceError):

@@ -124,7 +124,7 @@ async def open_app(
         groups = [
             *_api_groups(settings, pipeline, ledger, ResponseArchive(others.cache), background),
             *_other_groups(settings, folder, filters, requests),
-            MonitoringRoutes(health, gate, registry),
+            MonitoringRoutes(health, gate, registry, folder),
             FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics), requests),
         ]
         uploads = UploadBudget(settings.max_upload_bytes)

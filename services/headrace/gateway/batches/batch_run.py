@@ -21,6 +21,8 @@ from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 LOOK_SECONDS = 0.5
 """Seconds between looks at whether the batch was cancelled, through whichever gateway."""
 
+GIVE_UP_SECONDS = 2.0
+"""Seconds that all requests of a batch must be going to wait for it to be given up meanwhile."""
 SPARE_SECONDS = 1.0
 """Seconds that requests may take longer than the batch, so that its end is what they end with."""
 
@@ -29,6 +31,14 @@ SPARE_SECONDS = 1.0
 class _Tally:
     completed: int = 0
     failed: int = 0
+
+
+class BatchWaits(Exception):
+    """Nothing of a batch can be done for a while."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"nothing of the batch can be done for {seconds:g} s")
+        self.seconds = seconds
 
 
 class BatchRun:
@@ -58,9 +68,11 @@ class BatchRun:
         self._reading = asyncio.Lock()
         self._not_before = 0.0
         """Time before which the limits of the key allow no further request. Monotonic seconds."""
+        self._rests: dict[asyncio.Task[None] | None, float] = {}
+        """Times until which tasks that answer wait, in monotonic seconds."""
 
     async def run(self, fence: int) -> None:
-        """Runs the batch to its end. Raises LeaseLost, and OSError."""
+        """Runs the batch to its end. Raises LeaseLost, OSError, and BatchWaits when it would do nothing but wait."""
         self._batch.fence = fence
         if BatchStatus.IN_PROGRESS in self._batch.times:
             # Tells the fence, so that whoever ran it before can no longer write.
@@ -112,8 +124,24 @@ class BatchRun:
                     return BatchStatus.EXPIRED
                 self._check_lease()
                 await self._save_progress()
+                self._check_rest(sum(not task.done() for task in answering))
         finally:
             await cancel_and_wait(answering)
+
+    def _check_rest(self, task_count: int) -> None:
+        """Raises BatchWaits if all tasks rest for long: others can use the place of this batch."""
+        seconds = min(self._rests.values(), default=0.0) - time.monotonic()
+        if len(self._rests) == task_count and seconds > GIVE_UP_SECONDS:
+            raise BatchWaits(min(seconds, self._batch.expires - time.time()))
+
+    async def _rest(self, until: float) -> None:
+        """Waits until a time in monotonic seconds."""
+        task = asyncio.current_task()
+        self._rests[task] = until
+        try:
+            await asyncio.sleep(max(0.0, until - time.monotonic()))
+        finally:
+            del self._rests[task]
 
     async def _answer_lines(self, log: ResultLog) -> None:
         while (line := await self._next_line()) is not None:
@@ -130,7 +158,7 @@ class BatchRun:
         """Sends a request until its answer is final, and returns the line that tells it."""
         try_count = 0
         while True:
-            await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))
+            await self._rest(self._not_before)
             left = self._batch.expires - time.time()
             answer = await self._caller.call(self._batch, line, left + SPARE_SECONDS)
             if answer.status != OK and time.time() >= self._batch.expires:
@@ -144,7 +172,7 @@ class BatchRun:
             if answer.status == RATE_LIMITED:
                 self._not_before = max(self._not_before, time.monotonic() + pause)
             else:
-                await asyncio.sleep(pause)
+                await self._rest(time.monotonic() + pause)
 
     async def _end(self, ending: BatchStatus) -> None:
         cancelled_at = await on_disk(self._batches.cancelled_at, self._batch)

@@ -9,18 +9,18 @@ from functools import partial
 
 from headrace.errors import Unavailable
 from headrace.gateway.batches.batch_leases import RENEW_SECONDS, BatchLeases
-from headrace.gateway.batches.batch_run import BatchRun
+from headrace.gateway.batches.batch_run import BatchRun, BatchWaits
 from headrace.gateway.batches.lines.line_caller import LineCaller
 from headrace.gateway.batches.lines.result_log import last_fence
-from headrace.gateway.batches.storage.batch_record import BatchRecord
+from headrace.gateway.batches.storage.batch_record import BatchRecord, BatchStatus
 from headrace.gateway.batches.storage.batch_store import LeaseLost
 from headrace.gateway.batches.storage.disk import on_disk
 from headrace.gateway.batches.storage.shared_folder import SharedFolder
 from headrace.gateway.config import GatewaySettings
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 
-MOST_BATCHES = 32
-"""Most batches that one gateway runs at once. Tenants share them."""
+MOST_BATCHES, MOST_OF_TENANT = 32, 24
+"""Most batches that one gateway runs at once, in all and of one tenant."""
 CLEAN_SECONDS = 600.0
 """Seconds between two removals of what has expired."""
 PAUSE_SECONDS = 10.0
@@ -74,12 +74,14 @@ class BatchRunner:
 
     async def _look(self, folder: SharedFolder) -> None:
         await self._renew()
+        await on_disk(folder.space.measure)
         found = await on_disk(folder.batches.open_batches)
         self._leases.forget_others({batch.id for batch in found} | self._running.keys())
         for batch in self._in_turn(found):
             if len(self._running) >= MOST_BATCHES:
                 break
-            await self._try(folder, batch)
+            if sum(tenant == batch.tenant for tenant, _ in self._running.values()) < MOST_OF_TENANT:
+                await self._try(folder, batch)
         if time.monotonic() - self._cleaned > CLEAN_SECONDS:
             self._cleaned = time.monotonic()
             await on_disk(folder.files.remove_expired)
@@ -96,7 +98,8 @@ class BatchRunner:
         now, counts = time.monotonic(), Counter(tenant for tenant, _ in self._running.values())
         ranked = []
         for batch in found:
-            if batch.id not in self._running and self._left_alone.get(batch.id, 0.0) <= now:
+            is_wanted = self._left_alone.get(batch.id, 0.0) <= now or batch.status is BatchStatus.CANCELLING
+            if batch.id not in self._running and is_wanted:
                 ranked.append((counts[batch.tenant], batch.id, batch))
                 counts[batch.tenant] += 1
         return [batch for _, _, batch in sorted(ranked, key=lambda entry: entry[:2])]
@@ -121,6 +124,8 @@ class BatchRunner:
     async def _run(self, batch_id: str, run: BatchRun, fence: int) -> None:
         try:
             await run.run(fence)
+        except BatchWaits as wait:
+            self._left_alone[batch_id] = time.monotonic() + wait.seconds
         except LeaseLost:
             _log.warning("the lease of a batch ended", extra={"batch_id": batch_id})
         except Exception:  # noqa: BLE001 - it is tried again, here or elsewhere

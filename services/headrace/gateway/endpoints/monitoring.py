@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry
 
 from headrace.gateway.access.gate import Gate
+from headrace.gateway.batches.storage.disk import on_disk
+from headrace.gateway.batches.storage.shared_folder import SharedFolder
 from headrace.gateway.exposition import exposed
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.error_body import error_body
@@ -17,7 +19,11 @@ class MonitoringRoutes:
     describe_error = staticmethod(error_body)
     scopes = None
 
-    def __init__(self, health: PlatformHealth, gate: Gate, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, health: PlatformHealth, gate: Gate, registry: CollectorRegistry, folder: SharedFolder | None = None
+    ) -> None:
+        """`folder`: of files and batches; None where there are none."""
+        self._folder = folder
         self._gate = gate
         self._health = health
         self._registry = registry
@@ -33,7 +39,9 @@ class MonitoringRoutes:
         await exchange.send_json(200, {"status": "alive"})
 
     async def _ready(self, exchange: HttpExchange) -> None:
-        await exchange.send_json(200 if self._health.ready else 503, self._health.report() | self._gate.report())
+        files = {} if self._folder is None else {"files": await on_disk(self._folder.space.report)}
+        report = self._health.report() | files | self._gate.report()
+        await exchange.send_json(200 if self._health.ready else 503, report)
 
     async def _metrics(self, exchange: HttpExchange) -> None:
         await exchange.send_bytes(200, *exposed(self._registry, exchange.header("accept") or ""))

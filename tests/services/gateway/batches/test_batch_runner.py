@@ -36,6 +36,8 @@ class App:
         self.asked: Counter[str] = Counter()
         self.allowed = asyncio.Semaphore(0)
         self.answers: list[tuple[int, dict[str, str]]] = []
+        self.limited = ""
+        """Tenant whose requests are told to wait for a quarter of a minute."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
@@ -44,6 +46,8 @@ class App:
         await self.allowed.acquire()
         self.asked[body["name"]] += 1
         status, told = self.answers.pop(0) if self.answers else (200, {})
+        if body["tenant"] == self.limited:
+            status, told = 429, {"retry-after-ms": "15000"}
         start = [(name.encode(), value.encode()) for name, value in told.items()]
         await send({"type": "http.response.start", "status": status, "headers": start})
         await send({"type": "http.response.body", "body": b"{}"})
@@ -73,16 +77,23 @@ class Gateways:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def create(self, count: int, seconds: int = 60) -> BatchRecord:
+    def create(self, count: int, seconds: int = 60, tenant: str = "public") -> BatchRecord:
         names = [f"r{number}" for number in range(count)]
         lines = [
-            {"custom_id": name, "method": "POST", "url": PATH, "body": {"model": "m", "name": name}} for name in names
+            {
+                "custom_id": name,
+                "method": "POST",
+                "url": PATH,
+                "body": {"model": "m", "name": name, "tenant": tenant},
+            }
+            for name in names
         ]
+        self._content.unlink(missing_ok=True)  # an earlier batch may have it still
         self._content.write_text("\n".join(map(json.dumps, lines)))
         now = int(time.time())
         record = BatchRecord(
             id=new_id(BATCH),
-            tenant="public",
+            tenant=tenant,
             key=None,
             endpoint=PATH,
             input_file_id="file-x",
@@ -191,3 +202,44 @@ async def test_without_a_folder_nothing_is_run(gateways: Gateways) -> None:
             await runner.watch()
             return
     raise AssertionError("it watches a folder that is not there")
+
+
+async def test_batches_that_wait_for_a_limit_hold_up_no_other(gateways: Gateways) -> None:
+    """A key with a limit for which every request is told to wait, and more batches of it than may run."""
+    waiting = [gateways.create(3, tenant="limited") for _ in range(33)]
+    gateways.app.limited = "limited"
+    gateways.allow(10_000)
+    gateways.start("one")
+    await until(lambda: any(gateways.found(record).total_count for record in waiting))
+    record = gateways.create(1)
+    began = time.monotonic()
+    await until(lambda: gateways.found(record).status == "completed")
+    assert time.monotonic() - began < 5
+    assert {str(gateways.found(each).status) for each in waiting} <= {"validating", "in_progress"}
+    gateways.app.limited = ""
+
+
+async def test_a_batch_that_only_waits_is_given_up_and_goes_on_later(
+    gateways: Gateways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_run, "GIVE_UP_SECONDS", 0.1)
+    gateways.app.answers = [(429, {"retry-after-ms": "700"})]
+    record = gateways.create(2)
+    gateways.allow(20)
+    runner = gateways.start("one")
+    await until(lambda: gateways.app.asked and not runner._running)
+    assert gateways.found(record).status == "in_progress"
+    await until(lambda: gateways.found(record).status == "completed")
+    assert sorted(gateways.output(record)) == ["r0", "r1"]
+
+
+async def test_a_batch_that_waits_is_cancelled_at_once(gateways: Gateways) -> None:
+    gateways.app.limited = "public"
+    record = gateways.create(2)
+    gateways.allow(20)
+    runner = gateways.start("one")
+    await until(lambda: gateways.app.asked and not runner._running)
+    gateways.folder.batches.cancel(record.tenant, record.id)
+    began = time.monotonic()
+    await until(lambda: gateways.found(record).status == "cancelled")
+    assert time.monotonic() - began < 5

@@ -1,7 +1,5 @@
 """Sends the requests of batches through the gateway, as whoever made the batch, in the class that waits for others."""
 
-import asyncio
-
 import msgspec
 from starlette.types import ASGIApp
 
@@ -10,6 +8,7 @@ from headrace.errors import HeadraceError
 from headrace.errors.table import row_of
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.batches.lines.batch_input import BatchLine
+from headrace.gateway.batches.lines.fair_places import FairPlaces
 from headrace.gateway.batches.lines.inner_call import InnerAnswer, call_inside
 from headrace.gateway.batches.lines.line_answer import request_id
 from headrace.gateway.batches.storage.batch_record import BatchRecord
@@ -25,11 +24,11 @@ class LineCaller:
     def __init__(self, app: ASGIApp, gate: Gate, settings: GatewaySettings) -> None:
         self._app = app
         self._gate = gate
-        self._places = asyncio.Semaphore(settings.batch_concurrency)
+        self._places = FairPlaces(settings.batch_concurrency)
 
     async def call(self, batch: BatchRecord, line: BatchLine, seconds: float) -> InnerAnswer:
         """Returns the answer to one request of a batch, which may take so many seconds."""
-        async with self._places:
+        async with self._places.place(batch.tenant):
             key = None if batch.key is None else KeyRecord.model_validate(batch.key)
             try:
                 caller = self._gate.caller_later(key)

@@ -15,6 +15,7 @@ import msgspec
 
 from headrace.errors import InvalidRequest, NotFound, RateLimited
 from headrace.gateway.batches.storage.batch_record import BatchRecord, BatchStatus
+from headrace.gateway.batches.storage.damage import UNREADABLE, Damage
 from headrace.gateway.batches.storage.durable_file import sync_folder, write_whole
 from headrace.gateway.batches.storage.tenant_folder import digest_of, tenant_folder
 from headrace.gateway.batches.storage.timed_id import BATCH, is_id
@@ -37,6 +38,7 @@ class BatchStore:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._open = root / "open"
+        self._damage = Damage()
 
     def create(self, record: BatchRecord, content: Path) -> None:
         """Keeps a new batch with its input, which may be deleted from then on. Raises NotFound if it was already, and
@@ -72,7 +74,7 @@ class BatchStore:
 
     def put(self, record: BatchRecord) -> None:
         """Writes a record. Raises LeaseLost if a gateway with a larger fence has written it."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, *UNREADABLE):
             if _record(self.folder(record.tenant, record.id)).fence > record.fence:
                 raise LeaseLost
         write_whole(self.folder(record.tenant, record.id) / RECORD, msgspec.json.encode(record))
@@ -97,16 +99,26 @@ class BatchStore:
 
     def cancelled_at(self, record: BatchRecord) -> int | None:
         """Returns the time at which somebody asked for the end of a batch, or None."""
+        path = self.folder(record.tenant, record.id) / CANCEL
         with contextlib.suppress(FileNotFoundError):
-            return int((self.folder(record.tenant, record.id) / CANCEL).read_bytes())
+            try:
+                return int(path.read_bytes())
+            except UNREADABLE:
+                # A disk that was full had room for its name alone. Somebody did ask.
+                return int(path.stat().st_mtime)
         return None
 
     def open_batches(self) -> list[BatchRecord]:
         """Returns the batches of all tenants that have not ended, the oldest first."""
         found = []
         for path in sorted(self._open.iterdir()) if self._open.exists() else []:
-            with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
-                record = self._read(path.read_text(), path.name.partition(".")[0])
+            try:
+                tenant = path.read_text()
+            except (FileNotFoundError, *UNREADABLE) as error:
+                self._note("mark", path, error)
+                continue
+            record = self._read(tenant, path.name.partition(".")[0])
+            with contextlib.suppress(FileNotFoundError):
                 if record is not None and not record.status.is_final:
                     found.append(record)
                 elif record is not None or path.stat().st_mtime < time.time() - LEFT_SECONDS:
@@ -117,9 +129,16 @@ class BatchStore:
         """Removes the batches of all tenants that were made more than so long ago and have ended."""
         oldest = time.time() - seconds
         for folder in self._root.glob("tenants/*/batches/*"):
-            with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
-                if folder.stat().st_mtime < oldest and _record(folder).status.is_final:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if folder.stat().st_mtime < oldest and self._is_over(folder):
                     shutil.rmtree(folder)
+
+    def _is_over(self, folder: Path) -> bool:
+        """Whether a batch has ended, or cannot be read."""
+        try:
+            return _record(folder).status.is_final
+        except UNREADABLE:
+            return True
 
     def folder(self, tenant: str, batch_id: str) -> Path:
         """Returns the folder of a batch."""
@@ -129,10 +148,16 @@ class BatchStore:
         """Returns the path of what tells all gateways that a batch has not ended."""
         return self._open / f"{record.id}{_mark_ending(record.tenant)}"
 
+    def _note(self, kind: str, path: Path, error: Exception) -> None:
+        if not isinstance(error, FileNotFoundError):
+            self._damage.note(kind, path, error)
+
     def _read(self, tenant: str, batch_id: str) -> BatchRecord | None:
+        folder = self.folder(tenant, batch_id)
         try:
-            record = _record(self.folder(tenant, batch_id))
-        except FileNotFoundError:
+            record = _record(folder)
+        except (FileNotFoundError, *UNREADABLE) as error:
+            self._note("batch", folder, error)
             return None
         cancelled_at = None if record.status.is_final else self.cancelled_at(record)
         if cancelled_at is not None:

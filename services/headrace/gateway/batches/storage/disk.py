@@ -1,19 +1,33 @@
 """Work that waits for the disk, away from the event loop."""
 
 import asyncio
+import errno
 from collections.abc import Callable
+from functools import partial
 from typing import ParamSpec, TypeVar
+
+from headrace.errors import StorageFull
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 async def on_disk(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Runs `work` in a thread and returns its result. A caller that is cancelled waits for its end all the same, so
-    that nothing is written later than whoever comes next thinks."""
-    working = asyncio.create_task(asyncio.to_thread(work, *args, **kwargs))
+    """Runs `work` in a thread and returns its result. Raises StorageFull where the disk takes no more. A caller that is
+    cancelled waits for its end all the same, so that nothing is written later than whoever comes next thinks."""
+    working = asyncio.create_task(asyncio.to_thread(_checked, partial(work, *args, **kwargs)))
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
         await asyncio.wait({working})
+        raise
+
+
+def _checked(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except OSError as error:
+        if error.errno in _FULL and not isinstance(error, StorageFull):
+            raise StorageFull from error
         raise

@@ -4,15 +4,17 @@ The content comes first and goes last, so that a file that can be found is whole
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from headrace.errors import NotFound, PayloadTooLarge
+from headrace.gateway.batches.storage.damage import UNREADABLE, Damage
 from headrace.gateway.batches.storage.durable_file import DRAFT, drafted, write_whole
 from headrace.gateway.batches.storage.stored_file import StoredFile
 from headrace.gateway.batches.storage.tenant_folder import tenant_folder
@@ -30,6 +32,9 @@ class FileStore:
     root: Path
     tenant_bytes: int
     """Most bytes of all files of a tenant."""
+    seconds: float
+    """Seconds for which files are kept whose makers do not say."""
+    damage: Damage = field(default_factory=Damage)
 
     @contextlib.contextmanager
     def content(self, tenant: str, file_id: str) -> Iterator[BinaryIO]:
@@ -69,15 +74,13 @@ class FileStore:
         self._remove(self._folder(tenant), file_id)
 
     def remaining(self, tenant: str) -> int:
-        """Returns how many bytes a tenant may still store. Raises PayloadTooLarge if there are none."""
-        used = 0
-        with contextlib.suppress(FileNotFoundError):
-            for path in self._folder(tenant).iterdir():
-                with contextlib.suppress(FileNotFoundError):
-                    used += path.stat().st_size
+        """Returns how many bytes a tenant may still store beside its files, and the inputs and answers of its batches.
+        Raises PayloadTooLarge if there are none."""
+        used = sum(_sizes(tenant_folder(self.root, tenant)).values())
         if used >= self.tenant_bytes:
             raise PayloadTooLarge(
-                f"the files of this tenant have {used} bytes, and {self.tenant_bytes} are allowed: delete some first"
+                f"the files and open batches of this tenant have {used} bytes, and {self.tenant_bytes} are allowed: "
+                "delete some first"
             )
         return self.tenant_bytes - used
 
@@ -86,16 +89,27 @@ class FileStore:
         now = time.time()
         for folder in self.root.glob("tenants/*/files"):
             for path in list(folder.iterdir()):
-                with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
-                    if path.suffix == FACTS and _facts(path).expires <= now:
+                with contextlib.suppress(FileNotFoundError):
+                    if path.suffix == FACTS and self._expires(path) <= now:
                         self._remove(folder, path.stem)
                     elif path.stat().st_mtime < now - LEFT_SECONDS and _is_left_over(path):
                         path.unlink()
 
-    def _read(self, tenant: str, file_id: str) -> StoredFile | None:
+    def _expires(self, path: Path) -> float:
+        """Returns when a file expires; one whose facts are damaged when it has been there for as long as files are."""
         try:
-            found = _facts(self._folder(tenant) / f"{file_id}{FACTS}")
+            return _facts(path).expires
+        except UNREADABLE:
+            return path.stat().st_mtime + self.seconds
+
+    def _read(self, tenant: str, file_id: str) -> StoredFile | None:
+        path = self._folder(tenant) / f"{file_id}{FACTS}"
+        try:
+            found = _facts(path)
         except FileNotFoundError:
+            return None
+        except UNREADABLE as error:
+            self.damage.note("file", path, error)
             return None
         return found if found.expires > time.time() else None
 
@@ -110,6 +124,17 @@ class FileStore:
 
     def _folder(self, tenant: str) -> Path:
         return tenant_folder(self.root, tenant) / "files"
+
+
+def _sizes(folder: Path) -> dict[tuple[int, int], int]:
+    """Returns the bytes of each file in a tenant's folder. The input of a batch may be the file that it was made of."""
+    sizes = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(os.path.join(parent, name))
+                sizes[status.st_dev, status.st_ino] = status.st_size
+    return sizes
 
 
 def _facts(path: Path) -> StoredFile:

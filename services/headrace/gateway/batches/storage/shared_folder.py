@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from headrace.errors import ConfigError, NotEnabled
 from headrace.gateway.batches.storage.batch_store import BatchStore
 from headrace.gateway.batches.storage.file_store import FileStore
+from headrace.gateway.batches.storage.free_space import FreeSpace
 from headrace.gateway.config import GatewaySettings
 
 
@@ -14,6 +15,7 @@ class SharedFolder:
 
     files: FileStore
     batches: BatchStore
+    space: FreeSpace
 
 
 def open_folder(settings: GatewaySettings) -> SharedFolder | None:
@@ -26,7 +28,9 @@ def open_folder(settings: GatewaySettings) -> SharedFolder | None:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise ConfigError(f"cannot keep files in {root}: {error.strerror}", param="files_folder") from None
-    return SharedFolder(FileStore(root, settings.tenant_file_bytes), BatchStore(root))
+    return SharedFolder(
+        FileStore(root, settings.tenant_file_bytes, settings.file_seconds), BatchStore(root), FreeSpace(root)
+    )
 
 
 def needed(folder: SharedFolder | None) -> SharedFolder:

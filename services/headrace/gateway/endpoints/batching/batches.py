@@ -81,7 +81,8 @@ class BatchRoutes:
         )
 
     def _create(self, record: BatchRecord) -> None:
-        """Raises NotFound, and InvalidRequest for a file of another purpose."""
+        """Raises NotFound, InvalidRequest for a file of another purpose, and PayloadTooLarge for a tenant that has used
+        up its bytes."""
         files = self._folder.files
         try:
             file = files.get(record.tenant, record.input_file_id)
@@ -90,6 +91,7 @@ class BatchRoutes:
         if file.purpose != INPUT:
             message = f"the purpose of file {file.id} is {file.purpose}: upload one with the purpose {INPUT}"
             raise InvalidRequest(message, param="input_file_id")
+        files.remaining(record.tenant)
         self._folder.batches.create(record, files.content_path(record.tenant, file.id))
 
     def _page(self, tenant: str, query: PageQuery) -> dict[str, object]:

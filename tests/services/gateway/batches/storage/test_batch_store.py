@@ -96,3 +96,42 @@ def test_old_ones_that_have_ended_are_removed(store: BatchStore, tmp_path: Path)
     assert len(list(store.newest("t"))) == 2
     store.remove_older(-60)
     assert [record.id for record in store.newest("t")] == [running.id]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b'{"id": 3}'])
+def test_a_damaged_record_is_passed_over_and_told_once(
+    store: BatchStore, tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, whole = create(store, tmp_path), create(store, tmp_path)
+    path = store.folder("t", broken.id) / RECORD
+    path.write_bytes(content)
+    for _ in range(3):
+        assert [record.id for record in store.newest("t")] == [whole.id]
+        assert [record.id for record in store.open_batches()] == [whole.id]
+        with pytest.raises(NotFound):
+            store.get("t", broken.id)
+    assert [record.message for record in caplog.records] == ["a record is damaged and passed over"]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"another tenant", b""])
+def test_a_damaged_mark_stops_no_other_batch(store: BatchStore, tmp_path: Path, content: bytes) -> None:
+    broken, whole = create(store, tmp_path), create(store, tmp_path)
+    store._mark(broken).write_bytes(content)
+    (store._open / "folder.x").mkdir()
+    assert [record.id for record in store.open_batches()] == [whole.id]
+
+
+def test_a_mark_of_cancelling_without_its_time_counts(store: BatchStore, tmp_path: Path) -> None:
+    record = create(store, tmp_path)
+    (store.folder("t", record.id) / module.CANCEL).write_bytes(b"")
+    assert store.get("t", record.id).status == "cancelling"
+
+
+def test_damaged_records_are_removed_once_they_are_old(store: BatchStore, tmp_path: Path) -> None:
+    record = create(store, tmp_path)
+    folder = store.folder("t", record.id)
+    (folder / RECORD).write_bytes(b"{")
+    store.remove_older(1000)
+    assert folder.exists()
+    store.remove_older(-10)
+    assert not folder.exists()

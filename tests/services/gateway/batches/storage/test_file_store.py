@@ -9,12 +9,13 @@ import pytest
 from headrace.errors import NotFound, PayloadTooLarge
 from headrace.gateway.batches.storage.file_store import LEFT_SECONDS, FileStore
 from headrace.gateway.batches.storage.stored_file import StoredFile
+from headrace.gateway.batches.storage.tenant_folder import digest_of
 from headrace.gateway.batches.storage.timed_id import FILE, new_id
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
-    return FileStore(tmp_path, 1000)
+    return FileStore(tmp_path, 1000, 60)
 
 
 def add(store: FileStore, tenant: str = "t", content: bytes = b"x", seconds: int = 60) -> StoredFile:
@@ -93,5 +94,36 @@ def test_a_tenant_has_so_much_room(store: FileStore) -> None:
     assert store.remaining("t") == 1000
     add(store, content=b"x" * 900)
     with pytest.raises(PayloadTooLarge):
+        store.remaining("t")
+    assert store.remaining("other") == 1000
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]"])
+def test_damaged_facts_are_passed_over_and_removed_once_old(store: FileStore, content: bytes) -> None:
+    broken, whole = add(store), add(store)
+    facts = store.content_path("t", broken.id).with_suffix(".json")
+    facts.write_bytes(content)
+    assert [file.id for file in store.newest("t")] == [whole.id]
+    with pytest.raises(NotFound):
+        store.get("t", broken.id)
+    store.remove_expired()
+    assert facts.exists()
+    os.utime(facts, (0, 0))
+    store.remove_expired()
+    assert not facts.exists()
+    assert store.get("t", whole.id) == whole
+
+
+def test_inputs_and_answers_of_batches_count(store: FileStore) -> None:
+    file = add(store, content=b"x" * 400)
+    left = store.remaining("t")
+    folder = store.root / "tenants" / digest_of("t") / "batches" / "b"
+    folder.mkdir(parents=True)
+    os.link(store.content_path("t", file.id), folder / "input.jsonl")
+    assert store.remaining("t") == left
+    store.delete("t", file.id)
+    assert store.remaining("t") <= 600
+    (folder / "results-1.jsonl").write_bytes(b"x" * 700)
+    with pytest.raises(PayloadTooLarge, match="open batches"):
         store.remaining("t")
     assert store.remaining("other") == 1000

@@ -1,0 +1,44 @@
+"""A full disk is an error of its own, which clients and operators can tell from others."""
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.errors import StorageFull
+from headrace.errors.table import row_of
+from headrace.gateway.batches.storage.disk import on_disk
+from headrace.gateway.batches.storage.free_space import FREE, LEAST_BYTES, FreeSpace
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+async def test_a_full_disk_is_told(number: int) -> None:
+    def fail() -> None:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(StorageFull, match="full") as raised:
+        await on_disk(fail)
+    assert row_of(raised.value).http_status == 507
+    assert isinstance(raised.value, OSError)
+
+
+async def test_other_failures_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await on_disk((tmp_path / "absent").read_bytes)
+
+
+def test_the_space_that_is_left_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = FreeSpace(tmp_path)
+    assert space.report() == "ready"
+    assert FREE._value.get() > LEAST_BYTES
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=0, f_frsize=4096))
+    assert space.report() == "full: 0 bytes are free"
+    assert FREE._value.get() == 0
+
+
+def test_a_disk_that_is_away_is_told(tmp_path: Path) -> None:
+    assert "No such file" in FreeSpace(tmp_path / "absent").report()
