@@ -16,6 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.api import KeyValueConfig
+from nats.js.client import JetStreamContext
 from nats.js.errors import Error as JetStreamError
 from nats.js.kv import KeyValue
 
@@ -55,6 +56,8 @@ class NatsBus:
         self._numbering = Numbering(publisher_id)
         self._gaps = GapCounter()
         self._client = Client()
+        self._without_rollups = set[Store]()
+        """Buckets known to take no message that removes others."""
         self._subscriptions: list[tuple[str, Callable[[Msg], Any]]] = []
         self._connect_callbacks: list[Callable[[], None]] = []
         self._connecting: asyncio.Task[None] | None = None
@@ -228,12 +231,17 @@ class NatsBus:
         if not self.connected:
             raise nats.errors.ConnectionClosedError
         jetstream = self._client.jetstream(timeout=REQUEST_TIMEOUT)
+        may_make = self._login is None or self._login.may_make(store)
         try:
-            return await jetstream.key_value(store.bucket)
+            bucket = await jetstream.key_value(store.bucket)
         except nats.js.errors.NotFoundError:
-            if self._login is not None and not self._login.may_make(store):
+            if not may_make:
                 raise
-            return await jetstream.create_key_value(KeyValueConfig(bucket=store.bucket, ttl=store.lifetime))
+            bucket = await jetstream.create_key_value(KeyValueConfig(bucket=store.bucket, ttl=store.lifetime))
+        if may_make and store not in self._without_rollups:
+            await _forbid_rollups(jetstream, store)
+            self._without_rollups.add(store)
+        return bucket
 
     @contextlib.contextmanager
     def _tolerated(self, action: str) -> Any:
@@ -242,6 +250,13 @@ class NatsBus:
         except _FAILURES as error:
             EVENTS_DROPPED.labels(reason=f"registry_{action}_failed").inc()
             _log.debug("the registry did not answer", extra={"action": action, "error": repr(error)})
+
+
+async def _forbid_rollups(jetstream: JetStreamContext, store: Store) -> None:
+    """Has a bucket take no message that removes others, which the client library would let everybody send."""
+    config = (await jetstream.stream_info(store.stream)).config
+    if config.allow_rollup_hdrs:
+        await jetstream.update_stream(config.evolve(allow_rollup_hdrs=False))
 
 
 @contextlib.contextmanager

@@ -31,8 +31,8 @@ def permissions_of(role: str) -> Permissions:
     """Returns the permissions of a role that connects to NATS."""
     said, heard, stores = _USES[role]
     answers = f"{inbox_prefix(role)}.>"
-    announced = () if role == OPERATOR else (*_announcements(role), *_writes(REGISTRY))
-    kept = tuple(subject for store in stores for subject in (*_creates(store), *_reads(store), *_writes(store)))
+    announced = () if role == OPERATOR else (*_announcements(role), *_registers(role))
+    kept = tuple(subject for store in stores for subject in (*_creates(store), *_reads(store), *_writes(role, store)))
     return Permissions((*said, *announced, *kept, *_finds(REGISTRY), *_lists(role)), (*heard, answers))
 
 
@@ -52,15 +52,20 @@ def _finds(store: Store) -> tuple[str, ...]:
 def _creates(store: Store) -> tuple[str, ...]:
     """Subjects that make a bucket. A role that only writes waits until another has made it: whoever makes a stream
     chooses what goes into it."""
-    return f"{API}.INFO", f"{API}.STREAM.CREATE.{store.stream}", *_finds(store)
+    return f"{API}.INFO", *(f"{API}.STREAM.{verb}.{store.stream}" for verb in ("CREATE", "UPDATE")), *_finds(store)
 
 
 def _reads(store: Store) -> tuple[str, ...]:
     return f"{API}.STREAM.MSG.GET.{store.stream}", f"{API}.DIRECT.GET.{store.stream}.>"
 
 
-def _writes(store: Store) -> tuple[str, ...]:
-    return (f"$KV.{store.bucket}.>",)
+def _writes(role: str, store: Store) -> tuple[str, ...]:
+    """Returns the keys of a bucket that a role writes: of the registry its own alone."""
+    return _registers(role) if store == REGISTRY else (f"$KV.{store.bucket}.>",)
+
+
+def _registers(role: str) -> tuple[str, ...]:
+    return (f"$KV.{REGISTRY.bucket}.{role}.>",)
 
 
 def _lists(role: str) -> tuple[str, ...]:

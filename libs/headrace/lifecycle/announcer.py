@@ -32,9 +32,14 @@ class Announcer:
         if self._task is not None:
             await cancel_and_wait([self._task])
         service_id = self._registration.service_id
-        await self._bus.delete(service_id)
+        await self._bus.delete(self._key)
         farewell = ServiceDeregistered(service_id=service_id, epoch=self._registration.epoch)
         await self._bus.publish(subjects.of(subjects.deregistered(self._registration.kind), service_id), farewell)
+
+    @property
+    def _key(self) -> str:
+        """Key of the entry. It begins with the kind, so that NATS can keep others from writing it."""
+        return f"{self._registration.kind}.{self._registration.service_id}"
 
     async def _announce(self) -> None:
         subject = subjects.of(subjects.registered(self._registration.kind), self._registration.service_id)
@@ -42,7 +47,7 @@ class Announcer:
         while True:
             if self._due.is_set() or count % REGISTRY_EVERY == 0:
                 self._due.clear()
-                await self._bus.put(self._registration.service_id, self._registration)
+                await self._bus.put(self._key, self._registration)
             await self._bus.publish(subject, self._registration)
             count += 1
             await wait_at_most(self._due, FACT_INTERVAL)

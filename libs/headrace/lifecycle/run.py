@@ -27,6 +27,7 @@ from headrace.errors import HeadraceError, TaskDied, Unavailable
 from headrace.lifecycle.announcer import Announcer
 from headrace.lifecycle.background import Background
 from headrace.lifecycle.metrics_port import shown_metrics
+from headrace.lifecycle.private_files import keep_files_private
 from headrace.lifecycle.security import check_identity, own_channel, security_of
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
@@ -60,6 +61,7 @@ def run(kind: str, schema: type[C], open_app: OpenApp[C]) -> None:
     Modules that are imported by then are never looked at by garbage collection, which may be off until then."""
     gc.freeze()
     gc.enable()
+    keep_files_private()
     try:
         if DESCRIBE_FLAG in (flags := sys.argv[1:]):
             flags.remove(DESCRIBE_FLAG)

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import ConfigError, NotFound
+from headrace.lifecycle.private_files import close_all_to_others, close_to_others
 
 DEFAULT_FOLDER = Path("~/.local/state/headrace")
 PLATFORM_FILE = "platform.json"
+KEPT_FOLDERS = ("logs", "nats", "cache")
+"""Folders of what a platform goes on with when it is started again."""
 LOCK_FILE = "lock"
 CREDENTIAL_FILE = "credential"
 FILES_FOLDER = "files"
@@ -29,9 +32,13 @@ class StateFolder:
         self._lock = -1
 
     def __enter__(self) -> "StateFolder":
+        is_own = not self.path.exists() or all((self.path / name).is_dir() for name in KEPT_FOLDERS)
         try:
-            for name in ("logs", "nats", "cache"):
+            for name in KEPT_FOLDERS:
                 (self.path / name).mkdir(parents=True, exist_ok=True)
+                close_all_to_others(self.path / name)
+            if is_own:
+                close_to_others(self.path)
         except OSError as error:
             raise ConfigError(
                 f"cannot use {self.path} as the state folder: {error.strerror}", param="state-dir"

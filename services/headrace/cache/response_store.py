@@ -12,6 +12,7 @@ from pathlib import Path
 import lmdb
 
 from headrace import failpoints
+from headrace.lifecycle.private_files import close_all_to_others
 
 _HEADER = struct.Struct(">dQ")  # expiry as Unix seconds, position in `order`
 _POSITION = struct.Struct(">Q")
@@ -25,7 +26,8 @@ class ResponseStore:
     """Key-value store of responses. Not thread-safe; one process writes."""
 
     def __init__(self, folder: Path, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        close_all_to_others(folder)
         self._clock = clock
         self._max_value_bytes = max_bytes // 16
         self._environment = _opened(folder, max_bytes)
@@ -96,10 +98,10 @@ def _opened(folder: Path, max_bytes: int) -> lmdb.Environment:
     """Opens the database of a folder. One that does not open is moved aside, which is logged: an empty cache is better
     than none."""
     try:
-        return lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False)
+        return lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False, mode=0o600)
     except lmdb.Error as error:
         aside = folder.with_name(f"{folder.name}.broken-{time.time_ns()}")
         _log.error("the cache does not open: moved aside", extra={"error": str(error), "aside": str(aside)})
         folder.rename(aside)
-        folder.mkdir(parents=True)
-        return lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False)
+        folder.mkdir(mode=0o700, parents=True)
+        return lmdb.open(str(folder), map_size=max_bytes, max_dbs=2, sync=False, metasync=False, mode=0o600)

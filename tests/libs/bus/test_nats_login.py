@@ -99,9 +99,10 @@ async def test_each_role_does_what_it_must(guarded_nats: GuardedNats) -> None:
     for name, bus in (("gateway", gateway), ("scheduler", scheduler)):
         listen = partial(note, heard, name)
         await bus.subscribe(subjects.WORKER_HEARTBEAT, WorkerHeartbeatSent, listen)
-    for number, bus in enumerate((scheduler, gateway, worker, cache, tokenizer)):
-        await bus.put(str(number), ServiceRegistered(service_id=str(number)))
-    assert {entry.service_id for entry in await scheduler.entries(ServiceRegistered)} == {"0", "1", "2", "3", "4"}
+    roles = {"scheduler": scheduler, "gateway": gateway, "worker": worker, "cache": cache, "tokenizer": tokenizer}
+    for role, bus in roles.items():
+        await bus.put(f"{role}.x", ServiceRegistered(service_id=role))
+    assert {entry.service_id for entry in await scheduler.entries(ServiceRegistered)} == set(roles)
     assert await gateway.swap("key", BudgetChanged(), 0, LIMITS) == 1
     assert await gateway.read("key", BudgetChanged, LIMITS) is not None
     assert await gateway.swap("batch_x", BatchHeld(gateway="g"), 0, BATCHES) == 1
@@ -143,3 +144,26 @@ async def test_a_renewed_certificate_is_shown_at_the_next_connect(guarded_nats: 
     await guarded_nats.start()
     await until(lambda: bus.connected and gateway.connected)
     await say(bus, [subjects.WORKER_HEARTBEAT], lambda: bool(heard))
+
+
+async def test_a_role_writes_its_own_entries_of_the_registry_alone(guarded_nats: GuardedNats) -> None:
+    scheduler, tokenizer = await guarded_nats.bus("scheduler"), await guarded_nats.bus("tokenizer")
+    await scheduler.put("scheduler.0", ServiceRegistered(service_id="scheduler-0"))
+    await tokenizer.put("tokenizer.0", ServiceRegistered(service_id="tokenizer-0"))
+    for key in ("worker.0", "gateway.evil", "x", "scheduler.0"):
+        await tokenizer.put(key, ServiceRegistered(service_id="evil"))
+        await tokenizer.delete(key)
+    found = {entry.service_id for entry in await scheduler.entries(ServiceRegistered)}
+    assert found == {"scheduler-0", "tokenizer-0"}
+
+
+@pytest.mark.parametrize("rollup", ["all", "sub"])
+async def test_no_message_removes_others_from_the_registry(guarded_nats: GuardedNats, rollup: str) -> None:
+    scheduler, tokenizer = await guarded_nats.bus("scheduler"), await guarded_nats.bus("tokenizer")
+    await scheduler.put("scheduler.0", ServiceRegistered(service_id="scheduler-0"))
+    await tokenizer.put("tokenizer.0", ServiceRegistered(service_id="tokenizer-0"))
+    content = ServiceRegistered(service_id="evil").SerializeToString()
+    await tokenizer._client.publish("$KV.headrace_registry.tokenizer.x", content, headers={"Nats-Rollup": rollup})
+    await tokenizer._client.flush()
+    found = {entry.service_id for entry in await scheduler.entries(ServiceRegistered)}
+    assert found == {"scheduler-0", "tokenizer-0"}

@@ -11,6 +11,7 @@ from prometheus_client import Counter
 from headrace.access.usage_record import UsageRecord, to_line
 from headrace.access.usage_report import day_of, file_name
 from headrace.errors import ConfigError
+from headrace.lifecycle.private_files import close_all_to_others
 
 MODE = 0o600
 USAGE_LOST = Counter("headrace_usage_records_lost", "Records of usage that could not be written")
@@ -29,7 +30,8 @@ class UsageBook:
         self._descriptor = -1
         self._is_torn = False
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            close_all_to_others(self.folder)
         except OSError as error:
             raise ConfigError(
                 f"cannot use {self.folder} for records of usage: {error.strerror}", param="usage_folder"

@@ -47,6 +47,8 @@ class ChatTemplate:
             self.facts = template_facts(source, environment.parse(source))
         except jinja2.TemplateError as error:
             raise InvalidCheckpoint(f"the chat template does not compile: {error}") from None
+        except RecursionError:
+            raise InvalidCheckpoint("the chat template does not compile: it is nested too deep") from None
 
     def render(self, conversation: Conversation) -> str:
         """Renders a conversation as the text that the model was trained on. The answer of the assistant is opened

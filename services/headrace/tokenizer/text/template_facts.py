@@ -4,19 +4,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jinja2 import meta, nodes
+from jinja2 import nodes
 
-_SYNTAXES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("deepseek-v3", re.compile("<｜tool▁calls▁begin｜>.*```json", re.DOTALL)),
-    ("deepseek-v3.1", re.compile("<｜tool▁calls▁begin｜>")),
-    ("mistral-args", re.compile(r"\[TOOL_CALLS\].*\[ARGS\]", re.DOTALL)),
-    ("mistral", re.compile(r"\[TOOL_CALLS\]")),
-    ("qwen-xml", re.compile(r"<function=.*<parameter=", re.DOTALL)),
-    ("hermes", re.compile(r"<tool_call>")),
-    ("pythonic", re.compile(r"\[func_name\d?\(|\[function_name\(")),
-    ("llama3", re.compile(r"<\|python_tag\|>|\"parameters\": ")),
+_SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("deepseek-v3", ("<｜tool▁calls▁begin｜>", "```json")),
+    ("deepseek-v3.1", ("<｜tool▁calls▁begin｜>",)),
+    ("mistral-args", ("[TOOL_CALLS]", "[ARGS]")),
+    ("mistral", ("[TOOL_CALLS]",)),
+    ("qwen-xml", ("<function=", "<parameter=")),
+    ("hermes", ("<tool_call>",)),
+    ("pythonic", ("[func_name1(",)),
+    ("pythonic", ("[func_name(",)),
+    ("pythonic", ("[function_name(",)),
+    ("llama3", ("<|python_tag|>",)),
+    ("llama3", ('"parameters": ',)),
 )
-"""Syntaxes of tool calls, and what only templates of models trained on each contain. The first that fits counts."""
+"""Syntaxes of tool calls, and what only templates of models trained on each contain, one behind the other. The first
+that fits counts."""
 _REFUSES_SYSTEM = re.compile(r"raise_exception\(['\"]System role")
 OWN_SYNTAX = "hermes"
 """Syntax that models are told to use when their template says nothing of tools."""
@@ -44,7 +48,8 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
     """Reads the facts of a parsed template."""
     words = set(_words(parsed))
     start, end = next((markers for markers in _REASONING if markers[1] in source), ("", ""))
-    shows_tools = "tools" in meta.find_undeclared_variables(parsed)
+    # Jinja's own search for variables generates code, for which it computes all constants of a stranger's template.
+    shows_tools = any(name.name == "tools" and name.ctx == "load" for name in parsed.find_all(nodes.Name))
     return TemplateFacts(
         shows_tools=shows_tools,
         shows_calls="tool_calls" in words,
@@ -59,7 +64,18 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
 def _syntax(source: str) -> str:
     # Templates write line ends and quotes inside Jinja strings, where they are escaped.
     plain = source.replace('\\"', '"')
-    return next((name for name, pattern in _SYNTAXES if pattern.search(plain)), OWN_SYNTAX)
+    return next((name for name, parts in _SYNTAXES if _follow(plain, parts)), OWN_SYNTAX)
+
+
+def _follow(text: str, parts: tuple[str, ...]) -> bool:
+    """Whether the parts stand in a text one behind the other."""
+    at = 0
+    for part in parts:
+        at = text.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
 
 
 def _words(parsed: nodes.Template) -> Iterator[str]:

@@ -19,6 +19,7 @@ from headrace.cli.compiler_remedy import missing_kernels
 from headrace.cli.key_choice import KeyChoice
 from headrace.cli.output import console, print_json, warn
 from headrace.cli.terminal.first_steps import examples
+from headrace.lifecycle.private_files import keep_files_private
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.platform import Platform
 from headrace.supervisor.state import DEFAULT_FOLDER, StateFolder
@@ -40,6 +41,7 @@ def up(
         flags: All else that it is started with.
         json: Print one JSON object per line; when ready, one with "event": "ready".
     """
+    keep_files_private()
     flags.check()
     keys = flags.keys()
     options = flags.options(models, keys)

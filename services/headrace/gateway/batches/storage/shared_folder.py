@@ -7,6 +7,7 @@ from headrace.gateway.batches.storage.batch_store import BatchStore
 from headrace.gateway.batches.storage.file_store import FileStore
 from headrace.gateway.batches.storage.free_space import FreeSpace
 from headrace.gateway.config import GatewaySettings
+from headrace.lifecycle.private_files import close_to_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ def open_folder(settings: GatewaySettings) -> SharedFolder | None:
     root = root.expanduser().absolute()
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        close_to_others(root)
     except OSError as error:
         raise ConfigError(f"cannot keep files in {root}: {error.strerror}", param="files_folder") from None
     return SharedFolder(
