@@ -9,6 +9,7 @@ from typing import Protocol
 
 import grpc
 
+from headrace.clients.written_stream import written_stream
 from headrace.errors import HeadraceError
 from headrace.errors.status import from_status
 from headrace.errors.tree import SchedulerGone
@@ -143,16 +144,13 @@ class SchedulerStream:
         loop = asyncio.get_running_loop()
         commands = self._commands = _Commands()
         with translated(STAGE):
-            call = self._stub.Schedule(commands.outgoing(), metadata=outgoing_metadata())
-            try:
-                async with asyncio.timeout(SILENCE_SECONDS) as limit:
-                    async for response in call:
-                        limit.reschedule(loop.time() + SILENCE_SECONDS)
-                        self.answered_at = time.monotonic()
-                        for event in response.events:
-                            self._take(event)
-            finally:
-                call.cancel()
+            call = self._stub.Schedule(metadata=outgoing_metadata())
+            async with written_stream(call, commands.outgoing()), asyncio.timeout(SILENCE_SECONDS) as limit:
+                async for response in call:
+                    limit.reschedule(loop.time() + SILENCE_SECONDS)
+                    self.answered_at = time.monotonic()
+                    for event in response.events:
+                        self._take(event)
         raise SchedulerGone("the scheduler closed the stream", stage=STAGE)
 
     def _take(self, event: pb.ScheduleEvent) -> None:

@@ -6,6 +6,7 @@ from typing import Protocol
 import grpc
 
 from headrace.clients.block_list import BlockList
+from headrace.clients.written_stream import written_stream
 from headrace.rpc.boundary import translated
 from headrace.v1 import worker_pb2, worker_pb2_grpc
 
@@ -73,8 +74,10 @@ class GrpcWorkerClient:
         self, commands: AsyncIterator[worker_pb2.AttachRequest]
     ) -> AsyncIterator[worker_pb2.AttachResponse]:
         with translated("decode"):
-            async for response in self._stub.Attach(commands):
-                yield response
+            call = self._stub.Attach()
+            async with written_stream(call, commands):
+                async for response in call:
+                    yield response
 
     async def prefill(
         self, request: worker_pb2.PrefillRequest, timeout: float

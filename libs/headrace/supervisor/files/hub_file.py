@@ -23,6 +23,9 @@ USUAL_GGUF = "q4_k_m"
 """Quantization that is taken where a repository has several and nobody chose: small, and close to the original."""
 TIMEOUT = 30.0
 PIECE_BYTES = 1 << 20
+MAX_FILES = 10_000
+"""Files of one repository."""
+MAX_PATH_LENGTH = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +65,20 @@ def hub_headers() -> dict[str, str]:
 def list_files(client: httpx2.Client, hub_id: str) -> list[HubFile]:
     """Lists the files of a repository. Raises NotFound, Unavailable."""
     url: str | None = f"{hub_url()}/api/models/{hub_id}/tree/main?recursive=true"
-    entries: list[dict[str, Any]] = []
+    entries: list[Any] = []
     while url:
         try:
             response = client.get(url)
             if response.status_code in (401, 403, 404):
                 raise NotFound(f"{hub_url()} has no model {hub_id} for us; a private one needs {TOKEN_VARIABLE}")
-            entries += response.raise_for_status().json()
+            listed = response.raise_for_status().json()
+            if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+                raise ValueError("its list of files is none")
+            entries += listed
         except (httpx2.HTTPError, ValueError) as error:
             raise Unavailable(f"cannot ask {hub_url()} for {hub_id}: {error}") from None
+        if len(entries) > MAX_FILES:
+            raise InvalidCheckpoint(f"the hub names more than {MAX_FILES} files for {hub_id}")
         url = response.links.get("next", {}).get("url")
     return [_file(entry) for entry in entries if entry.get("type") == "file"]
 
@@ -90,8 +98,11 @@ def choose_files(files: Sequence[HubFile], wanted: str) -> list[HubFile]:
 
 
 def _file(entry: dict[str, Any]) -> HubFile:
-    path = str(entry["path"])
+    path, size, large = entry.get("path"), entry.get("size"), entry.get("lfs") or {}
+    if not isinstance(path, str) or not path or "\0" in path or len(path) > MAX_PATH_LENGTH:
+        raise InvalidCheckpoint(f"the hub names a file {str(path)[:80]!r}, which is no name of a file")
     if path.startswith("/") or ".." in Path(path).parts:
         raise InvalidCheckpoint(f"the hub names a file {path!r}, which lies outside of the model's folder")
-    large = entry.get("lfs") or {}
-    return HubFile(path, int(entry["size"]), str(large.get("oid", "")), str(entry.get("oid", "")))
+    if type(size) is not int or size < 0 or not isinstance(large, dict):
+        raise InvalidCheckpoint(f"the hub does not tell how large the file {path!r} is")
+    return HubFile(path, size, str(large.get("oid", "")), str(entry.get("oid", "")))

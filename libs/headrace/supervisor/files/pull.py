@@ -46,7 +46,10 @@ def _pull_file(client: httpx2.Client, url: str, file: HubFile, target: Path, rep
     if target.exists() and target.stat().st_size == file.size:
         report(file.path, file.size, file.size)
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot put {file.path} into {target.parent}: {error.strerror}") from None
     draft = target.with_name(f"{target.name}.part")
     fruitless = 0
     while (had := draft.stat().st_size if draft.exists() else 0) < file.size or not draft.exists():
@@ -78,6 +81,8 @@ def _receive(client: httpx2.Client, url: str, file: HubFile, draft: Path, report
                 for piece in response.iter_raw():
                     output.write(piece)
                     report(file.path, output.tell(), file.size)
+                    if output.tell() > file.size:
+                        break
     except httpx2.HTTPError as error:
         return str(error) or type(error).__name__
     return None if draft.stat().st_size >= file.size else "the connection ended early"

@@ -1,5 +1,6 @@
 """Models are pulled whole, over connections that break, and never with another content than the hub names."""
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -30,6 +31,8 @@ class Hub(ThreadingHTTPServer):
         self.cut_after = 0
         """Bytes of a file after which a connection is cut; 0: never."""
         self.is_garbling = False
+        self.listed: object = None
+        """Answer to who asks for a list, instead of that of the files."""
         self.starts: list[int] = []
         """First byte of each answer with a file."""
 
@@ -40,7 +43,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path.startswith("/api/models/org/tiny/"):
             entries = [_entry(name, content) for name, content in self.server.files.items()]
-            self._answer(200, json.dumps(entries).encode())
+            listed = entries if self.server.listed is None else self.server.listed
+            self._answer(200, json.dumps(listed).encode())
         elif self.path.startswith("/org/tiny/resolve/main/"):
             self._send_file(self.server.files[self.path.rpartition("/")[2]])
         else:
@@ -59,7 +63,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-length", str(len(promised)))
         self.end_headers()
-        self.wfile.write(promised if sent is None else sent)
+        with contextlib.suppress(ConnectionError):
+            self.wfile.write(promised if sent is None else sent)
 
     def log_message(self, *_: object) -> None: ...
 
@@ -179,3 +184,54 @@ def test_a_mistyped_path_is_not_taken_for_a_model_of_the_hub(hub: Hub) -> None:
     assert "models/llama is neither a folder nor a GGUF file, and neither pulled nor in the catalogue" in said
     assert "headrace models pull models/llama" in said
     assert hub.starts == []
+
+
+def test_a_file_that_goes_on_beyond_its_size_is_not_received_to_its_end(hub: Hub) -> None:
+    hub.listed = [{"type": "file", "path": "model.safetensors", "size": 10, "oid": "x"}]
+    hub.files["model.safetensors"] = b"x" * 50_000_000
+    seen: list[int] = []
+    with pytest.raises(InvalidCheckpoint, match=r"model\.safetensors"):
+        pull("org/tiny", lambda _path, received, _size: seen.append(received))
+    assert max(seen) < 5_000_000
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"size": 1},
+        {"path": None, "size": 1},
+        {"path": "", "size": 1},
+        {"path": "a\0b", "size": 1},
+        {"path": "a" * 5000, "size": 1},
+        {"path": "config.json"},
+        {"path": "config.json", "size": "many"},
+        {"path": "config.json", "size": -1},
+        {"path": "config.json", "size": 1, "lfs": 3},
+        {"path": "/etc/x", "size": 1},
+        {"path": "../x", "size": 1},
+    ],
+)
+def test_a_list_that_makes_no_sense_is_refused(hub: Hub, entry: dict[str, object]) -> None:
+    hub.listed = [{"type": "file", **entry}]
+    with pytest.raises(InvalidCheckpoint, match="the hub"):
+        pull("org/tiny")
+
+
+@pytest.mark.parametrize("listed", [{}, 3, "x", [3], [None]])
+def test_an_answer_that_is_no_list_is_refused(hub: Hub, listed: object) -> None:
+    hub.listed = listed
+    with pytest.raises(Unavailable, match="cannot ask"):
+        pull("org/tiny")
+
+
+def test_a_file_in_the_place_of_a_folder_is_told(hub: Hub) -> None:
+    folder = models_folder() / "org" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "sub").write_text("x")
+    hub.listed = [
+        {"type": "file", "path": "model.safetensors", "size": 1, "oid": "x"},
+        {"type": "file", "path": "sub/config.json", "size": 1, "oid": "x"},
+    ]
+    hub.files["model.safetensors"] = b"x"
+    with pytest.raises((ConfigError, InvalidCheckpoint)):
+        pull("org/tiny")

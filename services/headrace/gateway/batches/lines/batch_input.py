@@ -1,5 +1,6 @@
 """Input of a batch: a file with one request per line (https://platform.openai.com/docs/guides/batch)."""
 
+import codecs
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +83,8 @@ class BatchInput:
             number = 0
             while line := file.readline(limit + 1):
                 number += 1
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 if len(line) > limit:
                     while (rest := file.readline(limit)) and not rest.endswith(b"\n"):
                         pass

@@ -75,3 +75,9 @@ def test_good_lines_are_read_as_they_are(tmp_path: Path) -> None:
 def test_moderations_need_no_model(tmp_path: Path) -> None:
     line = LINE | {"url": MODERATIONS, "body": {"input": "x"}}
     assert read(tmp_path, json.dumps(line), MODERATIONS).check().errors == []
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    given = read(tmp_path, "\ufeff" + json.dumps(LINE))
+    assert given.check().errors == []
+    assert [line.custom_id for line in given.lines()] == ["a"]
