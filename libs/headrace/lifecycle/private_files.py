@@ -15,8 +15,8 @@ def keep_files_private() -> None:
 
 
 def close_to_others(path: Path) -> None:
-    """Closes a file or folder to everybody else, where an earlier version or another program left it open. A folder that
-    many users share, such as /tmp, stays as it is, and so does what belongs to others."""
+    """Closes a file or folder to everybody else, where an earlier version or another program left it open. A folder
+    that many users share, such as /tmp, stays as it is, and so does what belongs to others."""
     with contextlib.suppress(OSError):
         status = path.lstat()
         is_own = status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
