@@ -33,7 +33,7 @@ from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.kernels.packed_weight import pack_block_parts
 from headrace.engine.kernels.storage import Storage
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 COMPILER = find_compiler()
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler; to run it: install g++"),
@@ -42,6 +42,7 @@ pytestmark = [
         reason="the emulation runs on AVX2; to run it: an x86-64 processor with AVX2, and g++ when Headrace is "
         "installed (make clean test)",
     ),
+    pytest.mark.emulated,
     pytest.mark.slow,
     pytest.mark.timeout(400),
 ]

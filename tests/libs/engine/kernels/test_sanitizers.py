@@ -9,10 +9,11 @@ import pytest
 from tests.libs.engine.kernels.sanitizers.__main__ import TESTS
 from tests.libs.engine.kernels.sanitizers.sanitizer import ADDRESS
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 NO_SANITIZER = "the compiler has no AddressSanitizer; to run it: install g++ with libasan and libubsan"
 pytestmark = [
     pytest.mark.skipif(bool(ADDRESS.why_not()), reason=NO_SANITIZER),
+    pytest.mark.emulated,
     pytest.mark.slow,
 ]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
+    pytest.mark.emulated,
     pytest.mark.slow,
     pytest.mark.process,
     pytest.mark.timeout(600),
