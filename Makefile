@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
-	@echo "make test    run every test that needs no GPU, in two processes (TEST_PROCESSES=4 for four)"
+	@echo "make test    run every test that needs no GPU, in ten minutes and two processes (TEST_PROCESSES=4 for four)"
 	@echo "make test-emulated   what is slow and changes seldom: kernels as other processors, compilers and GPUs run them"
 	@echo "make test-fast   those that start no process and take no time, in a minute and a half"
 	@echo "make coverage    what of the code those reach"
@@ -22,7 +22,7 @@ help:
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
 	@echo "make test-vllm     workers that vLLM computes for, in an environment of its own; bench-vllm compares it with vLLM alone"
-	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test has a part of it"
+	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test-emulated has a part"
 	@echo "make gpu        on a machine with an NVIDIA card: those kernels' tests on it, and their times beside others, as a page"
 	@echo "make fuzz          files of models damaged in ten thousand ways each: an error that says why, or a model that runs"
 	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
@@ -85,6 +85,7 @@ determinism: .venv/.dev
 
 faults: .venv/.dev
 	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) --write docs/results/$(shell date -u +%F)-faults.md
+	@HEADRACE_USAGE_KILLS=20 $(BIN)/python -m pytest -q tests/e2e/test_usage_kills.py
 
 soak: .venv/.dev
 	@$(BIN)/python -m tests.soak --write docs/results/$(shell date -u +%F)-soak.md
@@ -132,7 +133,8 @@ fuzz-api: .venv/.dev
 test-vllm: .vllm/.ready
 	@HEADRACE_VLLM_PYTHON=$(CURDIR)/.vllm/bin/python $(BIN)/python -m pytest -q tests/vllm
 
-# Kernels for GPUs, without one: in Triton's interpreter, and compiled for sm_80, sm_89 and sm_90. `make test` has a part.
+# Kernels for GPUs, without one: in Triton's interpreter, and compiled for sm_80, sm_89 and sm_90. `make test-emulated`
+# has a part.
 test-gpu-kernels: .venv/.dev
 	@THOROUGH=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -q tests/libs/engine/triton
 	@THOROUGH=1 $(BIN)/python -m pytest -q tests/libs/engine/triton/test_compiled.py
