@@ -27,7 +27,7 @@ def test_steps_of_a_test_add_up_to_its_file(tmp_path: Path) -> None:
     times = FileTimes(tmp_path)
     for name in (*(f"tests/{number}.py" for number in range(LEAST_FILES)), "tests/0.py"):
         for when in ("setup", "call", "teardown"):
-            report = pytest.TestReport(f"{name}::test_x", (name, 1, "test_x"), {}, "passed", None, when, duration=0.5)  # type: ignore[arg-type]
+            report = pytest.TestReport(f"{name}::test_x", (name, 1, "test_x"), {}, "passed", None, when, duration=0.5)
             times.pytest_runtest_logreport(report)
     times.write()
     assert read_times(tmp_path)["tests/0.py"] == 3.0
