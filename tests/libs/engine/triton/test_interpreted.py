@@ -25,7 +25,7 @@ def test_kernels_in_the_interpreter(root: Path) -> None:
 
 
 def test_five_services_with_kernels_in_the_interpreter(root: Path) -> None:
-    """What lies between the services and the kernels changes often, so that it is no test of `make test-emulated`."""
+    """A test of `make test`: the code between the services and the kernels changes often."""
     run(root, str(SERVICES))
 
 
