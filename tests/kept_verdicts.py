@@ -18,6 +18,8 @@ from tests.libs.engine.kernels.kernel_build import find_compiler
 
 MARK = "emulated"
 FILE = Path("build/kept_verdicts.json")
+INPUTS = "inputs"
+"""Property of a report: the key of what the test was to read when it was collected. Files may change while it runs."""
 COUNT = "kept_verdict_count"
 """Name under which a process of the suite reports its count."""
 
@@ -27,23 +29,28 @@ class KeptVerdicts:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._passed: dict[str, bool] = {}
+        self._found: dict[str, str] = {}
+        """Key of each test that ran; empty where a step of it did not pass."""
         self._kept_count = 0
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """With several processes, each of them leaves out the same ones."""
-        marked = [item for item in items if item.get_closest_marker(MARK) is not None]
-        if not marked or self._config.getoption("no_kept_verdicts"):
+        root = self._config.rootpath
+        keys = {item: key(root, item.nodeid) for item in items if item.get_closest_marker(MARK) is not None}
+        for item, value in keys.items():
+            item.user_properties.append((INPUTS, value))
+        if not keys or self._config.getoption("no_kept_verdicts"):
             return
-        kept = read_kept(self._config.rootpath)
-        known = {item for item in marked if kept.get(item.nodeid) == key(self._config.rootpath, item.nodeid)}
+        kept = read_kept(root)
+        known = {item for item, value in keys.items() if value and kept.get(item.nodeid) == value}
         self._kept_count = len(known)
         self._config.hook.pytest_deselected(items=list(known))
         items[:] = [item for item in items if item not in known]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if MARK in report.keywords:
-            self._passed[report.nodeid] = self._passed.get(report.nodeid, True) and report.passed
+            value = str(dict(report.user_properties).get(INPUTS, "")) if report.passed else ""
+            self._found[report.nodeid] = value if self._found.get(report.nodeid, value) else ""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -54,10 +61,9 @@ class KeptVerdicts:
         """Keeps the verdicts of this run; a test that failed has none."""
         if hasattr(self._config, "workerinput"):
             self._config.workeroutput[COUNT] = self._kept_count  # type: ignore[attr-defined]
-        elif self._passed:
+        elif self._found:
             root = self._config.rootpath
-            kept = {test: value for test, value in read_kept(root).items() if test not in self._passed}
-            kept |= {test: key(root, test) for test, passed in self._passed.items() if passed}
+            kept = read_kept(root) | self._found
             write_kept(root, {test: value for test, value in kept.items() if value})
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

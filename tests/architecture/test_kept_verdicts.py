@@ -29,6 +29,8 @@ def test_it(number):
     with Path("ran").open("a") as file:
         file.write("x")
     assert number < int(Path("src/limit.h").read_text())
+    if Path("changing").exists():
+        Path("src/limit.h").write_text(" 4")
 
 
 def test_another():
@@ -77,6 +79,13 @@ def test_a_failure_is_not_kept(root: Path, suite: Path) -> None:
     assert run(root, suite) == (1, 3, 1)
     (suite / "src/limit.h").write_text("4")
     assert run(root, suite) == (4, 0, 0)
+
+
+def test_inputs_that_change_while_a_test_runs_are_not_those_of_its_verdict(root: Path, suite: Path) -> None:
+    (suite / "changing").touch()
+    assert run(root, suite) == (4, 0, 0)
+    assert run(root, suite) == (4, 0, 0)
+    assert run(root, suite) == (0, 4, 0)
 
 
 def test_damaged_verdicts_say_nothing(root: Path, suite: Path) -> None:
