@@ -49,7 +49,7 @@ pytestmark = [
     ),
     pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
 ]
 
 NEWEST, OLDER, OLDEST = "max", "neoverse-n1", "cortex-a57"

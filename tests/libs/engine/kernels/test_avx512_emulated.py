@@ -46,7 +46,7 @@ pytestmark = [
     ),
     pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
 ]
 
 HEADERS = Path(__file__).with_name("emulated_avx512")

@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler; to run it: install g++"),
     pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
 ]
 
 OBJECTS = ("api", "pool", "portable", "avx2", "avx_vnni", "amx", "emulated amx")

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="there is but one set; to run it: an x86-64 processor"),
     pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(1200),
 ]
 SAYS = """
 import json

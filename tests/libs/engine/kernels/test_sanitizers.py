@@ -15,6 +15,7 @@ pytestmark = [
     pytest.mark.skipif(bool(ADDRESS.why_not()), reason=NO_SANITIZER),
     pytest.mark.emulated,
     pytest.mark.slow,
+    pytest.mark.timeout(1200),
 ]
 
 NORMALIZE = """
@@ -51,7 +52,7 @@ def library(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(library: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command, environment = [sys.executable, *arguments], ADDRESS.environment(library)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_what_make_sanitize_runs_is_there(root: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.process,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(find_spec("triton") is None, reason="no triton; to run it: Linux on x86_64 or aarch64"),
 ]
-DEADLINE = 560
+DEADLINE = 1100
 FOLDER = Path(__file__).parent
 SERVICES = FOLDER / "test_five_services.py"
 
