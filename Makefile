@@ -9,11 +9,12 @@ comma := ,
 LOCAL := local$(if $(TORCH),$(comma)torch)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test test-fast coverage play unpacked-packages determinism faults soak fmt check sanitize gen fuzz fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
+.PHONY: help up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
-	@echo "make test    run every test that needs no GPU, in two processes (TEST_PROCESSES=4 for four)"
+	@echo "make test    run every test that needs no GPU, in ten minutes and two processes (TEST_PROCESSES=4 for four)"
+	@echo "make test-emulated   what is slow and changes seldom: kernels as other processors, compilers and GPUs run them"
 	@echo "make test-fast   those that start no process and take no time, in a minute and a half"
 	@echo "make coverage    what of the code those reach"
 	@echo "make play        all five services in one process, for a debugger, and a line of curl to ask them with"
@@ -21,7 +22,7 @@ help:
 	@echo "make faults        every fault under traffic, and ten minutes of chaos: which promises hold"
 	@echo "make soak          an hour of mixed traffic: what grows"
 	@echo "make test-vllm     workers that vLLM computes for, in an environment of its own; bench-vllm compares it with vLLM alone"
-	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test has a part of it"
+	@echo "make test-gpu-kernels   the kernels for GPUs, without a GPU, in every size and type; make test-emulated has a part"
 	@echo "make gpu        on a machine with an NVIDIA card: those kernels' tests on it, and their times beside others, as a page"
 	@echo "make fuzz          files of models damaged in ten thousand ways each: an error that says why, or a model that runs"
 	@echo "make fuzz-api      five minutes of random requests made from /openapi.json"
@@ -56,8 +57,16 @@ up: .venv/.local
 
 # Several processes take a file of tests each, in the order of tests/order.py: first those that start platforms, which
 # wait more than they compute, last the many short ones. Tests marked `alone` stop the other processes while they run.
-test: check unpacked-packages
-	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+# Types are checked meanwhile. What `make test-emulated` has is left out, kept true by its record.
+test: lint unpacked-packages
+	@mkdir -p build; $(BIN)/mypy > build/mypy.log 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -m "not emulated" --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder; \
+	tests=$$?; wait $$types; types=$$?; echo "Types:"; cat build/mypy.log; exit $$((tests ? tests : types))
+
+# Emulated instruction sets and Arm, sanitizers, the compiler's warnings, kernels for GPUs in Triton's interpreter: tests
+# whose inputs change seldom. CHANGED=1 runs those alone whose inputs are others than tests/emulated_record.json has.
+test-emulated: unpacked-packages
+	@TEST_PROCESSES=$(TEST_PROCESSES) $(BIN)/python -m tests.emulated_record $(if $(CHANGED),--changed)
 
 # Tests that start no process and take no second: those to run after every change. tests/fast.py says which.
 test-fast: .venv/.dev
@@ -76,6 +85,7 @@ determinism: .venv/.dev
 
 faults: .venv/.dev
 	@$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) --write docs/results/$(shell date -u +%F)-faults.md
+	@HEADRACE_USAGE_KILLS=20 $(BIN)/python -m pytest -q tests/e2e/test_usage_kills.py
 
 soak: .venv/.dev
 	@$(BIN)/python -m tests.soak --write docs/results/$(shell date -u +%F)-soak.md
@@ -84,10 +94,12 @@ soak: .venv/.dev
 unpacked-packages: .venv/.dev
 	@$(BIN)/python -m tests.unpacked_packages
 
-check: .venv/.dev
+check: lint
+	@$(BIN)/mypy
+
+lint: .venv/.dev
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
 	@$(BIN)/clang-format --dry-run --Werror $(KERNEL_SOURCES)
 
 fmt: .venv/.dev
@@ -121,7 +133,8 @@ fuzz-api: .venv/.dev
 test-vllm: .vllm/.ready
 	@HEADRACE_VLLM_PYTHON=$(CURDIR)/.vllm/bin/python $(BIN)/python -m pytest -q tests/vllm
 
-# Kernels for GPUs, without one: in Triton's interpreter, and compiled for sm_80, sm_89 and sm_90. `make test` has a part.
+# Kernels for GPUs, without one: in Triton's interpreter, and compiled for sm_80, sm_89 and sm_90. `make test-emulated`
+# has a part.
 test-gpu-kernels: .venv/.dev
 	@THOROUGH=1 TRITON_INTERPRET=1 $(BIN)/python -m pytest -q tests/libs/engine/triton
 	@THOROUGH=1 $(BIN)/python -m pytest -q tests/libs/engine/triton/test_compiled.py
@@ -160,4 +173,4 @@ bench-http: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.online
 
 clean:
-	rm -rf .venv
+	rm -rf .venv build

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-pytest_plugins = ["tests.alone", "tests.fast", "tests.not_tried", "tests.order"]
+pytest_plugins = [
+    "tests.alone",
+    "tests.fast",
+    "tests.file_times",
+    "tests.kept_verdicts",
+    "tests.not_tried",
+    "tests.order",
+]
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # Threads of torch that wait for each other sleep. As they come they spin, and where something else runs on a core too,
 # a step that takes a millisecond then takes fifty. It is read when torch is first imported.

@@ -1,6 +1,7 @@
 """Fast mode of the suite, `pytest --fast`: tests that need neither a process of their own nor long.
 
-It leaves out what is marked `process`, `slow`, `alone` or `gpu`, and fails each of the others that starts a process.
+It leaves out what is marked `process`, `slow`, `alone`, `gpu` or `emulated`, and fails each of the others that starts
+a process.
 """
 
 import multiprocessing.util
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-LEFT_OUT = frozenset({"process", "slow", "alone", "gpu"})
+LEFT_OUT = frozenset({"process", "slow", "alone", "gpu", "emulated"})
 WITH_PROCESSES = frozenset({"e2e", "faults", "soak"})
 """Folders of tests each of which may start processes."""
 STARTERS: tuple[tuple[Any, str], ...] = (

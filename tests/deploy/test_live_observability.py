@@ -32,7 +32,6 @@ tpot_targets = "realtime=1,interactive=1,default=2,batch=2"
 pytestmark = [
     pytest.mark.process,
     pytest.mark.slow,
-    pytest.mark.alone,
     pytest.mark.skipif(
         BINARY is None,
         reason=f"prometheus is missing ({why_not(PROMETHEUS)}); to run it: make test where there is apt-get, "

@@ -15,15 +15,11 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from tests.e2e.command_line import headrace, headrace_here
 
 from headrace.demo_model import CHECKPOINT
 from headrace.supervisor.state import read_platform
 from headrace.testing.running_platform import RunningPlatform, running_platform
-
-
-def headrace(*arguments: str, stdin: str = "", timeout: float = 60) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "headrace.cli", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def state(platform: RunningPlatform) -> list[str]:
@@ -46,7 +42,7 @@ def test_the_ready_line_keeps_the_contract(demo_platform: RunningPlatform) -> No
 def test_ps(demo_platform: RunningPlatform) -> None:
     shown = json.loads(headrace("ps", "--json", *state(demo_platform)).stdout)
     assert {service["state"] for service in shown["services"]} == {"ready"}
-    table = headrace("ps", *state(demo_platform)).stdout
+    table = headrace_here("ps", *state(demo_platform)).stdout
     assert "worker-0" in table
     assert "ready" in table
 
@@ -54,12 +50,12 @@ def test_ps(demo_platform: RunningPlatform) -> None:
 def test_explain(demo_platform: RunningPlatform) -> None:
     body = {"model": "headrace-demo", "prompt": "Who was first?", "max_tokens": 2}
     asked = httpx2.post(f"{demo_platform.http}/v1/completions", json=body, timeout=30).json()["id"]
-    entries = json.loads(headrace("explain", asked, "--json", *state(demo_platform)).stdout)["entries"]
+    entries = json.loads(headrace_here("explain", asked, "--json", *state(demo_platform)).stdout)["entries"]
     texts = [entry["text"] for entry in entries]
     assert "submitted" in texts[0]
     assert any("accepted by worker-0" in text for text in texts)
-    assert "chosen" in headrace("explain", asked, *state(demo_platform)).stdout
-    unknown = headrace("explain", "nobody", *state(demo_platform))
+    assert "chosen" in headrace_here("explain", asked, *state(demo_platform)).stdout
+    unknown = headrace_here("explain", "nobody", *state(demo_platform))
     assert unknown.returncode != 0
     assert "no scheduler knows request nobody" in unknown.stderr
 
@@ -67,36 +63,36 @@ def test_explain(demo_platform: RunningPlatform) -> None:
 def test_trace(demo_platform: RunningPlatform) -> None:
     body = {"model": "headrace-demo", "prompt": "Who was second?", "max_tokens": 2}
     asked = httpx2.post(f"{demo_platform.http}/v1/completions", json=body, timeout=30).json()["id"]
-    found = json.loads(headrace("trace", asked, "--json", *state(demo_platform)).stdout)
+    found = json.loads(headrace_here("trace", asked, "--json", *state(demo_platform)).stdout)
     assert found["request_id"] == asked.removeprefix("cmpl-")
     assert sum(found["stages_ms"].values()) >= 0.95 * found["total_ms"] > 0
-    shown = headrace("trace", "last", *state(demo_platform)).stdout
+    shown = headrace_here("trace", "last", *state(demo_platform)).stdout
     assert "prefill" in shown
     assert f"headrace explain {found['request_id']}" in shown
-    unknown = headrace("trace", "nobody", *state(demo_platform))
+    unknown = headrace_here("trace", "nobody", *state(demo_platform))
     assert unknown.returncode != 0
     assert "no gateway remembers request nobody" in unknown.stderr
 
 
 def test_top(demo_platform: RunningPlatform) -> None:
-    looked = json.loads(headrace("top", "--json", "--interval", "0.2", *state(demo_platform)).stdout)
+    looked = json.loads(headrace_here("top", "--json", "--interval", "0.2", *state(demo_platform)).stdout)
     (model,) = looked["models"]
     assert (model["model"], model["worker_count"], model["waiting"]) == ("headrace-demo", 1, 0)
     assert {service["state"] for service in looked["services"]} == {"ready"}
-    shown = headrace("top", "--once", "--interval", "0.2", *state(demo_platform)).stdout
+    shown = headrace_here("top", "--once", "--interval", "0.2", *state(demo_platform)).stdout
     assert "tokens/s" in shown
     assert "worker-0" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
 
 
 def test_logs(demo_platform: RunningPlatform) -> None:
-    shown = headrace("logs", "worker-0", *state(demo_platform)).stdout
+    shown = headrace_here("logs", "worker-0", *state(demo_platform)).stdout
     assert re.search(r"worker-0 ready address=127\.0\.0\.1:\d+", shown)
-    written = headrace("logs", "gateway", "--json", *state(demo_platform)).stdout
+    written = headrace_here("logs", "gateway", "--json", *state(demo_platform)).stdout
     lines = [json.loads(line) for line in written.splitlines()]
     assert "gateway" in {line.get("service") for line in lines}
-    assert len(headrace("logs", "worker-0", "--lines", "1", *state(demo_platform)).stdout.splitlines()) == 1
-    unknown = headrace("logs", "nobody", *state(demo_platform))
+    assert len(headrace_here("logs", "worker-0", "--lines", "1", *state(demo_platform)).stdout.splitlines()) == 1
+    unknown = headrace_here("logs", "nobody", *state(demo_platform))
     assert unknown.returncode == 1
     assert "worker-0" in unknown.stderr
 
@@ -125,15 +121,15 @@ def test_logs_are_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str) -> None:
-    script = headrace("completion", shell).stdout
+    script = headrace_here("completion", shell).stdout
     for word in ("quantize", "models", "state-dir"):
         assert word in script
 
 
 def test_models(tmp_path: Path) -> None:
-    listed = json.loads(headrace("models", "list", "--json").stdout)["models"]
+    listed = json.loads(headrace_here("models", "list", "--json").stdout)["models"]
     assert {"name": "headrace-demo", "from": "bundled", "path": str(CHECKPOINT)} in listed
-    missing = headrace("models", "rm", "org/none")
+    missing = headrace_here("models", "rm", "org/none")
     assert missing.returncode == 1
     assert "org/none was not pulled" in missing.stderr
 
@@ -142,57 +138,57 @@ def test_chat_answers_one_question(demo_platform: RunningPlatform) -> None:
     answered = headrace("chat", "--prompt", "What is continuous batching?", *state(demo_platform))
     assert answered.returncode == 0
     assert "batch" in answered.stdout.lower()
-    as_json = json.loads(headrace("chat", "-p", "What does TTFT mean?", "--json", *state(demo_platform)).stdout)
+    as_json = json.loads(headrace_here("chat", "-p", "What does TTFT mean?", "--json", *state(demo_platform)).stdout)
     assert "first token" in as_json["answer"].lower()
 
 
 def test_chat_reads_questions_from_a_pipe(demo_platform: RunningPlatform) -> None:
-    answered = headrace("chat", "--json", *state(demo_platform), stdin="What is TTFT?\n\nWho are you?\n")
+    answered = headrace_here("chat", "--json", *state(demo_platform), stdin="What is TTFT?\n\nWho are you?\n")
     assert [json.loads(line)["question"] for line in answered.stdout.splitlines()] == ["What is TTFT?", "Who are you?"]
 
 
 def test_bench(demo_platform: RunningPlatform) -> None:
     arguments = ["bench", "--requests", "6", "--concurrency", "3", "--output-tokens", "8", *state(demo_platform)]
-    summary = json.loads(headrace(*arguments, "--json").stdout)
+    summary = json.loads(headrace_here(*arguments, "--json").stdout)
     assert (summary["requests"], summary["failed"]) == (6, 0)
     assert summary["output_tokens_per_second"] > 0
     assert 0 < summary["ttft_ms"]["p50"] <= summary["ttft_ms"]["p99"] <= summary["e2e_ms"]["p99"]
-    assert "TTFT" in headrace(*arguments).stdout
+    assert "TTFT" in headrace_here(*arguments).stdout
 
 
 def test_bench_of_a_profile_is_kept_and_compared(demo_platform: RunningPlatform, tmp_path: Path) -> None:
     saved = [str(tmp_path / name) for name in ("closed.json", "open.json")]
     page = tmp_path / "page.html"
     load = ["bench", "--profile", "batch", "--requests", "5", *state(demo_platform)]
-    shown = headrace(*load, "--save", saved[0], "--html", str(page))
+    shown = headrace_here(*load, "--save", saved[0], "--html", str(page))
     assert "batch: 5 sessions" in shown.stdout, shown.stderr
     assert page.read_text().count("<svg") == 7
-    summary = json.loads(headrace(*load, "--rate", "20", "--save", saved[1], "--json").stdout)
+    summary = json.loads(headrace_here(*load, "--rate", "20", "--save", saved[1], "--json").stdout)
     assert (summary["requests"], summary["failed"], summary["rate"]) == (5, 0, 20.0)
-    compared = headrace("bench", "compare", *saved)
+    compared = headrace_here("bench", "compare", *saved)
     assert "TTFT p50" in compared.stdout, compared.stderr
     assert "the loads differ in concurrency, rate" in compared.stderr
-    metrics = json.loads(headrace("bench", "compare", *saved, "--json").stdout)["metrics"]
+    metrics = json.loads(headrace_here("bench", "compare", *saved, "--json").stdout)["metrics"]
     assert all(metric["low"] <= metric["high"] and metric["first"] > 0 for metric in metrics)
     assert "tokens/s" in {metric["name"] for metric in metrics}
     for wrong in (["--input-tokens", "5"], ["--rate", "5", "--concurrency", "2"], ["--rate", "0"]):
-        assert "--" in (refused := headrace(*load, *wrong)).stderr
+        assert "--" in (refused := headrace_here(*load, *wrong)).stderr
         assert refused.returncode == 1
-    failed = headrace("bench", "compare", saved[0], str(page))
+    failed = headrace_here("bench", "compare", saved[0], str(page))
     assert failed.returncode == 1
     assert "page.html is not a run" in failed.stderr
 
 
 def test_config_of_services_that_run(demo_platform: RunningPlatform) -> None:
-    shown = json.loads(headrace("config", "show", "--json", *state(demo_platform)).stdout)["services"]
+    shown = json.loads(headrace_here("config", "show", "--json", *state(demo_platform)).stdout)["services"]
     assert set(shown) == {"gateway", "tokenizer", "tokenizer-1", "scheduler", "cache", "worker-0"}
     worker = {setting["name"]: setting for setting in shown["worker-0"]}
     assert (worker["model"]["value"], worker["model"]["origin"]) == ("headrace-demo", "flag --model")
     assert (worker["credential"]["value"], worker["credential"]["origin"][:11]) == ("***", "environment")
-    text = headrace("config", "show", "gateway", "--origin", *state(demo_platform)).stdout
+    text = headrace_here("config", "show", "gateway", "--origin", *state(demo_platform)).stdout
     assert "max_attempts = 5  default" in text
     assert (demo_platform.state_dir / "credential").read_text() not in text + json.dumps(shown)
-    unknown = headrace("config", "show", "nobody", *state(demo_platform))
+    unknown = headrace_here("config", "show", "nobody", *state(demo_platform))
     assert unknown.returncode == 1
     assert "worker-0" in unknown.stderr
 
@@ -200,12 +196,12 @@ def test_config_of_services_that_run(demo_platform: RunningPlatform) -> None:
 def test_config_of_services_that_would_start(tmp_path: Path) -> None:
     file = tmp_path / "headrace.toml"
     file.write_text("[gateway]\nstrict = true\n")
-    text = headrace("config", "show", "gateway", "--origin", "--config", str(file)).stdout
+    text = headrace_here("config", "show", "gateway", "--origin", "--config", str(file)).stdout
     assert f"strict = true  from file {file}  (default: false)" in text
-    schema = json.loads(headrace("config", "schema").stdout)
+    schema = json.loads(headrace_here("config", "schema").stdout)
     assert set(schema["properties"]) == {"gateway", "tokenizer", "scheduler", "cache", "worker"}
     file.write_text("[gateway]\nzork = true\n")
-    failed = headrace("config", "show", "gateway", "--config", str(file))
+    failed = headrace_here("config", "show", "gateway", "--config", str(file))
     assert failed.returncode == 1
     assert "gateway.zork" in failed.stderr
 
@@ -214,19 +210,19 @@ def test_doctor() -> None:
     findings = json.loads(headrace("doctor", "--json").stdout)["findings"]
     subjects = {finding["subject"]: finding["status"] for finding in findings}
     assert subjects["Python"] == subjects["NATS"] == subjects["Engine"] == "ok"
-    assert "NATS" in headrace("doctor").stdout
+    assert "NATS" in headrace_here("doctor").stdout
 
 
 def test_commands_without_a_platform_say_what_to_do(tmp_path: Path) -> None:
     for command in ("ps", "chat", "bench"):
-        failed = headrace(command, "--state-dir", str(tmp_path))
+        failed = headrace_here(command, "--state-dir", str(tmp_path))
         assert failed.returncode == 1
         assert "headrace up" in failed.stderr
         assert "Traceback" not in failed.stderr
 
 
 def test_a_model_that_is_not_served_is_named(demo_platform: RunningPlatform) -> None:
-    failed = headrace("chat", "none", "-p", "hi", *state(demo_platform))
+    failed = headrace_here("chat", "none", "-p", "hi", *state(demo_platform))
     assert failed.returncode == 1
     assert "headrace-demo" in failed.stderr
 
@@ -371,6 +367,6 @@ def test_claims_are_printed_with_what_was_found() -> None:
     claims = json.loads(done.stdout)["claims"]
     assert {claim["basis"] for claim in claims} == {"measured here", "predicted"}
     assert all(claim["found"] for claim in claims)
-    failed = headrace("bench", "no-such-model", "--claims")
+    failed = headrace_here("bench", "no-such-model", "--claims")
     assert failed.returncode == 1
     assert "no-such-model" in failed.stderr

@@ -1,41 +1,23 @@
 """`headrace quantize` and `headrace eval`, as a person and as a script would use them."""
 
-import io
 import json
-import subprocess
-import sys
-import warnings
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from tests.e2e.command_line import headrace, headrace_here
 
 from headrace.cli import engine_parts
-from headrace.cli.__main__ import main
 from headrace.errors import ConfigError
 
 
-def headrace(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "headrace.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-
-
-def headrace_here(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a command in this process, which is spared the seconds that a start takes. A stack trace ends the test."""
-    said, warned, code = io.StringIO(), io.StringIO(), 0
+@pytest.fixture(autouse=True)
+def _threads_of_torch() -> Iterator[None]:
+    """Commands that run here set their number."""
     threads = torch.get_num_threads()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(warned):
-        patch.setattr(sys, "argv", ["headrace", *arguments])
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Cyclopts application invoked without tokens")
-                main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        finally:
-            torch.set_num_threads(threads)
-    return subprocess.CompletedProcess(arguments, code, said.getvalue(), warned.getvalue())
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +35,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_quantized_model_is_evaluated_against_the_plain_one(target: Path) -> None:
-    done = headrace("eval", str(target), "--reference", "headrace-demo", "--sequences", "3", "--json")
+    done = headrace_here("eval", str(target), "--reference", "headrace-demo", "--sequences", "3", "--json")
     assert done.returncode == 0, done.stderr
     plain, quantized = json.loads(done.stdout)["rows"]
     assert (plain["precision"], quantized["precision"]) == ("float32", "int4 (gptq)")
@@ -65,7 +47,7 @@ def test_a_quantized_model_is_evaluated_against_the_plain_one(target: Path) -> N
 
 def test_precisions_side_by_side() -> None:
     arguments = ["eval", "headrace-demo", "--precision", "float32", "--precision", "int8", "--sequences", "2"]
-    table = headrace(*arguments).stdout
+    table = headrace_here(*arguments).stdout
     assert "perplexity" in table
     assert "float32" in table
     assert "int8" in table
@@ -85,7 +67,7 @@ def test_mistakes_are_told_in_words(target: Path, tmp_path: Path) -> None:
         assert named in failed.stderr.replace("\n", " ")
         assert "Traceback" not in failed.stderr
     assert not Path(fresh).exists()
-    failed = headrace("plan", "no-such-model")
+    failed = headrace_here("plan", "no-such-model")
     assert failed.returncode == 1
     assert "Traceback" not in failed.stderr
 
@@ -101,7 +83,7 @@ def write_profile(folder: Path, kind: str, memory_bytes: int) -> Path:
 
 def test_plan(tmp_path: Path) -> None:
     profile = write_profile(tmp_path, "cuda", 5_000_000)
-    done = headrace("plan", "headrace-demo", "--profiles", str(tmp_path), "--json")
+    done = headrace_here("plan", "headrace-demo", "--profiles", str(tmp_path), "--json")
     rows = {(row["device"], row["precision"]): row for row in json.loads(done.stdout)["rows"]}
     assert rows["this machine", "int4"]["request_count"] > 0
     assert rows["small", "bfloat16"]["request_count"] == 0
@@ -138,7 +120,7 @@ def test_plan_chooses_by_recorded_quality(target: Path, tmp_path: Path) -> None:
     unknown = headrace_here(*arguments, "0.9")
     assert "quality not known" in unknown.stdout
     assert "--record" in unknown.stdout
-    recorded = headrace("eval", str(target), "--reference", "headrace-demo", "--sequences", "2", "--record")
+    recorded = headrace_here("eval", str(target), "--reference", "headrace-demo", "--sequences", "2", "--record")
     assert recorded.returncode == 0, recorded.stderr
     for floor, is_chosen in (("0.9", True), ("1", False)):
         rows = json.loads(headrace_here(*arguments, floor, "--json").stdout)["rows"]

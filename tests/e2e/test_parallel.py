@@ -11,9 +11,13 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from tests.libs.engine.engine_running import engine_config, finish, tokens
 
 from headrace.demo_model import CHECKPOINT
+from headrace.engine.contract.request import EngineRequest, SamplingParams
+from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.testing.running_platform import RunningPlatform, running_platform
+from headrace.tokenizer.text.text_model import TextModel
 
 MODEL = "headrace-demo"
 ASKED: dict[str, Any] = {
@@ -41,11 +45,17 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The text that a worker of one process says."""
-    for platform in platform_of(tmp_path_factory.mktemp("alone"), 'kernels = "torch"'):
-        return complete(platform)
-    raise AssertionError("no platform")
+def alone() -> str:
+    """The text that an engine of one process says."""
+    model = TextModel(MODEL, CHECKPOINT)
+    engine = load_text_engine(
+        CHECKPOINT, engine_config(kernels="torch", speculation="off", block_count=256, exact=True)
+    )
+    sampling = SamplingParams(ASKED["max_tokens"], temperature=0.0, ignore_eos=True)
+    engine.add(EngineRequest("r", tuple(model.encode(ASKED["prompt"], True)), sampling))
+    found = tokens(finish(engine)["r"])
+    engine.close()
+    return model.decode(found, True)
 
 
 def complete(platform: RunningPlatform) -> str:

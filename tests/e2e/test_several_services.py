@@ -1,15 +1,16 @@
 """Several gateways, schedulers and tokenizers at once, some of which go away."""
 
 import signal
-from pathlib import Path
+from collections.abc import Iterator
 
 import httpx2
 import psutil
+import pytest
 
 from headrace.testing.free_ports import free_ports
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
-COUNTS = ("--gateways", "2", "--schedulers", "2", "--tokenizers", "2", "--caches", "2")
+COUNTS = ("--gateways", "2", "--schedulers", "2", "--tokenizers", "2", "--caches", "2", "--replicas", "2")
 TIMEOUT = 60.0
 
 
@@ -21,56 +22,65 @@ def complete(platform: RunningPlatform) -> str:
     return str(response.json()["choices"][0]["text"])
 
 
-def test_all_serve_and_one_of_a_kind_may_go(tmp_path: Path) -> None:
-    with running_platform(tmp_path, ["--engine", "sim", *COUNTS]) as platform:
-        names = [service["name"] for service in platform.describe()["services"]]
-        assert len(names) == len(set(names)) == 10
-        assert {
-            "gateway",
-            "gateway-1",
-            "scheduler",
-            "scheduler-1",
-            "tokenizer",
-            "tokenizer-1",
-            "cache",
-            "cache-1",
-        } < set(names)
-        texts = {complete(platform) for _ in range(8)}
-        assert len(texts) == 1
-        for name, number in (("tokenizer", signal.SIGSTOP), ("tokenizer-1", signal.SIGKILL)):
-            platform.kill(name, number)
-            assert {complete(platform) for _ in range(4)} == texts
-            platform.wait_until_restarted(name, 1)
-        platform.kill("cache-1")
-        assert {complete(platform) for _ in range(4)} == texts
-        platform.kill("gateway-1", signal.SIGSTOP)
-        platform.wait_until_restarted("gateway-1", 1)
-        assert {complete(platform) for _ in range(8)} == texts
+@pytest.fixture(scope="module")
+def ports() -> list[int]:
+    """Ports for metrics: of two tokenizers, and of two workers."""
+    return free_ports(4)
 
 
-def test_each_of_a_kind_shows_its_metrics_on_a_port_of_its_own(tmp_path: Path) -> None:
-    """One configuration names one port, from which they count."""
-    ports = free_ports(4)
-    config = tmp_path / "headrace.toml"
+@pytest.fixture(scope="module")
+def platform(ports: list[int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """Two of each kind. The last test kills some."""
+    folder = tmp_path_factory.mktemp("several")
+    config = folder / "headrace.toml"
     config.write_text(f"[tokenizer]\nmetrics_port = {ports[0]}\n[worker]\nmetrics_port = {ports[2]}\n")
-    counts = ["--tokenizers", "2", "--replicas", "2"]
-    with running_platform(tmp_path / "state", ["--engine", "sim", "--config", str(config), *counts]) as platform:
-        for name, port in zip(("tokenizer", "tokenizer-1", "worker-0", "worker-1"), ports, strict=True):
-            connections = psutil.Process(platform.service(name)["pid"]).net_connections()
-            assert port in {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}, name
-            assert "process_start_time_seconds" in httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT).text
+    with running_platform(folder / "state", ["--engine", "sim", "--config", str(config), *COUNTS]) as running:
+        yield running
 
 
-def test_every_gateway_tells_of_the_requests_of_all(tmp_path: Path) -> None:
+def test_each_of_a_kind_shows_its_metrics_on_a_port_of_its_own(platform: RunningPlatform, ports: list[int]) -> None:
+    """One configuration names one port, from which they count."""
+    for name, port in zip(("tokenizer", "tokenizer-1", "worker-0", "worker-1"), ports, strict=True):
+        connections = psutil.Process(platform.service(name)["pid"]).net_connections()
+        assert port in {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}, name
+        assert "process_start_time_seconds" in httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT).text
+
+
+def test_every_gateway_tells_of_the_requests_of_all(platform: RunningPlatform) -> None:
     """A connection reaches any gateway; whichever it is, the list is the same."""
-    with running_platform(tmp_path, ["--engine", "sim", "--gateways", "2"]) as platform:
-        for _ in range(12):
-            complete(platform)
-        lists = [httpx2.get(f"{platform.http}/headrace/requests?limit=50", timeout=TIMEOUT).json() for _ in range(8)]
-        assert {tuple(answer["gateways"]) for answer in lists} == {("gateway", "gateway-1")}
-        assert {len(answer["data"]) for answer in lists} == {12}
-        assert {row["gateway"] for row in lists[0]["data"]} == {"gateway", "gateway-1"}
-        name = lists[0]["data"][-1]["id"]
-        for _ in range(8):
-            found = httpx2.get(f"{platform.http}/headrace/requests/{name}", timeout=TIMEOUT).json()
-            assert found["id"] == name
+    for _ in range(12):
+        complete(platform)
+    lists = [httpx2.get(f"{platform.http}/headrace/requests?limit=50", timeout=TIMEOUT).json() for _ in range(8)]
+    assert {tuple(answer["gateways"]) for answer in lists} == {("gateway", "gateway-1")}
+    assert {len(answer["data"]) for answer in lists} == {12}
+    assert {row["gateway"] for row in lists[0]["data"]} == {"gateway", "gateway-1"}
+    name = lists[0]["data"][-1]["id"]
+    for _ in range(8):
+        found = httpx2.get(f"{platform.http}/headrace/requests/{name}", timeout=TIMEOUT).json()
+        assert found["id"] == name
+
+
+def test_all_serve_and_one_of_a_kind_may_go(platform: RunningPlatform) -> None:
+    names = [service["name"] for service in platform.describe()["services"]]
+    assert len(names) == len(set(names)) == 11
+    assert {
+        "gateway",
+        "gateway-1",
+        "scheduler",
+        "scheduler-1",
+        "tokenizer",
+        "tokenizer-1",
+        "cache",
+        "cache-1",
+    } < set(names)
+    texts = {complete(platform) for _ in range(8)}
+    assert len(texts) == 1
+    for name, number in (("tokenizer", signal.SIGSTOP), ("tokenizer-1", signal.SIGKILL)):
+        platform.kill(name, number)
+        assert {complete(platform) for _ in range(4)} == texts
+        platform.wait_until_restarted(name, 1)
+    platform.kill("cache-1")
+    assert {complete(platform) for _ in range(4)} == texts
+    platform.kill("gateway-1", signal.SIGSTOP)
+    platform.wait_until_restarted("gateway-1", 1)
+    assert {complete(platform) for _ in range(8)} == texts

@@ -16,7 +16,7 @@ from headrace.testing.running_platform import running_platform
 
 MODEL_COUNT = 13
 AWAKE_COUNT = 4
-REQUEST_COUNT = 1000
+REQUEST_COUNT = 300
 AT_ONCE = 24
 MEBI = 1 << 20
 SETTLE_SECONDS = 15.0
@@ -66,7 +66,7 @@ def settled_fleet(url: str) -> tuple[list[dict[str, Any]], int]:
 
 
 @pytest.mark.slow
-def test_a_thousand_requests_by_zipfs_law_all_end_well(tmp_path: Path) -> None:
+def test_hundreds_of_requests_by_zipfs_law_all_end_well(tmp_path: Path) -> None:
     models = [f"model-{number}={demo_model.CHECKPOINT}" for number in range(MODEL_COUNT)]
     memory = ["--awake-bytes", str(AWAKE_COUNT * MODEL_BYTES), "--asleep-bytes", str(MODEL_COUNT * MODEL_BYTES)]
     cache = ["--kv-cache-bytes", str(8 * MEBI), "--max-running-count", "16"]

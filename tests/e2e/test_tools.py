@@ -34,7 +34,7 @@ WEATHER: dict[str, Any] = {
 }
 NOW: dict[str, Any] = {"type": "function", "function": {"name": "now"}}
 NAMED = {"type": "function", "function": {"name": "now"}}
-SCHEMA_COUNT = 250
+SCHEMA_COUNT = 60
 """Random schemas for each way of answering: streamed and whole."""
 AT_ONCE = 16
 

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,8 @@ from headrace.access.usage_report import read_usage
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-KILLS = 20
+KILLS = int(os.environ.get("HEADRACE_USAGE_KILLS", "6"))
+"""Moments at which the gateway dies. `make faults` tries more."""
 CLIENTS = 12
 TRAFFIC_SECONDS = 0.15
 """Seconds of traffic before each kill: several requests of each client."""

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.testing.running_platform import RunningPlatform, running_platform
 
-INPUTS = [[101, *((1000 + 37 * index + step) % 30000 for step in range(120)), 102] for index in range(96)]
+INPUTS = [[101, *((1000 + 37 * index + step) % 30000 for step in range(120)), 102] for index in range(64)]
 SHARES = 4
 """Requests that the burst is made of."""
 

@@ -18,14 +18,12 @@ PATIENT_SECONDS = 20.0
 """Far more than the platform promises: other tests run beside this one."""
 PLAYED = [
     "worker-0 killed",
-    "scheduler killed",
-    "nats killed",
-    "worker-0 told to end",
     "scheduler and NATS killed",
     "engine raises",
     "events of workers out of order",
     "clients go away at every stage",
 ]
+"""Each service by itself, killed and told to end, is in test_kills and test_restarts."""
 LINKED = [
     "NATS killed and empty",
     "gateway | worker-0 cut",

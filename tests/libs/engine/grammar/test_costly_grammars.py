@@ -126,8 +126,8 @@ def test_a_grammar_that_its_only_caller_leaves_is_not_compiled() -> None:
     while len(ready) < 3:
         ready += queue.take_ready(1.0)
     assert [readiness.error for readiness in ready] == [None] * 3
-    assert "left" not in begun
-    assert begun[-1] == "shared"
+    # Several threads begin at the same time, in any order.
+    assert sorted(begun) == ["a", "b", "shared"]
     queue.enqueue(sequence("5"), Grammar(GrammarKind.REGEX, "left"))
     (again,) = queue.take_ready(30.0)
     assert again.error is None

@@ -1,7 +1,6 @@
 """The kernels compiled for 64-bit Arm, with a program that serves them, on machines of other kinds."""
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -62,7 +61,7 @@ class ArmBuild:
         return program
 
     def _run(self, command: list[str]) -> None:
-        subprocess.run(command, check=True, timeout=self._build.COMPILE_SECONDS)
+        self._build._run(command)
 
 
 @contextmanager

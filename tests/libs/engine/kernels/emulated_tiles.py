@@ -24,7 +24,7 @@ def emulated_build(root: Path, level: str = "-O1") -> Any:
 def compile_amx(build: Any, compiler: str, sources: Path, objects: Path, folder: Path) -> Path:
     """Compiles the kernels for AMX of `sources` into a library with the other `objects`."""
     command = build.compile_commands(compiler, sources, folder)[str(folder / "amx.o")]
-    subprocess.run(command, check=True, timeout=build.COMPILE_SECONDS)
+    build._run(command)
     others = [str(objects / f"{name}.o") for name in ("api", "pool", "portable")]
     library = folder / "_kernels.so"
     link = [compiler, *build.LINK_FLAGS, "-o", str(library), *others, str(folder / "amx.o")]

@@ -36,7 +36,7 @@ from headrace.engine.kernels.packed_weight import pack_block_parts
 from headrace.engine.kernels.storage import Storage
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 pytestmark = [
     needs_kernels,
     pytest.mark.skipif(
@@ -45,10 +45,11 @@ pytestmark = [
     ),
     pytest.mark.skipif(
         not COMPILER.exists(),
-        reason=f"there is no compiler for Arm ({why_not(ARM_COMPILER)}); to run it: make test, on Debian 12",
+        reason=f"there is no compiler for Arm ({why_not(ARM_COMPILER)}); to run it: make test-emulated, on Debian 12",
     ),
+    pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
 ]
 
 NEWEST, OLDER, OLDEST = "max", "neoverse-n1", "cortex-a57"

@@ -37,15 +37,16 @@ from headrace.engine.kernels.structures import Step
 from headrace.engine.memory.aligned import address
 from headrace.engine.torch.operators.kernel_operators import KernelOperators
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 pytestmark = [
     pytest.mark.skipif(
         Instructions.AVX2 not in available(),
         reason="there are no kernels for AVX2 to compare with; to run it: an x86-64 processor with AVX2, and g++ when "
         "Headrace is installed (make clean test)",
     ),
+    pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
 ]
 
 HEADERS = Path(__file__).with_name("emulated_avx512")
@@ -104,12 +105,12 @@ def compile_emulated(build: Any, root: Path, path: Path) -> None:
     compiler = find_compiler()
     if compiler is None or not has_simde(compiler):
         pytest.skip(
-            f"SIMDe's headers are missing ({why_not(SIMDE)}); to run it: make test, or install libsimde-dev (Debian)"
+            f"SIMDe's headers are missing ({why_not(SIMDE)}); to run it: make test-emulated, or install libsimde-dev"
         )
     if not build.compile_kernels(root / build.FOLDER / "src", path):
         version = subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True, check=True).stdout.strip()
         assert version not in KNOWN_COMPILERS, "the kernels no longer compile with SIMDe's headers: see above"
-        pytest.skip(f"{compiler} {version} does not compile SIMDe's headers; to run it: CXX=g++-12 make test")
+        pytest.skip(f"{compiler} {version} does not compile SIMDe's headers; to run it: CXX=g++-12 make test-emulated")
 
 
 def has_simde(compiler: str) -> bool:

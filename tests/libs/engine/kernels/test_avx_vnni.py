@@ -33,7 +33,7 @@ from headrace.engine.kernels.library import Instructions, available
 from headrace.engine.kernels.packed_weight import pack_block_parts
 from headrace.engine.kernels.storage import Storage
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 COMPILER = find_compiler()
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler; to run it: install g++"),
@@ -42,8 +42,9 @@ pytestmark = [
         reason="the emulation runs on AVX2; to run it: an x86-64 processor with AVX2, and g++ when Headrace is "
         "installed (make clean test)",
     ),
+    pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
 ]
 
 EMULATED = ("-DHEADRACE_AVX2", "-DHEADRACE_AVX_VNNI", *ON_AVX2)
@@ -116,7 +117,7 @@ def test_the_code_is_that_of_avx_vnni(root: Path, tmp_path: Path) -> None:
     command = build.compile_commands(COMPILER, root / build.FOLDER / "src", tmp_path)[str(tmp_path / "avx_vnni.o")]
     command = ["-O1" if part == "-O3" else part for part in command]
     assembly = tmp_path / "avx_vnni.s"
-    subprocess.run([*command[:-1], str(assembly), "-S"], check=True, timeout=300)
+    subprocess.run([*command[:-1], str(assembly), "-S"], check=True, timeout=900)
     lines = [line.split() for line in assembly.read_text().splitlines() if "vpdpbusd" in line]
     assert lines
     assert all(line[:2] == ["{vex}", "vpdpbusd"] for line in lines)

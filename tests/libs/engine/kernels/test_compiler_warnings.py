@@ -8,12 +8,13 @@ from tests.libs.engine.kernels.emulated_tiles import AMX
 from tests.libs.engine.kernels.kernel_build import find_compiler, load_build
 from tests.libs.engine.kernels.test_avx512_emulated import SIMDE_HEADERS, has_simde
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 COMPILER = find_compiler()
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler; to run it: install g++"),
+    pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
 ]
 
 OBJECTS = ("api", "pool", "portable", "avx2", "avx_vnni", "amx", "emulated amx")
@@ -32,7 +33,7 @@ def test_nothing_is_warned_of(root: Path, tmp_path: Path, name: str) -> None:
     assert COMPILER is not None
     if name.startswith("emulated"):
         if not has_simde(COMPILER):
-            pytest.skip(f"SIMDe's headers are not in {SIMDE_HEADERS}; to run it: make test")
+            pytest.skip(f"SIMDe's headers are not in {SIMDE_HEADERS}; to run it: make test-emulated")
         build.VECTORS["amx"] = AMX
     commands = build.compile_commands(COMPILER, root / build.FOLDER / "src", tmp_path)
     target = str(tmp_path / f"{name.split()[-1]}.o")

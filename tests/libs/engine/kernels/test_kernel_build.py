@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from tests.libs.engine.kernels.kernel_build import find_compiler, load_build
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 COMPILER = find_compiler()
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler; to run it: install g++"),
     pytest.mark.skipif(os.uname().machine != "x86_64", reason="there is but one set; to run it: an x86-64 processor"),
+    pytest.mark.emulated,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(1200),
 ]
 SAYS = """
 import json

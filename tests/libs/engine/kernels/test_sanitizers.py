@@ -9,11 +9,13 @@ import pytest
 from tests.libs.engine.kernels.sanitizers.__main__ import TESTS
 from tests.libs.engine.kernels.sanitizers.sanitizer import ADDRESS
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 NO_SANITIZER = "the compiler has no AddressSanitizer; to run it: install g++ with libasan and libubsan"
 pytestmark = [
     pytest.mark.skipif(bool(ADDRESS.why_not()), reason=NO_SANITIZER),
+    pytest.mark.emulated,
     pytest.mark.slow,
+    pytest.mark.timeout(1200),
 ]
 
 NORMALIZE = """
@@ -50,7 +52,7 @@ def library(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(library: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command, environment = [sys.executable, *arguments], ADDRESS.environment(library)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_what_make_sanitize_runs_is_there(root: Path) -> None:

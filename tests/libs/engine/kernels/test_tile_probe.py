@@ -11,7 +11,7 @@ import pytest
 from tests.libs.engine.kernels.emulated_tiles import MODEL
 from tests.libs.engine.kernels.kernel_build import find_compiler, load_build
 
-pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test")
+pytest.importorskip("hatchling", reason="the build backend is not installed; to run it: make test-emulated")
 COMPILER = find_compiler()
 CPU = Path("/proc/cpuinfo")
 HAS_TILES = CPU.is_file() and "amx_int8" in CPU.read_text()
@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.skipif(
         os.uname().machine != "x86_64", reason="tiles are x86-64's; to run it: a processor of that kind"
     ),
+    pytest.mark.emulated,
     pytest.mark.slow,
 ]
 EMULATED = ("-DHEADRACE_EMULATED_TILES", f"-I{MODEL}")

@@ -18,7 +18,7 @@ from headrace.engine.triton.attention import attention_sum, decode_attention, pr
 from headrace.engine.triton.attention.attention_tile import SPLIT_TOKENS, tile_of
 from headrace.engine.triton.quantized_matmul import NARROW, WIDE, Tile, quantized_matmul_kernel
 
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = [pytest.mark.emulated, pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(1200)]
 CAPABILITIES = (80, *(pytest.param(each, marks=pytest.mark.thorough) for each in (89, 90)))
 PRODUCT = {
     "words": "*i32",

@@ -11,18 +11,30 @@ import pytest
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.process,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
     pytest.mark.skipif(find_spec("triton") is None, reason="no triton; to run it: Linux on x86_64 or aarch64"),
 ]
-DEADLINE = 560
+DEADLINE = 1100
+FOLDER = Path(__file__).parent
+SERVICES = FOLDER / "test_five_services.py"
 
 
+@pytest.mark.emulated
 def test_kernels_in_the_interpreter(root: Path) -> None:
+    run(root, str(FOLDER), f"--ignore={SERVICES}")
+
+
+def test_five_services_with_kernels_in_the_interpreter(root: Path) -> None:
+    """A test of `make test`: the code between the services and the kernels changes often."""
+    run(root, str(SERVICES))
+
+
+def run(root: Path, *arguments: str) -> None:
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
         environment.pop(name, None)
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).parent)],
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         cwd=root,
         env=environment,
         capture_output=True,
@@ -30,5 +42,5 @@ def test_kernels_in_the_interpreter(root: Path) -> None:
         timeout=DEADLINE,
         check=False,
     )
-    assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
-    assert " skipped" not in run.stdout.splitlines()[-1]
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert " skipped" not in done.stdout.splitlines()[-1]

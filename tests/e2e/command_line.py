@@ -1,0 +1,34 @@
+"""Runs `headrace`, as a process of its own or in this one."""
+
+import io
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from headrace.cli.__main__ import main
+
+Done = subprocess.CompletedProcess[str]
+
+
+def headrace(*arguments: str, timeout: float = 100) -> Done:
+    """As a person and a script run it."""
+    command = [sys.executable, "-m", "headrace.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def headrace_here(*arguments: str, stdin: str = "") -> Done:
+    """Runs a command in this process, which is spared the seconds that a start takes. A stack trace ends the test."""
+    said, warned, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(warned):
+        patch.setattr(sys, "argv", ["headrace", *arguments])
+        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Cyclopts application invoked without tokens")
+                main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    return subprocess.CompletedProcess(arguments, code, said.getvalue(), warned.getvalue())

@@ -1,0 +1,104 @@
+"""Seconds that each file of tests takes: a closing table beside the bound that `tests/file_bounds.json` names for it.
+
+A clock fails no test. A file beyond its bound is reported, for whoever makes it longer. All files are in
+`build/file_times.json`, and a run's slowest on a page of docs/results.
+"""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+BOUNDS = Path("tests/file_bounds.json")
+USUAL = "every other file"
+"""Name of the bound of files that have none of their own."""
+FILE = Path("build/file_times.json")
+ROW_COUNT = 15
+LEAST_FILES = 100
+"""A run of fewer files, such as those of one folder, is not measured against bounds for whole runs."""
+
+
+class FileTimes:
+    """Adds up what all processes of the suite report."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._seconds: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if len(self._seconds) < LEAST_FILES:
+            return
+        bounds = read_bounds(self._root)
+        self.write()
+        total = sum(self._seconds.values())
+        terminalreporter.write_sep("=", f"Seconds by file, {total:.0f} in all ({FILE})")
+        console = Console(width=100, color_system=None, markup=False, highlight=False)
+        with console.capture() as capture:
+            console.print(make_table(self._seconds, bounds))
+        terminalreporter.write(capture.get())
+        terminalreporter.write_line(verdict(self._seconds, bounds))
+
+    def write(self) -> None:
+        """Leaves the seconds of all files, the slowest first."""
+        path = self._root / FILE
+        path.parent.mkdir(exist_ok=True)
+        seconds = {name: round(self._seconds[name], 1) for name in slowest(self._seconds)}
+        path.write_text(json.dumps(seconds, indent=0))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FileTimes(config.rootpath))
+
+
+def read_bounds(root: Path) -> dict[str, float]:
+    return dict(json.loads((root / BOUNDS).read_text()))
+
+
+def read_times(root: Path) -> dict[str, float]:
+    """Seconds of the last whole run."""
+    return dict(json.loads((root / FILE).read_text()))
+
+
+def slowest(seconds: dict[str, float]) -> list[str]:
+    """Names of all files, the slowest first."""
+    return sorted(seconds, key=lambda name: -seconds[name])
+
+
+def bound_of(name: str, bounds: dict[str, float]) -> float:
+    return bounds.get(name, bounds[USUAL])
+
+
+def beyond(seconds: dict[str, float], bounds: dict[str, float]) -> list[str]:
+    """Names of the files that took longer than their bound, the slowest first."""
+    return [name for name in slowest(seconds) if seconds[name] > bound_of(name, bounds)]
+
+
+def make_table(seconds: dict[str, float], bounds: dict[str, float]) -> Table:
+    """The slowest files, and whichever else is beyond its bound."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("Seconds", "Bound", "File"):
+        table.add_column(column, justify="left" if column == "File" else "right", overflow="fold")
+    late = beyond(seconds, bounds)
+    shown = slowest(seconds)[:ROW_COUNT]
+    for name in [*shown, *(each for each in late if each not in shown)]:
+        mark = " beyond its bound" if name in late else ""
+        table.add_row(f"{seconds[name]:.0f}", f"{bound_of(name, bounds):.0f}", f"{name}{mark}")
+    return table
+
+
+def verdict(seconds: dict[str, float], bounds: dict[str, float]) -> str:
+    late = beyond(seconds, bounds)
+    if not late:
+        return "Every file kept within its bound."
+    return (
+        f"{len(late)} of {len(seconds)} files took longer than their bounds: the machine is busy, or a change made "
+        f"them slow. Make them quicker, or give the reason in a new bound ({BOUNDS})."
+    )
