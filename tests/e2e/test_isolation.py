@@ -5,8 +5,9 @@ import gzip
 import http.client
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
@@ -60,8 +61,8 @@ class Walk:
             self._usual = max(self._usual, self._other.longest_wait())
 
     def send(self, name: str, send: Callable[[], object]) -> None:
-        """Sends a body. If the other client waited for too long, it is sent again: what one body does it does each time,
-        and what something else on the machine does it does not."""
+        """Sends a body. If the other client waited for too long, it is sent again: a body that stops others does so
+        each time, unlike something else on the machine."""
         waits = []
         for _ in range(TRIES):
             send()
@@ -160,8 +161,8 @@ def test_over_grpc(filtering: RunningPlatform, walk: Walk) -> None:
         "messages": ("Chat", _serialized(pb.ChatRequest(model=MODEL, messages=[message] * 16_000))),
         "empty messages": ("Chat", b"\x12\x00" * 4_000_000),
         "empty tools": ("Chat", b"\x22\x00" * 4_000_000),
-        "ids": ("Generate", _serialized(pb.GenerateRequest(model=MODEL, token_ids={"values": [1] * 490_000}))),
-        "too many ids": ("Generate", _serialized(pb.GenerateRequest(token_ids={"values": [1] * 8_000_000}))),
+        "ids": ("Generate", _serialized(pb.GenerateRequest(model=MODEL, token_ids=pb.TokenIds(values=[1] * 490_000)))),
+        "too many ids": ("Generate", _serialized(pb.GenerateRequest(token_ids=pb.TokenIds(values=[1] * 8_000_000)))),
         "inputs": ("Embed", b"\x12\x00" * 4_000_000),
         "no message": ("Chat", b"\xff" * 8_000_000),
     }
@@ -173,7 +174,8 @@ def test_over_grpc(filtering: RunningPlatform, walk: Walk) -> None:
 
         def send(method: str, content: bytes) -> None:
             with contextlib.suppress(grpc.RpcError):
-                channel.unary_unary(f"/headrace.v1.InferenceService/{method}")(content, timeout=60)
+                call: Any = channel.unary_unary(f"/headrace.v1.InferenceService/{method}")
+                call(content, timeout=60)
 
         for name, (method, content) in requests.items():
             walk.send(name, partial(send, method, content))
@@ -213,7 +215,7 @@ def _serialized(message: Message) -> bytes:
     return message.SerializeToString()
 
 
-def _line(number: int, body: dict[str, object]) -> bytes:
+def _line(number: int, body: Mapping[str, object]) -> bytes:
     line = {"custom_id": str(number), "method": "POST", "url": "/v1/chat/completions", "body": {"model": MODEL, **body}}
     return json.dumps(line).encode()
 

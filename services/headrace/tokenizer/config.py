@@ -20,4 +20,5 @@ class TokenizerSettings(ServiceSettings):
     job_seconds: float = Field(default=30.0, gt=0)
     """Time in which a process must have encoded, rendered or decoded one text. It is ended otherwise."""
     inline_characters: int = Field(default=4096, ge=0)
-    """Texts up to this long are encoded and decoded where they arrive: a trip to another process costs more."""
+    """Texts up to this long are encoded and decoded where they arrive, if the expressions of the model's tokenizer are
+    known: a trip to another process costs more."""

@@ -57,7 +57,7 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802
         model = self._model(request.model)
         check_token_ids(request.token_ids, model.vocabulary_size, "tokens")
-        if len(request.token_ids) * CHARACTERS_PER_TOKEN <= self._inline_characters:
+        if self._is_quick(model, len(request.token_ids) * CHARACTERS_PER_TOKEN):
             return pb.DecodeResponse(text=model.decode(request.token_ids, request.skip_special_tokens))
         text = await self._pool.decode(model.name, list(request.token_ids), request.skip_special_tokens)
         return pb.DecodeResponse(text=text)
@@ -77,9 +77,13 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
         if context_token_count is not None and len(text) > context_token_count:
             # In a thread, because the first check reads the whole vocabulary.
             await asyncio.to_thread(model.check_length, text, context_token_count)
-        if len(text) <= self._inline_characters:
+        if self._is_quick(model, len(text)):
             return model.encode(text, special, limit)
         return await self._pool.encode(model.name, text, special, limit)
+
+    def _is_quick(self, model: TextModel, character_count: int) -> bool:
+        """Whether a text may be worked on here, where nothing ends a search that does not end by itself."""
+        return character_count <= self._inline_characters and model.is_predictable
 
     async def _vocabulary(self, model: TextModel) -> Vocabulary:
         """Returns the vocabulary of a model, which is read beside the event loop when first asked for."""

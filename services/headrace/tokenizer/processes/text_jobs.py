@@ -34,6 +34,8 @@ def serve(connection: "Connection[Any, bytes]", folders: Mapping[str, Path], par
                 answer = (False, job(*args))
             except Exception as error:  # noqa: BLE001 - it is raised where the job was asked for
                 answer = (True, error)
+            except BaseException as error:  # noqa: BLE001 - the tokenizers' library ends so where it gives up
+                answer = (True, InvalidRequest(f"the tokenizer of this model fails on the text: {error}"))
             content = pickle.dumps(answer)
             connection.send_bytes(len(content).to_bytes(8))
             connection.send_bytes(content)

@@ -32,6 +32,9 @@ class TextPool:
         self._idle: asyncio.LifoQueue[TextProcess] = asyncio.LifoQueue()
         for process in reversed(self._processes):
             self._idle.put_nowait(process)
+        # One model whose jobs take long leaves a process to the others.
+        share = size if len(folders) == 1 else max(1, size - 1)
+        self._shares = {name: asyncio.Semaphore(share) for name in folders}
         self._waiting_jobs = 0
         self._waiting_characters = 0
         self._running: set[asyncio.Task[object]] = set()
@@ -41,7 +44,7 @@ class TextPool:
         self, model: str, text: str, add_special_tokens: bool, max_token_count: int | None = None
     ) -> list[int]:
         """Encodes a text. Raises InvalidRequest, Overloaded and Unavailable, as all methods do."""
-        return await self._run(len(text), text_jobs.encode, model, text, add_special_tokens, max_token_count)
+        return await self._run(model, len(text), text_jobs.encode, model, text, add_special_tokens, max_token_count)
 
     async def encode_chat(
         self,
@@ -51,6 +54,7 @@ class TextPool:
     ) -> EncodedConversation:
         """Renders and encodes a conversation."""
         return await self._run(
+            model,
             conversation.character_count,
             text_jobs.encode_chat,
             model,
@@ -61,7 +65,7 @@ class TextPool:
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
         """Decodes token ids."""
-        return await self._run(len(token_ids), text_jobs.decode, model, token_ids, skip_special_tokens)
+        return await self._run(model, len(token_ids), text_jobs.decode, model, token_ids, skip_special_tokens)
 
     def close(self) -> None:
         """Ends the processes and the jobs that wait for them."""
@@ -70,16 +74,17 @@ class TextPool:
         for process in self._processes:
             process.end()
 
-    async def _run(self, size: int, job: Callable[[*Ts], T], *args: *Ts) -> T:
-        process = await self._next_idle(size)
-        running = asyncio.create_task(self._finish(process, job, *args))
+    async def _run(self, model: str, size: int, job: Callable[[*Ts], T], *args: *Ts) -> T:
+        share = self._shares[model]
+        process = await self._next_idle(share, size)
+        running = asyncio.create_task(self._finish(share, process, job, *args))
         self._running.add(running)
         running.add_done_callback(self._forget)
         return await asyncio.shield(running)
 
-    async def _next_idle(self, size: int) -> TextProcess:
+    async def _next_idle(self, share: asyncio.Semaphore, size: int) -> TextProcess:
         too_much = self._waiting_characters + size > MAX_WAITING_CHARACTERS and self._waiting_jobs
-        if self._idle.empty() and (self._waiting_jobs >= MAX_WAITING_JOBS or too_much):
+        if (self._idle.empty() or share.locked()) and (self._waiting_jobs >= MAX_WAITING_JOBS or too_much):
             raise Overloaded(
                 f"{self._waiting_jobs} texts wait for the tokenizer already: send this one again later",
                 stage="tokenize",
@@ -88,16 +93,22 @@ class TextPool:
         self._waiting_jobs += 1
         self._waiting_characters += size
         try:
-            return await self._idle.get()
+            await share.acquire()
+            try:
+                return await self._idle.get()
+            except BaseException:
+                share.release()
+                raise
         finally:
             self._waiting_jobs -= 1
             self._waiting_characters -= size
 
-    async def _finish(self, process: TextProcess, job: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def _finish(self, share: asyncio.Semaphore, process: TextProcess, job: Callable[[*Ts], T], *args: *Ts) -> T:
         try:
             return await process.do_job(job, *args)
         finally:
             self._idle.put_nowait(process)
+            share.release()
 
     def _forget(self, task: "asyncio.Task[object]") -> None:
         self._running.discard(task)

@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
-from headrace.errors import InvalidRequest, Unavailable
+from headrace.errors import InvalidRequest
 from headrace.tokenizer.processes import text_jobs
 
 SMALL_BYTES = 32 * 1024
@@ -30,8 +30,8 @@ class TextProcess:
         self.process: BaseProcess | None = None
 
     async def do_job(self, job: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Returns what the job returns. Raises what it raises, InvalidRequest when it goes on for too long, and
-        Unavailable when the process dies of it twice. Is not to be cancelled: the process would go on."""
+        """Returns what the job returns. Raises what it raises, and InvalidRequest when it goes on for too long, or the
+        process dies of it twice. Is not to be cancelled: the process would go on."""
         question = pickle.dumps((job, args))
         for _ in range(2):
             try:
@@ -50,7 +50,9 @@ class TextProcess:
                 raise answer
             result: T = answer
             return result
-        raise Unavailable("the process that works on texts died", stage="tokenize")
+        raise InvalidRequest(
+            "the tokenizer of this model fails on the text: the process that worked on it has ended twice"
+        )
 
     def start(self) -> "Connection[bytes, Any]":
         """Starts the process if it is not running. It takes a moment to load its models."""

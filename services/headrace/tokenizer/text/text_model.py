@@ -12,6 +12,7 @@ from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.gguf_text.gguf_tokenizer import GgufText
 from headrace.tokenizer.text.chat_template import ChatTemplate
+from headrace.tokenizer.text.known_patterns import has_known_patterns
 from headrace.tokenizer.text.longest_piece import longest_piece
 from headrace.tokenizer.text.pieces import Pieces, pieces_of
 from headrace.tokenizer.text.template_facts import TemplateFacts
@@ -93,6 +94,11 @@ class TextModel:
                 f"characters and no token stands for more than {self.longest_piece}: shorten it",
                 param="prompt",
             )
+
+    @cached_property
+    def is_predictable(self) -> bool:
+        """Whether the time for a text is known to be in proportion to its length."""
+        return has_known_patterns(self._tokenizer)
 
     @cached_property
     def longest_piece(self) -> int | None:

@@ -183,3 +183,50 @@ async def test_a_vocabulary_that_one_caller_waited_for_is_there_for_the_next() -
     first.cancel()
     await asyncio.wait({first})
     assert (await servicer.GetVocabulary(request, None)).pieces  # type: ignore[arg-type]
+
+
+def with_pattern(folder: Path, pattern: str) -> Path:
+    """A checkpoint whose tokenizer splits texts by an expression of its own."""
+    shutil.copytree(CHECKPOINT, folder)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    bytes_only = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, bytes_only]}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("pattern", [r"(?:a|a)+$|(?:(?:a+)+b)", r"(a+)+$", r"(?:a*)*c"])
+async def test_an_expression_that_runs_away_ends_as_an_error_of_the_request(tmp_path: Path, pattern: str) -> None:
+    """The library gives up after some retries, in a way that no `except Exception` sees, or goes on."""
+    folder = with_pattern(tmp_path / "bad", pattern)
+    async with pool_of(folder, job_seconds=3.0) as pool:
+        servicer = TokenizerServicer({"m": TextModel("m", folder)}, pool, 4096)
+        async with asyncio.timeout(PATIENCE):
+            for text in ("a" * 40 + "!", "a" * 3000 + "!"):
+                with contextlib.suppress(InvalidRequest):
+                    await servicer.Encode(pb.EncodeRequest(model="m", text=text), None)  # type: ignore[arg-type]
+            found = await servicer.Encode(pb.EncodeRequest(model="m", text="hello"), None)  # type: ignore[arg-type]
+        assert found.token_ids
+
+
+@pytest.mark.process
+async def test_a_model_whose_texts_take_long_leaves_a_process_to_others(tmp_path: Path) -> None:
+    slow = folder_with(tmp_path, SLOW_WORD)
+    pool = TextPool({"slow": slow, "m": CHECKPOINT}, 2, template_seconds=PATIENCE, job_seconds=PATIENCE)
+    try:
+        waiting = [asyncio.create_task(pool.encode_chat("slow", SLOW)) for _ in range(4)]
+        async with asyncio.timeout(PATIENCE / 2):
+            assert (await pool.encode_chat("m", HELLO)).token_ids
+        assert not any(task.done() for task in waiting)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    finally:
+        pool.close()
+
+
+def test_the_expressions_of_the_bundled_model_are_known(tmp_path: Path) -> None:
+    assert MODEL.is_predictable
+    assert not TextModel("m", with_pattern(tmp_path / "bad", "(a+)+$")).is_predictable
