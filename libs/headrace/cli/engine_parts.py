@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 
 from headrace.errors import ConfigError
 
@@ -15,8 +16,17 @@ def missing_parts() -> list[str]:
 
 
 def require_engine_parts() -> None:
-    """Raises ConfigError if a package is missing, saying what to install."""
-    missing = [name for name in ("torch", *PARTS) if importlib.util.find_spec(name) is None]
+    """Raises ConfigError if torch or a package of a worker is missing, saying what to install."""
+    _require(("torch", *PARTS), "worker,tokenizer,torch")
+
+
+def require_worker_parts() -> None:
+    """Raises ConfigError if a package of a worker is missing, saying what to install."""
+    _require(PARTS, "worker,tokenizer")
+
+
+def _require(names: Sequence[str], extras: str) -> None:
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
-        command = f"{sys.executable} -m pip install 'headrace[worker,tokenizer,torch]'"
+        command = f"{sys.executable} -m pip install 'headrace[{extras}]'"
         raise ConfigError(f"{', '.join(missing)} not installed: {command}")

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from headrace.access.key_file import FILE_NAME, KeyFile
 from headrace.cli.gateway_setting import gateway_path
+from headrace.cli.public_addresses import USUAL_HOST
 from headrace.errors import ConfigError
 from headrace.supervisor.lan_address import is_loopback_address
 
@@ -17,9 +18,9 @@ from headrace.supervisor.lan_address import is_loopback_address
 class Reach:
     """Address of a platform, and whether anyone may come in."""
 
-    host: str = "127.0.0.1"
+    host: str | None = None
     """Address on which HTTP and gRPC are served: 0.0.0.0 for every one of this machine. On others than loopback API
-    keys are needed."""
+    keys are needed. Default: that of the setting gateway.http_address, or 127.0.0.1."""
     without_keys: Annotated[bool, Parameter(negative="")] = False
     """Let everyone in who reaches the address, without a key."""
 
@@ -44,9 +45,10 @@ def choose_keys(reach: Reach, state_dir: Path, config: Path | None) -> KeyChoice
     usual = (state_dir / FILE_NAME).expanduser().absolute()
     path = named or (usual if usual.exists() and not reach.without_keys else None)
     choice = KeyChoice() if path is None else KeyChoice(path, _count(path))
-    if not choice.count and not reach.without_keys and not is_loopback_address(reach.host):
+    host = reach.host or USUAL_HOST
+    if not choice.count and not reach.without_keys and not is_loopback_address(host):
         raise ConfigError(
-            f"other machines reach {reach.host}, and there is no key to tell who may come in: make one with "
+            f"other machines reach {host}, and there is no key to tell who may come in: make one with "
             "headrace keys create NAME, or let everyone in with --without-keys",
             param="host",
         )

@@ -1,11 +1,14 @@
 """The platform that a command talks to."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import httpx2
 from cyclopts import Parameter
 
+from headrace.certificates.connection_options import AUTHORITY_VARIABLE
+from headrace.cli.platform_http import get
 from headrace.errors import Forbidden, ModelNotFound, Unauthenticated, Unavailable
 from headrace.supervisor.state import read_platform
 
@@ -20,25 +23,31 @@ def key_headers(key: str) -> dict[str, str]:
 
 
 def platform_url(url: str, state_dir: Path) -> str:
-    """Returns the given address, else that of the platform that runs on the state folder."""
-    return url.rstrip("/") if url else str(read_platform(state_dir)["http"])
+    """Returns the given address, else that of the platform that runs on the state folder. This process trusts its
+    certificate from then on, unless the environment names an authority."""
+    if url:
+        return url.rstrip("/")
+    described = read_platform(state_dir)
+    if "authority" in described:
+        os.environ.setdefault(AUTHORITY_VARIABLE, str(described["authority"]))
+    return str(described["http"])
 
 
 def choose_model(url: str, model: str | None, key: str = "") -> str:
-    """Returns the given model, or the first that the platform serves. Raises ModelNotFound, Unavailable, or the refusal
-    of the key."""
+    """Returns the given model, or the first of the platform's that can chat, or any. Raises ModelNotFound, Unavailable,
+    or the refusal of the key."""
+    response = get(f"{url}/v1/models", key_headers(key), timeout=10)
+    _check_key(response, key)
     try:
-        response = httpx2.get(f"{url}/v1/models", headers=key_headers(key), timeout=10)
-        _check_key(response, key)
         listed = response.json()["data"]
-    except (httpx2.HTTPError, ValueError, KeyError):
-        raise Unavailable(f"no platform answers at {url}. Start one with: headrace up") from None
-    names = [entry["id"] for entry in listed]
+        names = [entry["id"] for entry in listed]
+    except (ValueError, KeyError, TypeError):
+        raise Unavailable(f"what answers at {url} is no platform. Start one with: headrace up") from None
     if not names:
         raise Unavailable(f"the platform at {url} serves no model yet")
     if model is not None and model not in names:
         raise ModelNotFound(f"{url} does not serve {model!r}; it serves: {', '.join(names)}")
-    return model or str(names[0])
+    return model or str(next((entry["id"] for entry in listed if entry.get("can_chat")), names[0]))
 
 
 def _check_key(response: httpx2.Response, key: str) -> None:

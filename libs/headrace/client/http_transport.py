@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import math
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import Any
 
 import httpx2
 
+from headrace.certificates.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 from headrace.client.answer import Answer, Chunk
 from headrace.client.findings import Embeddings, Model, Ranked, Ranking
 from headrace.client.http_bodies import DONE, Json, chunk_of, event_of, model_of, question_body, whole_answer
 from headrace.client.http_errors import error_in, error_of
 from headrace.client.options import Call, Question
 from headrace.client.transport import Input
-from headrace.errors import ConfigError, DeadlineExceeded, Unavailable
+from headrace.errors import DeadlineExceeded, Unavailable
 from headrace.rpc.deadline import Deadline
 
 PARTING_SECONDS = 1.0
@@ -38,7 +38,7 @@ class HttpTransport:
             headers={"authorization": f"Bearer {key}"} if key else {},
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=MOST_CONNECTIONS),
-            verify=True if authority is None else _trusting(authority),
+            **connection_options(address, authority),
         )
 
     async def answer(self, call: Call, question: Question) -> Answer:
@@ -158,6 +158,9 @@ class HttpTransport:
         except TimeoutError:
             raise DeadlineExceeded("the deadline passed while the platform was waited for") from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if is_untrusted(error):
+                message = f"the certificate of {self._address} is not trusted: name its authority with authority="
+                raise Unavailable(f"{message}, or in {AUTHORITY_VARIABLE}") from None
             raise Unavailable(f"no platform answers at {self._address}: {error}") from None
         except httpx2.TransportError as error:
             raise Unavailable(f"the connection to {self._address} failed: {error or type(error).__name__}") from None
@@ -165,10 +168,3 @@ class HttpTransport:
 
 def _path(question: Question) -> str:
     return "/v1/completions" if question.messages is None else "/v1/chat/completions"
-
-
-def _trusting(authority: Path) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=str(authority))
-    except OSError as error:
-        raise ConfigError(f"cannot read certificates in {authority}: {error}", param="authority") from None

@@ -39,16 +39,19 @@ def summarize(result: LoadResult, slo_ttft: float | None = None, slo_tpot: float
         for record in good
         if (slo_ttft is None or record.ttft <= slo_ttft) and (slo_tpot is None or (record.tpot or 0.0) <= slo_tpot)
     ]
+    # As saved runs count, so that their comparison shows the same rates: from the first request to the end of the last.
+    begins, ends = ([getattr(record, name) for record in result.records] for name in ("start", "end"))
+    seconds = (max(ends) - min(begins) if result.records else 0.0) or result.seconds
     return {
         "model": result.workload.model,
         "requests": len(result.records),
         "failed": len(errors),
         "errors": sorted(set(errors))[:5],
         **result.workload.described(),
-        "seconds": round(result.seconds, 3),
-        "requests_per_second": round(len(good) / result.seconds, 3),
-        "output_tokens_per_second": round(sum(record.output_token_count for record in good) / result.seconds, 1),
-        "goodput_requests_per_second": round(len(met) / result.seconds, 3),
+        "seconds": round(seconds, 3),
+        "requests_per_second": round(len(good) / seconds, 3),
+        "output_tokens_per_second": round(sum(record.output_token_count for record in good) / seconds, 1),
+        "goodput_requests_per_second": round(len(met) / seconds, 3),
     } | {name: {f"p{p}": _milliseconds(percentile(values, p)) for p in PERCENTILES} for name, values in series.items()}
 
 

@@ -5,11 +5,13 @@ One connection per request, HTTP/1.1 with chunked transfer (RFC 9112), server-se
 
 import asyncio
 import json
+import ssl
 import time
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from headrace.certificates.connection_options import trusting_context
 from headrace.errors import Unavailable
 
 
@@ -61,7 +63,10 @@ async def stream_completion(url: str, body: dict[str, Any], timeout: float, key:
 
 async def _run(url: str, body: dict[str, Any], record: StreamRecord, key: str) -> None:
     parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+    is_secure = parts.scheme == "https"
+    tls = (trusting_context(url) or ssl.create_default_context()) if is_secure else None
+    port = parts.port or (443 if is_secure else 80)
+    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
     try:
         content = json.dumps(body).encode()
         head = (

@@ -118,12 +118,14 @@ class Platform:
 
     def describe(self) -> dict[str, Any]:
         """Describes the running platform, for `ps`, for the ready line and for scripts."""
+        authority = self._options.public_certificate
         return {
             "http": self.http_url,
             **({"lan": self.lan_url} if self.lan_url else {}),
             "grpc": self.grpc_address,
             "nats": f"nats://{self.nats_url.rpartition('://')[2].rpartition('@')[2]}",
             **self._certificates.described(),
+            **({} if authority is None else {"authority": str(authority)}),
             "models": [model.name for model in self._options.models]
             + [adapter for model in self._options.models for adapter in model.adapters],
             "pid": os.getpid(),
@@ -206,7 +208,9 @@ class Platform:
     async def _is_answering(self) -> bool:
         """Whether a gateway, on a new connection, says that it can answer requests for every model."""
         with contextlib.suppress(httpx2.HTTPError, ValueError):
-            async with httpx2.AsyncClient(verify=_trust_in(self._options.public_certificate)) as client:
+            trust = _trust_in(self._options.public_certificate)
+            # It asks this machine, whatever proxy the environment names.
+            async with httpx2.AsyncClient(verify=trust, trust_env=False) as client:
                 response = await client.get(f"{self.http_url}/ready", timeout=PROBE_TIMEOUT)
                 wanted = {model.name for model in self._options.models}
                 return response.status_code == httpx2.codes.OK and wanted <= set(response.json()["models"])
@@ -321,7 +325,8 @@ class Platform:
         self._channels.append(channel)
         return ProcessSpec(
             name=name,
-            command=[self._python(kind), "-m", f"headrace.{kind}", *common, *arguments],
+            # -P: files of the current folder are no modules of a service.
+            command=[self._python(kind), "-P", "-m", f"headrace.{kind}", *common, *arguments],
             log_path=self._fresh_log(name),
             is_ready=lambda: asyncio.ensure_future(is_serving(channel, PROBE_TIMEOUT)),
             answers=lambda: answers(channel, QUESTION_SECONDS),

@@ -69,7 +69,8 @@ def _table(findings: list[Finding]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
         mark, style = _MARKS[finding.status]
-        table.add_row(Text(mark, style=style), finding.subject, finding.text)
+        # As it is: brackets in it are no markup.
+        table.add_row(Text(mark, style=style), finding.subject, Text(finding.text, overflow="fold"))
     return table
 
 
@@ -146,7 +147,7 @@ def _engine() -> Iterator[Finding]:
         yield Finding("Engine", "problem", f"{', '.join(missing)} not installed: {command}")
         return
     has_torch = importlib.util.find_spec("torch") is not None
-    without = f"without torch, which encoders, GPUs and 16-bit arithmetic need: {torch_command()}"
+    without = f"without torch, which GPUs, several processes for one model and quantizing need: {torch_command()}"
     yield Finding("Engine", "ok", f"torch {importlib.metadata.version('torch')}" if has_torch else without)
     yield from _kernels(has_torch)
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from headrace.catalogue.catalogue import known_models
-from headrace.cli.engine_parts import require_engine_parts
+from headrace.cli.engine_parts import require_engine_parts, require_worker_parts
 from headrace.cli.output import console, fail, print_json
 from headrace.cli.precision_choice import UNKNOWN_QUALITY, Candidate, Verdict, judge
 from headrace.cli.share_progress import ShareProgress
@@ -66,8 +66,10 @@ def plan(
         Print one JSON object.
     """
     _check(context, batch, quality_floor, as_json=json)
-    require_engine_parts()
+    require_worker_parts()
     source = _source(model)
+    if measure:
+        require_engine_parts()
     deployments = list(_deployments(source, on, profiles))
     rows = [_row(deployment, context, batch) for deployment in deployments]
     assumptions = list(dict.fromkeys(line for each in deployments for line in each.assumptions()))

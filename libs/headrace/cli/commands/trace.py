@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx2
 from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.output import console, print_json
-from headrace.cli.target import platform_url
+from headrace.cli.platform_http import get
+from headrace.cli.target import KEY_VARIABLE, key_headers, platform_url
 from headrace.errors import NotFound, Unauthenticated, Unavailable
 from headrace.supervisor.state import DEFAULT_FOLDER
 
@@ -24,7 +24,6 @@ FEW_TOKENS = 8
 """Tokens of an output below which its speed says nothing."""
 MANY_ASKS = 12
 """Connections after which each of several gateways that share an address has probably been asked."""
-KEY_VARIABLE = "HEADRACE_API_KEY"
 MEANINGS = {
     "receive": "the request arrives",
     "parse": "JSON is read and checked",
@@ -94,11 +93,11 @@ def find(url: str, name: str) -> dict[str, Any]:
 
 def _ask(url: str) -> tuple[int, dict[str, Any]]:
     key = os.environ.get(KEY_VARIABLE, "")
+    response = get(url, key_headers(key), TIMEOUT)
     try:
-        response = httpx2.get(url, timeout=TIMEOUT, headers={"authorization": f"Bearer {key}"} if key else {})
         content: dict[str, Any] = response.json()
-    except (httpx2.HTTPError, ValueError):
-        raise Unavailable(f"no platform answers at {url}. Start one with: headrace up") from None
+    except ValueError:
+        raise Unavailable(f"what answers at {url} is no platform. Start one with: headrace up") from None
     if response.status_code == 401:
         raise Unauthenticated(f"the gateway tells a tenant about its own requests only: set {KEY_VARIABLE} to its key")
     return response.status_code, content

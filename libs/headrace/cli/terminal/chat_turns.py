@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 
+from headrace.certificates.connection_options import connection_options
 from headrace.cli.target import key_headers
 from headrace.errors import InvalidRequest, Unavailable
 
@@ -77,7 +78,11 @@ class Conversation:
         self.speed = AnswerSpeed()
         started = time.monotonic()
         try:
-            with httpx2.stream("POST", self._url, json=body, headers=self._headers, timeout=READ_TIMEOUT) as response:
+            options = connection_options(self._url)
+            with (
+                httpx2.Client(timeout=READ_TIMEOUT, **options) as client,
+                client.stream("POST", self._url, json=body, headers=self._headers) as response,
+            ):
                 if response.status_code != httpx2.codes.OK:
                     response.read()
                     raise _refusal(response.text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
+from headrace.cli.platform_http import get
 from headrace.cli.target import key_headers
 from headrace.errors import Unavailable
 
@@ -63,13 +64,10 @@ class ModelLoad:
 
 def read_metrics(url: str, key: str) -> Reading:
     """Reads a gateway's metrics. Raises Unavailable."""
-    try:
-        response = httpx2.get(f"{url}/metrics", headers=key_headers(key), timeout=TIMEOUT).raise_for_status()
-    except httpx2.HTTPStatusError as error:
-        status = error.response.status_code
-        raise Unavailable(f"{url}/metrics answers {status}; a platform with keys wants one: --key") from None
-    except httpx2.HTTPError:
-        raise Unavailable(f"no platform answers at {url}. Start one with: headrace up") from None
+    response = get(f"{url}/metrics", key_headers(key), TIMEOUT)
+    if response.status_code != httpx2.codes.OK:
+        answers = f"{url}/metrics answers {response.status_code}"
+        raise Unavailable(f"{answers}; a platform with keys wants one: --key")
     values: dict[str, dict[Labels, float]] = defaultdict(dict)
     for family in text_string_to_metric_families(response.text):
         for sample in family.samples:

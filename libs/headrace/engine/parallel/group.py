@@ -96,7 +96,7 @@ def meet(config: EngineConfig, world_size: int) -> Rendezvous:
     if config.rendezvous:
         return Rendezvous(listener, store, ())
     address = f"{LOOPBACK}:{listener.getsockname()[1]}"
-    command = [sys.executable, "-m", "headrace.engine.parallel.follower", "--leader", address]
+    command = [sys.executable, "-P", "-m", "headrace.engine.parallel.follower", "--leader", address]
     processes = tuple(subprocess.Popen(command) for _ in range(world_size - 1))
     return Rendezvous(listener, store, processes)
 

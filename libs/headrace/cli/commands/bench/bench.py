@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import httpx2
 from cyclopts import App, Parameter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -13,6 +12,7 @@ from rich.table import Table
 from headrace.cli.commands.bench.claims import print_claims
 from headrace.cli.commands.bench.load_flags import LoadFlags
 from headrace.cli.output import console, error_console, fail, print_json, warn
+from headrace.cli.platform_http import get
 from headrace.cli.target import KeyFlag, choose_model, key_headers, platform_url
 from headrace.load_generator.closed_loop import LoadResult, Workload, run_closed_loop
 from headrace.load_generator.comparison import ComparedMetric, compare_runs, different_facts
@@ -133,7 +133,7 @@ def _load(flags: LoadFlags, address: str, model: str, key: str) -> Workload | Se
 
 def _model_length(address: str, model: str, key: str) -> int | None:
     """Returns the most tokens of a request, if the platform tells."""
-    listed = httpx2.get(f"{address}/v1/models", headers=key_headers(key), timeout=10).json()["data"]
+    listed = get(f"{address}/v1/models", key_headers(key), timeout=10).json()["data"]
     found: dict[str, Any] = next((entry for entry in listed if entry["id"] == model), {})
     length = found.get("max_model_length")
     return int(length) if length else None

@@ -126,7 +126,7 @@ def _start_of(name: str, pid: int) -> Start | None:
 
 def _described(start: Start) -> dict[str, Any]:
     """Asks a service for its settings. Raises ConfigError with its own words."""
-    command = [sys.executable, "-m", f"headrace.{start.kind}", DESCRIBE_FLAG, *start.arguments]
+    command = [sys.executable, "-P", "-m", f"headrace.{start.kind}", DESCRIBE_FLAG, *start.arguments]
     try:
         done = subprocess.run(
             command, env=start.environment, capture_output=True, text=True, timeout=TIMEOUT, check=False

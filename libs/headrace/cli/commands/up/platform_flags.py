@@ -1,7 +1,7 @@
 """Flags of `headrace up`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from headrace.cli.gateway_setting import gateway_path
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
+from headrace.cli.public_addresses import PublicAddresses, public_addresses
 from headrace.errors import ConfigError
 from headrace.supervisor.model_source import resolve
 from headrace.supervisor.options import PlatformOptions
@@ -104,10 +105,11 @@ _REACH = Reach()
 class PlatformFlags:
     """All that a platform is started with, but for its models."""
 
-    http_port: int = 8000
-    """Port of the OpenAI-compatible API; 0 picks a free one."""
-    grpc_port: int = 9000
-    """Port of the gRPC API; 0 picks a free one."""
+    http_port: int | None = None
+    """Port of the OpenAI-compatible API; 0 picks a free one. Default: that of the setting gateway.http_address, or
+    8000."""
+    grpc_port: int | None = None
+    """Port of the gRPC API; 0 picks a free one. Default: that of the setting gateway.listen_address, or 9000."""
     reach: Reach = _REACH
     """Address of the platform, and keys."""
     workers: WorkerCounts = _WORKER_COUNTS
@@ -152,17 +154,22 @@ class PlatformFlags:
 
     def keys(self) -> KeyChoice:
         """Returns the keys that let callers in. Raises ConfigError, see `choose_keys`."""
-        return choose_keys(self.reach, self.state_dir, self.config)
+        return choose_keys(replace(self.reach, host=self.addresses.host), self.state_dir, self.config)
+
+    @property
+    def addresses(self) -> PublicAddresses:
+        """Addresses on which the platform is reached. Raises ConfigError."""
+        return public_addresses(self.reach.host, self.http_port, self.grpc_port, self.config)
 
     def options(self, models: Sequence[str], keys: KeyChoice) -> PlatformOptions:
         """Returns the options of the platform. Finds its models. Raises ConfigError."""
-        sources = resolve(models, self.parts.draft, self.parts.lora)
+        sources, addresses = resolve(models, self.parts.draft, self.parts.lora), self.addresses
         return PlatformOptions(
             models=sources,
             **self.shared.options([source.name for source in sources]),
-            http_port=self.http_port,
-            grpc_port=self.grpc_port,
-            host=self.reach.host,
+            http_port=addresses.http_port,
+            grpc_port=addresses.grpc_port,
+            host=addresses.host,
             keys_file=keys.path,
             **asdict(self.workers),
             **asdict(self.several),

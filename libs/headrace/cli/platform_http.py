@@ -1,0 +1,30 @@
+"""HTTP of commands that ask a running platform."""
+
+import contextlib
+from collections.abc import Iterator
+
+import httpx2
+
+from headrace.certificates.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
+from headrace.errors import Unavailable
+
+
+def get(url: str, headers: dict[str, str], timeout: float) -> httpx2.Response:
+    """Returns the answer of a platform. Raises Unavailable where none answers."""
+    with reaching(url):
+        return httpx2.get(url, headers=headers, timeout=timeout, **connection_options(url))
+
+
+@contextlib.contextmanager
+def reaching(url: str) -> Iterator[None]:
+    """Opens a block in which a platform is asked. Raises Unavailable with the reason that it cannot be reached."""
+    address = url.partition("/v1")[0].partition("/headrace/")[0]
+    try:
+        yield
+    except httpx2.TransportError as error:
+        if is_untrusted(error):
+            raise Unavailable(
+                f"the certificate of {address} is not trusted: name its authority, a PEM file, in {AUTHORITY_VARIABLE}"
+            ) from None
+        reason = f" ({error})" if isinstance(error, httpx2.TimeoutException) else ""
+        raise Unavailable(f"no platform answers at {address}{reason}. Start one with: headrace up") from None
