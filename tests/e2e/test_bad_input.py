@@ -133,9 +133,13 @@ def test_malformed_bodies(http: httpx2.Client, content: bytes) -> None:
 
 
 def test_missing_fields_are_named(http: httpx2.Client) -> None:
-    check_error(http.post("/v1/completions", json={"prompt": "a"}), 400, "model", "required")
     check_error(http.post("/v1/completions", json={"model": MODEL}), 400, "prompt", "required")
     check_error(http.post("/v1/chat/completions", json={"model": MODEL}), 400, "messages", "required")
+
+
+def test_without_a_name_the_only_model_answers(http: httpx2.Client) -> None:
+    answer = http.post("/v1/completions", json={"prompt": "a", "max_tokens": 1})
+    assert (answer.status_code, answer.json()["model"]) == (200, MODEL)
 
 
 def test_unknown_model_lists_the_known(http: httpx2.Client) -> None:

@@ -105,7 +105,11 @@ def test_tokens_are_counted_as_they_are_charged(sdk: anthropic.Anthropic) -> Non
         ({"model": "absent"}, anthropic.NotFoundError, "absent"),
         ({"max_tokens": 0}, anthropic.BadRequestError, "max_tokens"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, anthropic.BadRequestError, "read text only"),
-        ({"tools": [{"type": "web_search_20250305", "name": "w"}]}, anthropic.BadRequestError, "web_search"),
+        (
+            {"tools": [{"type": "web_search_20250305", "name": "w"}], "tool_choice": {"type": "tool", "name": "w"}},
+            anthropic.BadRequestError,
+            "tool_choice",
+        ),
     ],
 )
 def test_errors_have_anthropics_shape(

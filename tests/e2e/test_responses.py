@@ -169,13 +169,14 @@ def test_logprobs_and_counts(sdk: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"tools": [{"type": "web_search"}]}, "web_search"),
+        ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, "needs tools"),
         ({"conversation": "conv_1"}, "conversation is not supported"),
         ({"input": []}, "the input is empty"),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "item_reference"),
+        ({"input": [{"type": "no_such_item", "id": "x"}]}, "no_such_item"),
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "read text only"),
         ({"include": ["file_search_call.results"]}, "file_search_call.results"),
         ({"background": True, "store": False}, "background is stored"),
+        ({"extra_body": {"grammar": 'root ::= "a"'}}, "grammar is not supported"),
         ({"prompt": {"id": "p"}}, "prompt is not supported"),
     ],
 )

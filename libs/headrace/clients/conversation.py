@@ -16,6 +16,7 @@ class Conversation:
     """Definitions of the tools that the model may call, as in OpenAI's API."""
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     add_generation_prompt: bool | None = None
+    continue_final_message: bool = False
 
     @property
     def character_count(self) -> int:

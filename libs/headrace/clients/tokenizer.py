@@ -104,6 +104,7 @@ def _to_message(conversation: Conversation) -> tokenizer_pb2.Conversation:
     return tokenizer_pb2.Conversation(
         messages=[_to_chat_message(message) for message in conversation.messages],
         add_generation_prompt=conversation.add_generation_prompt,
+        continue_final_message=conversation.continue_final_message,
         tools=json.dumps(conversation.tools, ensure_ascii=False) if conversation.tools else "",
         template_arguments=json.dumps(conversation.template_arguments) if conversation.template_arguments else "",
     )

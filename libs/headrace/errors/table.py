@@ -30,6 +30,7 @@ _CODE = grpc.StatusCode
 
 ROWS: tuple[ErrorRow, ...] = (
     ErrorRow(tree.Unsupported, _CODE.INVALID_ARGUMENT, 400, _INVALID, "unsupported_parameter"),
+    ErrorRow(tree.ContextExceeded, _CODE.INVALID_ARGUMENT, 400, _INVALID, "context_length_exceeded"),
     ErrorRow(tree.ContentFiltered, _CODE.INVALID_ARGUMENT, 400, _INVALID, "content_filter"),
     ErrorRow(tree.UnsupportedMediaType, _CODE.INVALID_ARGUMENT, 415, _INVALID, "unsupported_media_type"),
     ErrorRow(tree.PayloadTooLarge, _CODE.INVALID_ARGUMENT, 413, _INVALID, "payload_too_large"),

@@ -5,6 +5,7 @@ WorkerLost, SchedulerGone and GatewayStopping stay within a service; beyond it, 
 HeadraceError
 ├── InvalidRequest            the request can never succeed as it is (also a ValueError)
 │   ├── Unsupported           a known field or feature that Headrace does not have
+│   ├── ContextExceeded       the prompt, or what is to follow it, has more tokens than the model can read
 │   ├── ContentFiltered       its text holds what a filter does not let through
 │   ├── UnsupportedMediaType
 │   └── PayloadTooLarge
@@ -75,6 +76,20 @@ class InvalidRequest(HeadraceError, ValueError):
 
 class Unsupported(InvalidRequest):
     """Headrace does not support this."""
+
+
+class ContextExceeded(InvalidRequest):
+    """The prompt has more tokens than the model can read."""
+
+    @classmethod
+    def of_prompt(cls, count: str, limit: int, advice: str = "shorten it", *, param: str) -> "ContextExceeded":
+        """Returns the error of a prompt of `count` tokens. Clients look for both phrases to learn that they must make
+        a conversation shorter: OpenAI's and Anthropic's servers write them."""
+        return cls(
+            f"prompt is too long: {count} tokens > {limit} maximum; this model's maximum context length is {limit} "
+            f"tokens: {advice}",
+            param=param,
+        )
 
 
 class ContentFiltered(InvalidRequest):

@@ -453,6 +453,8 @@ class ModelInfo(_message.Message):
     ADAPTERS_FIELD_NUMBER: _builtins.int
     PARENT_FIELD_NUMBER: _builtins.int
     EVICTS_CONTEXT_FIELD_NUMBER: _builtins.int
+    DEFAULT_TEMPERATURE_FIELD_NUMBER: _builtins.int
+    DEFAULT_TOP_P_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The name that clients use."""
     architecture: _builtins.str
@@ -475,6 +477,10 @@ class ModelInfo(_message.Message):
     """The model that this one is with an adapter. Empty: it is a model of its own."""
     evicts_context: _builtins.bool
     """Outputs may go on past `max_model_length`: the model then reads the first tokens and the last ones."""
+    default_temperature: _builtins.float
+    """Temperature of requests that name none. Unset: 1."""
+    default_top_p: _builtins.float
+    """Top-p of requests that name none. Unset: 1."""
     @_builtins.property
     def adapters(self) -> _containers.RepeatedCompositeFieldContainer[Global___AdapterInfo]:
         """The adapters that can be added to it."""
@@ -494,12 +500,21 @@ class ModelInfo(_message.Message):
         adapters: _abc.Iterable[Global___AdapterInfo] | None = ...,
         parent: _builtins.str = ...,
         evicts_context: _builtins.bool = ...,
+        default_temperature: _builtins.float | None = ...,
+        default_top_p: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_default_temperature", b"_default_temperature", "_default_top_p", b"_default_top_p", "default_temperature", b"default_temperature", "default_top_p", b"default_top_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapters", b"adapters", "architecture", b"architecture", "block_size", b"block_size", "embedding_size", b"embedding_size", "evicts_context", b"evicts_context", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "parent", b"parent", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_temperature", b"_default_temperature", "_default_top_p", b"_default_top_p", "adapters", b"adapters", "architecture", b"architecture", "block_size", b"block_size", "default_temperature", b"default_temperature", "default_top_p", b"default_top_p", "embedding_size", b"embedding_size", "evicts_context", b"evicts_context", "fingerprint", b"fingerprint", "max_model_length", b"max_model_length", "model", b"model", "parameter_count", b"parameter_count", "parent", b"parent", "precision", b"precision", "vocabulary_size", b"vocabulary_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__default_temperature: _TypeAlias = _typing.Literal["default_temperature"]  # noqa: Y015
+    _WhichOneofArgType__default_temperature: _TypeAlias = _typing.Literal["_default_temperature", b"_default_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__default_top_p: _TypeAlias = _typing.Literal["default_top_p"]  # noqa: Y015
+    _WhichOneofArgType__default_top_p: _TypeAlias = _typing.Literal["_default_top_p", b"_default_top_p"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__default_temperature) -> _WhichOneofReturnType__default_temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__default_top_p) -> _WhichOneofReturnType__default_top_p | None: ...
 
 Global___ModelInfo: _TypeAlias = ModelInfo  # noqa: Y015
 

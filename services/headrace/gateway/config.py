@@ -108,6 +108,9 @@ class GatewaySettings(ServiceSettings):
     """Most requests open at once. More are refused as overloaded."""
     max_choices: int = Field(default=128, ge=1)
     """Most sequences that one request may ask for (prompts times n)."""
+    ends_at_window: bool = False
+    """Whether a chat or completion whose max_tokens is more than fits after its prompt ends where the context does,
+    with the reason `length`. Otherwise it is refused, as by OpenAI. Messages and Responses always end there."""
     max_inputs: int = Field(default=2048, ge=1)
     """Most inputs of one embeddings request."""
     default_timeout_seconds: float = Field(default=600.0, gt=0)

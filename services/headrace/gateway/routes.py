@@ -29,6 +29,18 @@ CLIENT_GONE = 499
 BAD_REQUEST = 400
 _LOADED_AT_START = frozenset({"/v1/load_lora_adapter", "/v1/unload_lora_adapter"})
 """Paths at which vLLM loads and unloads adapters."""
+_WITHOUT_VERSION = (
+    "chat/completions",
+    "completions",
+    "embeddings",
+    "messages",
+    "models",
+    "rerank",
+    "responses",
+    "score",
+)
+_ALIASES = {f"/{name}": f"/v1/{name}" for name in _WITHOUT_VERSION} | {"/v2/rerank": "/v1/rerank"}
+"""Paths at which other servers have what is at these."""
 _UNREMEMBERED = frozenset(
     {
         *("/", "/health", "/ready", "/metrics", "/console", "/console/{name}", "/headrace/fleet", "/headrace/usage"),
@@ -105,7 +117,7 @@ class Routes:
             self._recent.add(record)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
-        endpoint = self._endpoints.find(path)
+        endpoint = self._endpoints.find(_ALIASES.get(path, path))
         exchange.record.route = "" if endpoint is None else endpoint.path
         if not exchange.is_inside and (endpoint is None or endpoint.scopes is not None):
             exchange.caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))

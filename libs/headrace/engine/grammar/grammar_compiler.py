@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.engine.contract.engine import EngineSpec
-from headrace.engine.contract.grammar import Grammar
+from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.grammar.compile_threads import CompileThreads
 from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.grammar.token_matcher import TokenMatcher
@@ -16,11 +16,14 @@ from headrace.errors.tree import Overloaded, Unsupported
 if TYPE_CHECKING:
     from llguidance import LLTokenizer
 
+    from headrace.engine.grammar.number_bound import NumberBound
+
 THREAD_COUNT = 2
 """Number of threads: more than one, so that one slow grammar does not hold up the next."""
 COMPILE_SECONDS = 5.0
 """Seconds that a grammar may take to compile, its first step included."""
 CAPACITY = 64
+_OF_JSON = frozenset({GrammarKind.JSON_SCHEMA, GrammarKind.JSON_OBJECT, GrammarKind.LARK_WITH_SCHEMAS})
 STEP_FUEL = 50_000
 """Work of the lexer that one step may take, in llguidance's measure: a quarter of its own limit, some 0.1 s, because
 everybody's tokens wait for a step."""
@@ -41,6 +44,7 @@ class GrammarCompiler:
         self._compiled: OrderedDict[Grammar, Future[TokenMatcher]] = OrderedDict()
         """Matchers by grammar, least recently used first."""
         self._tokenizer: LLTokenizer | None = None
+        self._numbers: NumberBound | None = None
         self._tokenizer_lock = threading.Lock()
 
     def compile(self, grammar: Grammar) -> Future[TokenMatcher]:
@@ -71,9 +75,20 @@ class GrammarCompiler:
             first = matcher.deep_copy()
             first.compute_bitmask()
             if not first.is_error():
-                return TokenMatcher(matcher)
+                return TokenMatcher(matcher, self._bound_numbers() if grammar.kind in _OF_JSON else None)
             matcher = first
         raise refusal(grammar, matcher.get_error())
+
+    def _bound_numbers(self) -> "NumberBound":
+        """Reads the bytes of all tokens, once. Takes a tenth of a second for large vocabularies."""
+        # As in `_compile`.
+        from headrace.engine.grammar.number_bound import NumberBound
+
+        tokenizer = self._load_tokenizer()
+        with self._tokenizer_lock:
+            if self._numbers is None:
+                self._numbers = NumberBound([tokenizer.decode_bytes([id]) for id in range(self._spec.vocabulary_size)])
+            return self._numbers
 
     def _load_tokenizer(self) -> "LLTokenizer":
         """Reads the vocabulary, once. Takes up to a second for large ones."""

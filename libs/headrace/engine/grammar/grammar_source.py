@@ -10,6 +10,7 @@ from llguidance import LLMatcher, grammar_from
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.grammar.multiples import check_multiples, check_multiples_in_text
+from headrace.engine.grammar.repeated_keys import check_key_counts
 from headrace.errors.tree import InvalidRequest, Unsupported
 
 MAX_RULE_COUNT = 1000
@@ -58,6 +59,7 @@ def _check_schema(schema: dict[str, Any]) -> None:
     if _OPTIONS_KEYWORD in schema:
         raise Unsupported(f'the json_schema uses "{_OPTIONS_KEYWORD}", which is not supported')
     check_multiples(schema)
+    check_key_counts(schema)
 
 
 def _json_object(_text: str) -> str:

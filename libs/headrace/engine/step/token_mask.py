@@ -40,7 +40,10 @@ def _forbidden_by_grammar(sequences: list[Sequence], vocabulary_size: int) -> ND
         return np.empty((0, vocabulary_size), np.bool_)
     bitmask = fill_bitmask(matchers, vocabulary_size)
     bits = np.unpackbits((~bitmask).view(np.uint8), axis=1, count=vocabulary_size, bitorder="little")
-    return bits.view(np.bool_)
+    forbidden = bits.view(np.bool_)
+    for matcher, row in zip(matchers, forbidden, strict=True):
+        matcher.narrow(row)
+    return forbidden
 
 
 def fill_bitmask(matchers: list[TokenMatcher], vocabulary_size: int) -> NDArray[np.int32]:

@@ -2,10 +2,13 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from headrace.gateway.openai.fields.bulk_fields import mistake
+from headrace.gateway.openai.fields.constraints import refused_without
+from headrace.gateway.openai.fields.neutral import Neutral
 from headrace.gateway.openai.fields.tool_fields import MAX_TOOLS, ToolName
-from headrace.gateway.openai.model_body import ModelBody, Neutral, never
+from headrace.gateway.openai.model_body import ModelBody
 from headrace.gateway.openai.schema import MAX_INT32
 
 _LOOSE = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
@@ -15,17 +18,30 @@ Blocks = str | list[dict[str, Any]]
 
 class GivenMessage(BaseModel):
     model_config = _LOOSE
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: Blocks
 
 
 class GivenTool(BaseModel):
+    """A tool of the client, or one of another type, which Anthropic's platform would run or knows the schema of."""
+
     model_config = _LOOSE
     type: str | None = None
-    name: ToolName
+    name: ToolName | None = None
     description: str | None = None
     input_schema: dict[str, Any] | None = None
     strict: bool | None = None
+
+    @property
+    def is_function(self) -> bool:
+        """Whether the request itself says all that there is to know about the tool."""
+        return self.type in (None, "custom")
+
+    @model_validator(mode="after")
+    def _has_name(self) -> "GivenTool":
+        if self.is_function and self.name is None:
+            raise mistake("a tool must have a name")
+        return self
 
 
 class GivenToolChoice(BaseModel):
@@ -53,6 +69,17 @@ class OutputConfig(BaseModel):
     effort: str | None = None
 
 
+_ALL: tuple[Any, ...] = ("all", {"type": "all"})
+
+
+def _keeps_all(value: Any) -> bool:
+    """Whether a value of `context_management` edits nothing: every message reaches the model here."""
+    edits = value.get("edits") if isinstance(value, dict) else value
+    if not edits:
+        return isinstance(value, dict)
+    return isinstance(edits, list) and all(isinstance(edit, dict) and edit.get("keep") in _ALL for edit in edits)
+
+
 class CountBody(ModelBody):
     """Body of POST /v1/messages/count_tokens."""
 
@@ -65,7 +92,13 @@ class CountBody(ModelBody):
     cache_control: dict[str, Any] | None = None
     """Accepted without effect: every prefix is cached."""
 
-    unsupported: ClassVar[dict[str, Neutral]] = {"container": never, "mcp_servers": never, "context_management": never}
+    unsupported: ClassVar[dict[str, Neutral]] = refused_without("container", "mcp_servers")
+    dispensable: ClassVar[dict[str, Neutral]] = {"context_management": _keeps_all}
+
+    def left_out(self) -> list[str]:
+        """Names the tools that only Anthropic's platform runs too."""
+        kinds = [f"tools.{tool.type}" for tool in self.tools or () if not tool.is_function]
+        return [*super().left_out(), *dict.fromkeys(kinds)]
 
 
 class MessageBody(CountBody):

@@ -18,7 +18,9 @@ _STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use", CONTENT_FILTE
 class MessageEvents:
     """Writes one answer as events, which also make up a message."""
 
-    def __init__(self, message_id: str, model: str, choice: Choice) -> None:
+    def __init__(self, message_id: str, model: str, choice: Choice, *, fills_window: bool = False) -> None:
+        """`fills_window`: whether the context has room for fewer tokens than the request allows."""
+        self._fills_window = fills_window
         self._head: Json = {"id": message_id, "type": "message", "role": "assistant", "model": model}
         self._choice = choice
         self._blocks = AnswerBlocks()
@@ -59,6 +61,8 @@ class MessageEvents:
     def _stop(self) -> Json:
         finish_name, stopped_by = self._choice.finish_name or "stop", self._choice.stop_reason
         text = stopped_by if isinstance(stopped_by, str) else None
+        if finish_name == "length" and self._fills_window:
+            return {"stop_reason": "model_context_window_exceeded", "stop_sequence": None}
         name = _STOP_REASONS.get(finish_name, "end_turn" if text is None else "stop_sequence")
         return {"stop_reason": name, "stop_sequence": text}
 

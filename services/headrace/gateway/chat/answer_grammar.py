@@ -18,6 +18,8 @@ from headrace.v1.generation_pb2 import (
     GRAMMAR_KIND_REGEX,
 )
 
+MOST_CALLS = 16
+"""Most calls in one answer: a model that repeats itself would call for ever."""
 _ANYTHING = "/(.|\\n)*/"
 _CONTENT = "content"
 
@@ -54,7 +56,7 @@ class AnswerGrammar:
             around = write(syntax.before_name + tool.name + syntax.before_arguments), write(syntax.after_arguments)
             self._rules += [f"call_{index}: {around[0]} arguments_{index} {around[1]}", *rules]
             self._schemas |= schemas
-        several = f"({write(syntax.separator)} call)*" if tool_use.allows_several else ""
+        several = f"({write(syntax.separator)} call){{0,{MOST_CALLS - 1}}}" if tool_use.allows_several else ""
         opening = write(syntax.opening.removeprefix(syntax.marker))
         self._rules += [
             f"call: {' | '.join(f'call_{index}' for index in range(len(tool_use.tools)))}",
@@ -67,7 +69,7 @@ class AnswerGrammar:
         write = self._literals.write
         ended = f"thought: /(.|\\n)*/ {write(end)}" if self._literals.is_special(end) else ""
         self._rules.append(ended or f"thought[suffix={json.dumps(end)}]: {_ANYTHING}")
-        self._rules.append("gap: /\\s*/")
+        self._rules.append("gap: /\\s{0,4}/")
         opened = f"thought gap {answer}"
         self._rules.append(f"start: {opened}" if is_open else f"start: {answer} | {write(start)} {opened}")
 

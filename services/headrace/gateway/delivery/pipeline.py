@@ -89,7 +89,7 @@ class Pipeline:
         async def encode(prompt: Prompt) -> list[int]:
             if not isinstance(prompt, str):
                 return prompt
-            limit = model_info.max_model_length
+            limit = options.bound(model_info)
             return await self.encoder.encode_text(
                 model, prompt, add_special_tokens, envelope.deadline, context_token_count=limit
             )
@@ -97,7 +97,7 @@ class Pipeline:
         # What does not fit the model is refused before it is searched.
         encoded = [await encode(prompt) for prompt in prompts]
         for token_ids in encoded:
-            check_prompt(token_ids, model_info)
+            check_prompt(options.read_of(token_ids, model_info), model_info)
         clean = [await self._clean_prompt(rules, prompt, "prompt") for prompt in prompts]
         encoded = [
             token_ids if new == prompt else await encode(new)
@@ -107,7 +107,9 @@ class Pipeline:
         for conversation in said:
             await self._guard.check_input(rules.guard, conversation, envelope)
         vocabulary = await self.encoder.vocabulary(model, envelope.deadline)
-        job = Job(envelope, model_info, vocabulary, encoded, options, conversations=said)
+        allowed = options.allowing(vocabulary.eos_token_ids)
+        read = [options.read_of(prompt, model_info) for prompt in encoded]
+        job = Job(envelope, model_info, vocabulary, read, allowed, conversations=said)
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         return job
@@ -120,15 +122,18 @@ class Pipeline:
             raise Unsupported(f"model {model} has no chat template; use /v1/completions", param="messages")
         rules = self._rules(envelope, options)
         # What does not fit the model is refused before it is searched.
-        encoded = await self.encoder.encode_chat(model, conversation, envelope.deadline, model_info.max_model_length)
-        check_prompt(encoded.token_ids, model_info)
+        field, limit = options.prompt_field, options.bound(model_info)
+        encoded = await self.encoder.encode_chat(model, conversation, envelope.deadline, limit, field)
+        check_prompt(options.read_of(encoded.token_ids, model_info), model_info, field)
         clean = await self._clean_conversation(rules, conversation)
         if clean != conversation:
-            encoded = await self.encoder.encode_chat(model, clean, envelope.deadline, model_info.max_model_length)
+            encoded = await self.encoder.encode_chat(model, clean, envelope.deadline, limit, field)
         await self._guard.check_input(rules.guard, clean, envelope)
         style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
-        limited = await self._limited(model, options.following(style), style, envelope.deadline)
-        job = Job(envelope, model_info, vocabulary, [encoded.token_ids], limited, style, (clean,))
+        allowed = options.allowing(vocabulary.eos_token_ids).following(style)
+        limited = await self._limited(model, allowed, style, envelope.deadline)
+        read = options.read_of(encoded.token_ids, model_info)
+        job = Job(envelope, model_info, vocabulary, [read], limited, style, (clean,))
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         return job

@@ -7,13 +7,15 @@ from typing import TypeVar
 from headrace.clients.conversation import Conversation
 from headrace.clients.encoded_conversation import EncodedConversation
 from headrace.clients.tokenizer import TokenizerClient
-from headrace.errors import DeadlineExceeded, Unavailable
+from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.vocabularies import Vocabularies
 from headrace.rpc.deadline import Deadline
 
 TOKENIZER_RETRY_PAUSE = 0.1
+_CONVERSATION_FIELDS = ("messages", "prompt")
+"""Names that the tokenizer has for a conversation and its text."""
 T = TypeVar("T")
 
 
@@ -55,14 +57,21 @@ class PromptEncoder:
         conversation: Conversation,
         deadline: Deadline,
         context_token_count: int | None = None,
+        field: str = "messages",
     ) -> EncodedConversation:
         """Returns the token ids of a conversation, possibly more than `context_token_count`. A conversation that is
-        certain to have more may be refused. Raises HeadraceError."""
+        certain to have more may be refused. Raises HeadraceError; where the conversation is at fault, it names `field`,
+        in which the request has it."""
         tokenizer = self._fleet.tokenizer_of(model)
-        return await _until_available(
-            lambda: self._tokenizer.encode_chat(tokenizer, conversation, deadline.remaining, context_token_count),
-            deadline,
-        )
+        try:
+            return await _until_available(
+                lambda: self._tokenizer.encode_chat(tokenizer, conversation, deadline.remaining, context_token_count),
+                deadline,
+            )
+        except InvalidRequest as error:
+            if error.param not in _CONVERSATION_FIELDS:
+                raise
+            raise type(error)(error.message, param=field, details=error.details) from None
 
     async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
         tokenizer = self._fleet.tokenizer_of(model)

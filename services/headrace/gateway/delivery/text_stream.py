@@ -108,5 +108,6 @@ def _split(piece: Piece, reader: AnswerReader) -> None:
     """Moves reasoning and calls out of a piece's text."""
     if reader.is_reasoning:
         piece.reasoning_token_count = len(piece.token_ids)
-    part = reader.push(piece.text, bool(piece.finish_reason))
+    is_cut = piece.finish_reason == FinishReason.FINISH_REASON_LENGTH
+    part = reader.push(piece.text, bool(piece.finish_reason), is_cut)
     piece.text, piece.reasoning, piece.calls = part.content, part.reasoning, part.calls

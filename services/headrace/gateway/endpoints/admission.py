@@ -5,12 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
-from headrace.errors import DeadlineExceeded
+from headrace.errors import DeadlineExceeded, InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.http.exchange import PARTING_SECONDS, HttpExchange
 from headrace.gateway.openai.fields.field_names import named
-from headrace.gateway.openai.model_body import ModelBody, ignored_fields
+from headrace.gateway.openai.model_body import M, ModelBody, ignored_fields, parse
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
@@ -30,6 +30,22 @@ class Admission:
         self._settings = settings
         self._pipeline = pipeline
         self._ledger = ledger
+
+    async def read(self, exchange: HttpExchange, schema: type[M], *, embeds: bool = False) -> M:
+        """Reads a body. One that names no model is for the only one that the client may use. `embeds`: whether it asks
+        for embeddings, not for text. Raises HeadraceError."""
+        body = parse(schema, await exchange.read_body())
+        if body.model:
+            return body
+        known = self._pipeline.fleet.models().items()
+        fitting = [
+            name
+            for name, facts in known
+            if bool(facts.embedding_size) == embeds and not facts.parent and exchange.caller.may_use(name)
+        ]
+        if len(fitting) != 1:
+            raise InvalidRequest(f"model is required: {len(fitting)} models could be meant", param="model")
+        return body.model_copy(update={"model": fitting[0]})
 
     @contextlib.asynccontextmanager
     async def open(

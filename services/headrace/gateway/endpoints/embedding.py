@@ -13,7 +13,6 @@ from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.openai.embedding_format import embedding_list, encoded, kept
-from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.options import inputs_of
 from headrace.gateway.openai.schema import EmbeddingBody
 from headrace.gateway.request.embedding_job import EmbeddingOptions
@@ -38,7 +37,7 @@ class EmbeddingRoutes:
         return {"/v1/embeddings": {"POST": self.embeddings}}
 
     async def embeddings(self, exchange: HttpExchange) -> None:
-        body = parse(EmbeddingBody, await exchange.read_body())
+        body = await self._admission.read(exchange, EmbeddingBody, embeds=True)
         inputs = inputs_of(body)
         if len(inputs) > self._settings.max_inputs:
             raise InvalidRequest(

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from headrace.errors import InvalidRequest, Overloaded
@@ -15,7 +16,6 @@ from headrace.gateway.http.exchange import DONE, Handler, HttpExchange, data_eve
 from headrace.gateway.openai.chat_request import conversation_of
 from headrace.gateway.openai.chat_response import ChatFormat
 from headrace.gateway.openai.completion_response import CompletionFormat
-from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.options import chat_options, completion_options, prompts_of
 from headrace.gateway.openai.response import ResponseFormat
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody
@@ -46,8 +46,8 @@ class GenerationRoutes:
         }
 
     async def completions(self, exchange: HttpExchange) -> None:
-        body = self._awake(exchange, parse(CompletionBody, await exchange.read_body()))
-        options, prompts = completion_options(body), prompts_of(body)
+        body = self._awake(exchange, await self._admission.read(exchange, CompletionBody))
+        options, prompts = self._bounded(completion_options(body)), prompts_of(body)
         self._check_choice_count(len(prompts) * options.choice_count)
         try:
             await self._complete(exchange, body, prompts, options)
@@ -55,8 +55,8 @@ class GenerationRoutes:
             await self._complete(exchange, self._overflowed(exchange, body, error), prompts, options)
 
     async def chat_completions(self, exchange: HttpExchange) -> None:
-        body = self._awake(exchange, parse(ChatBody, await exchange.read_body()))
-        options = chat_options(body)
+        body = self._awake(exchange, await self._admission.read(exchange, ChatBody))
+        options = self._bounded(chat_options(body))
         self._check_choice_count(options.choice_count)
         try:
             await self._chat(exchange, body, options)
@@ -72,16 +72,14 @@ class GenerationRoutes:
                 body.model, prompts, body.add_special_tokens, options, envelope
             )
             echoed = await self._echoed(body, prompts, envelope.deadline)
-            style = CompletionFormat(job, f"cmpl-{envelope.request_id}", bool(body.return_token_ids), echoed)
+            style = CompletionFormat(job, f"cmpl-{envelope.request_id}", body, echoed)
             async with aclosing(self._pipeline.generate(job)) as pieces:
                 await self._write(exchange, body, style, pieces)
 
     async def _chat(self, exchange: HttpExchange, body: ChatBody, options: Options) -> None:
         async with self._admission.open(exchange, body, "chat") as envelope, self._event_stream(exchange, body):
             job = await self._pipeline.prepare_chat(body.model, conversation_of(body), options, envelope)
-            style = ChatFormat(
-                job, f"chatcmpl-{envelope.request_id}", bool(body.return_token_ids), body.include_reasoning is not False
-            )
+            style = ChatFormat(job, f"chatcmpl-{envelope.request_id}", body)
             async with aclosing(self._pipeline.generate(job)) as pieces:
                 await self._write(exchange, body, style, pieces)
 
@@ -103,6 +101,9 @@ class GenerationRoutes:
         if wait <= self._settings.overflow_wait_seconds or other_wait >= wait:
             return body
         return _readdressed(exchange, body, smaller)
+
+    def _bounded(self, options: Options) -> Options:
+        return replace(options, ends_at_window=self._settings.ends_at_window)
 
     def _check_choice_count(self, count: int) -> None:
         if count > self._settings.max_choices:

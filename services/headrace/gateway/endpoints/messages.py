@@ -12,7 +12,6 @@ from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_event
-from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.response import Choice
 from headrace.gateway.openai.token_logprobs import Json
 from headrace.gateway.request.envelope import Envelope
@@ -36,11 +35,14 @@ class MessageRoutes:
 
     async def create(self, exchange: HttpExchange) -> None:
         exchange.headers["request-id"] = exchange.headers["x-request-id"]
-        body = parse(MessageBody, await exchange.read_body())
+        body = await self._admission.read(exchange, MessageBody)
         conversation, options = message_conversation(body), message_options(body)
         async with self._running(exchange, body) as envelope:
             job = await self._pipeline.prepare_chat(body.model, conversation, options, envelope)
-            message = MessageEvents(f"msg_{envelope.request_id}", body.model, Choice(0, job.prompts[0], True))
+            prompt = job.prompts[0]
+            fills_window = job.exceeds_window(prompt)
+            choice = Choice(0, prompt, is_first_of_prompt=True)
+            message = MessageEvents(f"msg_{envelope.request_id}", body.model, choice, fills_window=fills_window)
             async with aclosing(self._events(job, message)) as events:
                 async for event in events:
                     if body.stream:
@@ -52,7 +54,7 @@ class MessageRoutes:
 
     async def count_tokens(self, exchange: HttpExchange) -> None:
         exchange.headers["request-id"] = exchange.headers["x-request-id"]
-        body = parse(CountBody, await exchange.read_body())
+        body = await self._admission.read(exchange, CountBody)
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = self._pipeline.fleet.text_model(body.model).max_model_length
             conversation = message_conversation(body)

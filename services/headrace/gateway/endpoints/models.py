@@ -31,12 +31,14 @@ class ModelRoutes:
             "object": "model",
             "created": self._started,
             "owned_by": "headrace",
+            "root": model.model,
+            "parent": model.parent or None,
+            "max_model_len": model.max_model_length,
             "max_model_length": model.max_model_length,
             "architecture": model.architecture,
             "precision": model.precision,
             "parameter_count": model.parameter_count,
         }
-        described |= {"parent": model.parent} if model.parent else {}
         return described | ({"embedding_size": model.embedding_size} if model.embedding_size else {})
 
     async def _list_models(self, exchange: HttpExchange) -> None:

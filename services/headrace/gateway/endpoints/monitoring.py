@@ -1,6 +1,7 @@
 """The routes by which a platform is watched."""
 
 from collections.abc import Mapping
+from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
@@ -31,12 +32,17 @@ class MonitoringRoutes:
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
         return {
             "/health": {"GET": self._alive},
+            "/ping": {"GET": self._alive, "POST": self._alive},
+            "/version": {"GET": self._version},
             "/ready": {"GET": self._ready},
             "/metrics": {"GET": self._metrics},
         }
 
     async def _alive(self, exchange: HttpExchange) -> None:
         await exchange.send_json(200, {"status": "alive"})
+
+    async def _version(self, exchange: HttpExchange) -> None:
+        await exchange.send_json(200, {"version": version("headrace")})
 
     async def _ready(self, exchange: HttpExchange) -> None:
         files = {} if self._folder is None else {"files": await on_disk(self._folder.space.report)}

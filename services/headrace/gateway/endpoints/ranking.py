@@ -12,8 +12,7 @@ from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.openai.model_body import ModelBody, parse
-from headrace.gateway.openai.schema import RerankBody, ScoreBody
+from headrace.gateway.openai.schema import RankedBody, RerankBody, ScoreBody
 from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
@@ -34,24 +33,29 @@ class RankingRoutes:
         return {"/v1/rerank": {"POST": self.rerank}, "/v1/score": {"POST": self.score}}
 
     async def rerank(self, exchange: HttpExchange) -> None:
-        body = parse(RerankBody, await exchange.read_body())
-        texts = body.texts
+        body = await self._admission.read(exchange, RerankBody, embeds=True)
+        texts = body.candidates
         self._check(len(texts) + 1, "documents")
         async with self._admission.open(exchange, body, "embeddings", caches=True) as envelope:
-            job, vectors = await self._embed(body, [body.query, *texts], envelope)
+            field = "documents" if body.texts is None else "texts"
+            job, vectors = await self._embed(body, [body.query, *texts], envelope, field)
             scores = [cosine(vectors[0], vector) for vector in vectors[1:]]
             order = sorted(range(len(texts)), key=lambda index: (-scores[index], index))[: body.top_n]
-            results = [_result(index, scores[index], texts[index], body.return_documents) for index in order]
-            usage = {"total_tokens": job.token_count}
+            results = [_result(index, scores[index], texts[index], body.shows_texts) for index in order]
+            if body.texts is not None:
+                await exchange.send_json(200, [_ranked(result, body) for result in results])
+                return
+            usage = {"prompt_tokens": job.token_count, "total_tokens": job.token_count}
             name = f"rerank-{envelope.request_id}"
             await exchange.send_json(200, {"id": name, "model": body.model, "results": results, "usage": usage})
 
     async def score(self, exchange: HttpExchange) -> None:
-        body = parse(ScoreBody, await exchange.read_body())
+        body = await self._admission.read(exchange, ScoreBody, embeds=True)
         first, second = body.pairs
-        self._check(len(first) + len(second), "text_2")
+        field = "text_2" if body.documents is None else "documents"
+        self._check(len(first) + len(second), field)
         async with self._admission.open(exchange, body, "embeddings", caches=True) as envelope:
-            job, vectors = await self._embed(body, [*first, *second], envelope)
+            job, vectors = await self._embed(body, [*first, *second], envelope, field)
             others = vectors[len(first) :]
             data = [
                 {"object": "score", "index": index, "score": cosine(vectors[index % len(first)], other)}
@@ -69,9 +73,15 @@ class RankingRoutes:
             )
 
     async def _embed(
-        self, body: ModelBody, texts: Sequence[str], envelope: Envelope
+        self, body: RankedBody, texts: Sequence[str], envelope: Envelope, field: str
     ) -> tuple[EmbeddingJob, list[Sequence[float]]]:
-        job = await self._pipeline.prepare_embeddings(body.model, texts, EmbeddingOptions(), envelope)
+        options = EmbeddingOptions(max_token_count=body.truncate_prompt_tokens)
+        try:
+            job = await self._pipeline.prepare_embeddings(body.model, texts, options, envelope)
+        except InvalidRequest as error:
+            if error.param != "input":
+                raise
+            raise type(error)(error.message, param=field, details=error.details) from None
         calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
         found = await joined(calls, SEQUENCES_AT_ONCE)
         envelope.account.finish()
@@ -85,6 +95,12 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     return max(-1.0, min(1.0, dot / lengths)) if lengths else 0.0
 
 
-def _result(index: int, score: float, text: str, with_document: bool | None) -> dict[str, Any]:
+def _ranked(result: dict[str, Any], body: RerankBody) -> dict[str, Any]:
+    """Returns a result as text-embeddings-inference writes it, whose requests have `texts`."""
+    text = {"text": result["document"]["text"]} if body.return_text else {}
+    return {"index": result["index"], "score": result["relevance_score"]} | text
+
+
+def _result(index: int, score: float, text: str, with_document: bool) -> dict[str, Any]:
     result: dict[str, Any] = {"index": index, "relevance_score": score}
-    return result | ({"document": {"text": text}} if with_document is not False else {})
+    return result | ({"document": {"text": text}} if with_document else {})

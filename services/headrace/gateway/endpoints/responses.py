@@ -6,18 +6,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 
 from headrace.clients.message import Message
-from headrace.errors import HeadraceError, InvalidRequest, Unavailable, Unsupported
+from headrace.errors import HeadraceError, InvalidRequest, Unavailable
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_event
-from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.response import Choice
+from headrace.gateway.openai.responses.event_log import EventLog
+from headrace.gateway.openai.responses.event_logs import EventLogs
 from headrace.gateway.openai.responses.response_archive import SIGN_OF_LIFE_SECONDS, ResponseArchive
 from headrace.gateway.openai.responses.response_body import ResponseBody
 from headrace.gateway.openai.responses.response_events import ResponseEvents
+from headrace.gateway.openai.responses.response_items import ITEM_REFERENCE, kind_of
 from headrace.gateway.openai.responses.response_object import (
     CANCELLED,
     IN_PROGRESS,
@@ -31,10 +33,13 @@ from headrace.gateway.openai.responses.response_request import (
     response_options,
 )
 from headrace.gateway.openai.responses.stored_response import StoredResponse
+from headrace.gateway.openai.responses.stream_query import read_stream_query
 from headrace.gateway.openai.token_logprobs import Json
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.lifecycle import Background
+from headrace.rpc.deadline import Deadline
 
 _PATH = "/v1/responses"
 CANCEL_POLL_SECONDS = 0.5
@@ -61,6 +66,7 @@ class ResponseRoutes:
         self._pipeline = pipeline
         self._archive = archive
         self._background = background
+        self._logs = EventLogs()
         self._admission = Admission(settings, pipeline, ledger)
 
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
@@ -73,8 +79,9 @@ class ResponseRoutes:
         }
 
     async def create(self, exchange: HttpExchange) -> None:
-        body = parse(ResponseBody, await exchange.read_body())
-        created = _Created(exchange, body, await self._earlier(exchange, body))
+        body = await self._read(exchange)
+        facts = self._pipeline.fleet.models().get(body.model) or ModelFacts(body.model)
+        created = _Created(exchange, body, facts, await self._earlier(exchange, body))
         if body.background:
             await self._create_in_background(created)
             return
@@ -88,8 +95,19 @@ class ResponseRoutes:
                 await exchange.send_json(200, created.events.response)
 
     async def show(self, exchange: HttpExchange) -> None:
-        stored = await self._archive.get(exchange.caller.tenant, _id_in(exchange))
-        await exchange.send_json(200, stored.response)
+        query, response_id = read_stream_query(exchange.query), _id_in(exchange)
+        stored = await self._archive.get(exchange.caller.tenant, response_id)
+        if not query.is_stream:
+            await exchange.send_json(200, stored.response)
+            return
+        log = self._logs.find(exchange.caller.tenant, response_id)
+        if log is None:
+            raise InvalidRequest(
+                "stream works for responses that were created with background and stream, as long as the gateway that "
+                "wrote them keeps their events: ask without stream",
+                param="stream",
+            )
+        await self._follow(exchange, log, query.starting_after)
 
     async def show_input(self, exchange: HttpExchange) -> None:
         stored = await self._archive.get(exchange.caller.tenant, _id_in(exchange))
@@ -101,6 +119,7 @@ class ResponseRoutes:
     async def delete(self, exchange: HttpExchange) -> None:
         response_id = _id_in(exchange)
         await self._archive.delete(exchange.caller.tenant, response_id)
+        self._logs.forget(exchange.caller.tenant, response_id)
         await exchange.send_json(200, {"id": response_id, "object": "response", "deleted": True})
 
     async def cancel(self, exchange: HttpExchange) -> None:
@@ -114,13 +133,28 @@ class ResponseRoutes:
         await exchange.send_json(200, stored.response)
 
     async def count_input_tokens(self, exchange: HttpExchange) -> None:
-        body = parse(ResponseBody, await exchange.read_body())
+        body = await self._read(exchange)
         conversation = response_conversation(body, await self._earlier(exchange, body))
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = self._pipeline.fleet.text_model(body.model).max_model_length
-            encoded = await self._pipeline.encoder.encode_chat(body.model, conversation, envelope.deadline, limit)
+            encoded = await self._pipeline.encoder.encode_chat(
+                body.model, conversation, envelope.deadline, limit, "input"
+            )
             counted = {"object": "response.input_tokens", "input_tokens": len(encoded.token_ids)}
             await exchange.send_json(200, counted)
+
+    async def _read(self, exchange: HttpExchange) -> ResponseBody:
+        """Reads a body, with the items in the place of references to them, as far as they are kept here."""
+        body = await self._admission.read(exchange, ResponseBody)
+        if isinstance(body.input, str) or all(kind_of(item) != ITEM_REFERENCE for item in body.input):
+            return body
+        items = [
+            (await self._archive.find_item(exchange.caller.tenant, str(item.get("id"))) or item)
+            if kind_of(item) == ITEM_REFERENCE
+            else item
+            for item in body.input
+        ]
+        return body.model_copy(update={"input": items})
 
     async def _earlier(self, exchange: HttpExchange, body: ResponseBody) -> Sequence[Message]:
         """Returns the conversation that the response continues."""
@@ -169,15 +203,32 @@ class ResponseRoutes:
 
     async def _create_in_background(self, created: "_Created") -> None:
         body, exchange = created.body, created.exchange
-        if body.stream or body.store is False:
-            raise Unsupported("a response in the background is stored, and cannot be streamed", param="background")
+        if body.store is False:
+            raise InvalidRequest("a response in the background is stored: leave store out", param="store")
         await self._pipeline.fleet.find(body.model)
         tenant, response_id = exchange.caller.tenant, str(created.events.response["id"])
         told = await self._archive.tell_running(tenant, response_id)
         if not told or not await self._archive.put(tenant, created.stored):
             raise Unavailable("the response could not be stored, so that nobody would find it: send it again later")
-        await exchange.send_json(200, created.events.response)
+        if not body.stream:
+            await exchange.send_json(200, created.events.response)
+            self._background.start(self._run_until_cancelled(created), f"response-{response_id}")
+            return
+        created.log = self._logs.open(tenant, response_id)
         self._background.start(self._run_until_cancelled(created), f"response-{response_id}")
+        await self._follow(exchange, created.log, -1)
+
+    async def _follow(self, exchange: HttpExchange, log: EventLog, number: int) -> None:
+        """Sends the events of a response in the background after the one of this number, until its end."""
+        deadline = Deadline.after(self._settings.default_timeout_seconds)
+        async with (
+            exchange.unless_client_leaves(deadline),
+            event_stream(exchange, self._settings.heartbeat_seconds),
+            aclosing(log.after(number)) as events,
+        ):
+            async for event in events:
+                await exchange.send_event(event)
+            await exchange.end_events(b"")
 
     async def _run_until_cancelled(self, created: "_Created") -> None:
         steps = self._run(created), self._wait_for_cancel(created), self._tell_running(created)
@@ -188,6 +239,8 @@ class ResponseRoutes:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            if created.log is not None:
+                created.log.close()
 
     async def _run(self, created: "_Created") -> None:
         try:
@@ -195,12 +248,13 @@ class ResponseRoutes:
                 self._admission.open(created.exchange, created.body, "chat", is_detached=True) as envelope,
                 aclosing(self._events(created, envelope)) as events,
             ):
-                async for _event in events:
-                    pass
+                async for event in events:
+                    created.note(event)
         except Exception as error:  # noqa: BLE001 - whoever asks for the response learns of it
             if not isinstance(error, HeadraceError):
                 _log.exception("unexpected failure in a background response")
-            for _event in created.events.fail(error_body(error)):
+            for event in created.events.fail(error_body(error)):
+                created.note(event)
                 await self._archive.put(created.exchange.caller.tenant, created.stored)
 
     async def _wait_for_cancel(self, created: "_Created") -> None:
@@ -224,15 +278,24 @@ class ResponseRoutes:
 class _Created:
     """A response from its creation on."""
 
-    def __init__(self, exchange: HttpExchange, body: ResponseBody, earlier: Sequence[Message]) -> None:
+    def __init__(
+        self, exchange: HttpExchange, body: ResponseBody, facts: ModelFacts, earlier: Sequence[Message]
+    ) -> None:
         """Raises InvalidRequest."""
         self.exchange = exchange
         self.body = body
+        self.log: EventLog | None = None
+        """Log of the events, where they may be read again."""
         self.options = response_options(body)
         self.conversation = response_conversation(body, earlier)
         status = QUEUED if body.background else IN_PROGRESS
-        self.events = ResponseEvents(response_object(body, new_response_id(), status))
+        self.events = ResponseEvents(response_object(body, facts, new_response_id(), status), body.functions.names)
         self.stored = StoredResponse(self.events.response, [*earlier, *input_messages(body)], _input_items(body))
+
+    def note(self, event: Json) -> None:
+        """Keeps an event for those who read again."""
+        if self.log is not None:
+            self.log.append(typed_event(event))
 
 
 def _id_in(exchange: HttpExchange) -> str:

@@ -9,9 +9,10 @@ from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.endpoints.admission import Admission
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.openai.chat_request import messages_of
-from headrace.gateway.openai.model_body import parse
+from headrace.gateway.openai.chat_request import check_ending, messages_of, tools_of
 from headrace.gateway.openai.schema import DetokenizeBody, TokenizeBody
+from headrace.gateway.openai.token_logprobs import token_text
+from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE
 from headrace.rpc.deadline import Deadline
@@ -31,17 +32,20 @@ class TextRoutes:
         return {"/tokenize": {"POST": self.tokenize}, "/detokenize": {"POST": self.detokenize}}
 
     async def tokenize(self, exchange: HttpExchange) -> None:
-        body = parse(TokenizeBody, await exchange.read_body())
+        body = await self._admission.read(exchange, TokenizeBody)
         if (body.prompt is None) == (body.messages is None):
             raise InvalidRequest("give either prompt or messages", param="prompt")
+        check_ending(body.add_generation_prompt, body.continue_final_message)
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = (await self._pipeline.fleet.find(body.model)).max_model_length
             tokens = await self._encode(body, envelope.deadline, limit)
             envelope.record.stopwatch.lap(TOKENIZE)
-            await exchange.send_json(200, {"tokens": tokens, "count": len(tokens), "max_model_length": limit})
+            answer = {"tokens": tokens, "count": len(tokens), "max_model_len": limit, "max_model_length": limit}
+            texts = {"token_strs": await self._texts(body, tokens, envelope)} if body.return_token_strs else {}
+            await exchange.send_json(200, answer | texts)
 
     async def detokenize(self, exchange: HttpExchange) -> None:
-        body = parse(DetokenizeBody, await exchange.read_body())
+        body = await self._admission.read(exchange, DetokenizeBody)
         async with self._admission.open(exchange, body, "detokenize") as envelope:
             limit = (await self._pipeline.fleet.find(body.model)).max_model_length
             if len(body.tokens) > limit:
@@ -53,10 +57,20 @@ class TextRoutes:
             envelope.record.stopwatch.lap(DETOKENIZE)
             await exchange.send_json(200, {"prompt": text})
 
+    async def _texts(self, body: TokenizeBody, tokens: list[int], envelope: Envelope) -> list[str]:
+        vocabulary = await self._pipeline.encoder.vocabulary(body.model, envelope.deadline)
+        return [token_text(vocabulary, token_id) for token_id in tokens]
+
     async def _encode(self, body: TokenizeBody, deadline: Deadline, limit: int) -> list[int]:
         if body.messages is None:
             return await self._pipeline.encoder.encode_text(
                 body.model, body.prompt or "", body.add_special_tokens, deadline, context_token_count=limit
             )
-        conversation = Conversation(messages_of(body.messages), add_generation_prompt=body.add_generation_prompt)
+        conversation = Conversation(
+            messages_of(body.messages),
+            tools=tuple(tool.definition() for tool in tools_of(body.tools)),
+            template_arguments=body.chat_template_kwargs or {},
+            add_generation_prompt=body.add_generation_prompt,
+            continue_final_message=bool(body.continue_final_message),
+        )
         return (await self._pipeline.encoder.encode_chat(body.model, conversation, deadline, limit)).token_ids

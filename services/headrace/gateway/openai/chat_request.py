@@ -6,6 +6,7 @@ from typing import Any
 from headrace.clients.conversation import Conversation
 from headrace.clients.message import Message
 from headrace.clients.tool_call import ToolCall
+from headrace.errors import InvalidRequest
 from headrace.gateway.chat.tools.tool import Tool
 from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
@@ -18,9 +19,19 @@ def conversation_of(body: ChatBody) -> Conversation:
     is_told = body.tool_choice != "none"
     return Conversation(
         messages=messages_of(body.messages),
-        tools=tuple(tool.definition() for tool in tools_of(body)) if is_told else (),
+        tools=tuple(tool.definition() for tool in tools_of(body.tools)) if is_told else (),
         template_arguments=_template_arguments(body),
+        add_generation_prompt=body.add_generation_prompt,
+        continue_final_message=bool(body.continue_final_message),
     )
+
+
+def check_ending(opens_answer: bool | None, goes_on: bool | None) -> None:
+    """Raises InvalidRequest where a conversation is to end in two ways."""
+    if opens_answer and goes_on:
+        raise InvalidRequest(
+            "add_generation_prompt and continue_final_message cannot both be true", param="continue_final_message"
+        )
 
 
 def messages_of(messages: Sequence[message_fields.Message]) -> tuple[Message, ...]:
@@ -40,9 +51,9 @@ def messages_of(messages: Sequence[message_fields.Message]) -> tuple[Message, ..
     )
 
 
-def tools_of(body: ChatBody) -> list[Tool]:
+def tools_of(tools: Sequence[tool_fields.FunctionTool] | None) -> list[Tool]:
     """Translates the tools of a request."""
-    functions = [tool.function for tool in body.tools or ()]
+    functions = [tool.function for tool in tools or ()]
     return [
         Tool(given.name, given.description or "", given.parameters or {}, bool(given.strict)) for given in functions
     ]
@@ -50,10 +61,10 @@ def tools_of(body: ChatBody) -> list[Tool]:
 
 def tool_use_of(body: ChatBody) -> ToolUse | None:
     """Returns the use that answers may make of tools, or None if they may not call any. Raises InvalidRequest."""
-    tools, several = tools_of(body), body.parallel_tool_calls is not False
+    tools, several = tools_of(body.tools), body.parallel_tool_calls is not False
     match body.tool_choice:
         case tool_fields.NamedTool(function=function):
-            return agreed_use(tools, "required", [function.name], allows_several=several)
+            return agreed_use(tools, "required", [function.name], allows_several=False)
         case tool_fields.AllowedToolsChoice(allowed_tools=allowed):
             names = [tool.function.name for tool in allowed.tools]
             return agreed_use(tools, allowed.mode, names, allows_several=several)
@@ -64,4 +75,5 @@ def tool_use_of(body: ChatBody) -> ToolUse | None:
 def _template_arguments(body: ChatBody) -> dict[str, Any]:
     effort = body.reasoning_effort
     thinking = {} if effort is None else {"enable_thinking": effort != "none", "reasoning_effort": effort}
-    return thinking | (body.chat_template_kwargs or {})
+    documents = {} if body.documents is None else {"documents": body.documents}
+    return thinking | documents | (body.chat_template_kwargs or {})

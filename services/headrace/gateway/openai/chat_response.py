@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from headrace.gateway.chat.reading.call_delta import CallDelta
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.openai.response import Choice, ResponseFormat
+from headrace.gateway.openai.schema import ChatBody
 from headrace.gateway.openai.token_logprobs import Json, scored_token
 from headrace.gateway.request.job import Job
-from headrace.v1.generation_pb2 import TokenLogprob
+from headrace.v1.generation_pb2 import ScoredToken, TokenLogprob
 
 
 class ChatFormat(ResponseFormat):
@@ -16,20 +17,32 @@ class ChatFormat(ResponseFormat):
     object_name = "chat.completion"
     chunk_object_name = "chat.completion.chunk"
 
-    def __init__(self, job: Job, response_id: str, returns_token_ids: bool, shows_reasoning: bool) -> None:
-        super().__init__(job, response_id, returns_token_ids)
-        self._shows_reasoning = shows_reasoning
+    has_prompt_per_choice = False
+
+    def __init__(self, job: Job, response_id: str, body: ChatBody) -> None:
+        super().__init__(job, response_id, body)
+        self._shows_reasoning = body.include_reasoning is not False
+        last = body.messages[-1]
+        self._echo = last.text if body.echo and last.role == "assistant" else ""
 
     def opening(self, choice: Choice) -> Json | None:
-        delta = {"role": "assistant", "content": ""}
+        delta = {"role": "assistant", "content": self._echo}
         return {"index": choice.index, "delta": delta, "logprobs": None, "finish_reason": None}
 
     def _choice(self, choice: Choice) -> Json:
-        text = "".join(choice.text)
-        message: Json = {"role": "assistant", "content": None if choice.calls and not text else text, "refusal": None}
+        text = self._echo + "".join(choice.text)
+        message: Json = {
+            "role": "assistant",
+            "content": text or (None if self._calls_tools(choice) else ""),
+            "refusal": None,
+        }
         message |= self._reasoning("".join(choice.reasoning))
         message |= {"tool_calls": choice.calls} if choice.calls else {}
         return {"index": choice.index, "message": message, "logprobs": self._logprobs(choice.logprobs)}
+
+    def _calls_tools(self, choice: Choice) -> bool:
+        use = self._job.options.tool_use
+        return bool(choice.calls) or (use is not None and use.is_required)
 
     def _delta(self, choice: Choice, piece: Piece, is_first: bool) -> Json:
         delta: Json = {"content": piece.text} if piece.text else {}
@@ -44,13 +57,14 @@ class ChatFormat(ResponseFormat):
     def _logprobs(self, entries: Sequence[TokenLogprob]) -> Json | None:
         if not entries:
             return None
-        vocabulary = self._job.vocabulary
         content = [
-            scored_token(vocabulary, entry.chosen.token_id, entry.chosen.logprob)
-            | {"top_logprobs": [scored_token(vocabulary, top.token_id, top.logprob) for top in entry.alternatives]}
+            self._scored(entry.chosen) | {"top_logprobs": [self._scored(top) for top in entry.alternatives]}
             for entry in entries
         ]
         return {"content": content, "refusal": None}
+
+    def _scored(self, token: ScoredToken) -> Json:
+        return scored_token(self._job.vocabulary, token.token_id, token.logprob, self._names_by_id)
 
 
 def _call(delta: CallDelta) -> Json:

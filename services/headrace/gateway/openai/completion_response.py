@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.openai.response import Choice, ResponseFormat
+from headrace.gateway.openai.schema import CompletionBody
 from headrace.gateway.openai.token_logprobs import Json, finite_logprob, token_text
 from headrace.gateway.request.job import Job
 from headrace.v1.generation_pb2 import TokenLogprob
@@ -15,8 +16,10 @@ class CompletionFormat(ResponseFormat):
     object_name = "text_completion"
     chunk_object_name = "text_completion"
 
-    def __init__(self, job: Job, response_id: str, returns_token_ids: bool, echoed: Sequence[str] | None) -> None:
-        super().__init__(job, response_id, returns_token_ids)
+    has_prompt_per_choice = True
+
+    def __init__(self, job: Job, response_id: str, body: CompletionBody, echoed: Sequence[str] | None) -> None:
+        super().__init__(job, response_id, body)
         self._echoed = echoed
         """Text of each prompt, if it is to be repeated."""
 
@@ -53,7 +56,7 @@ class CompletionFormat(ResponseFormat):
         for text in texts[:-1]:
             offsets.append(offsets[-1] + len(text))
         return {
-            "tokens": texts,
+            "tokens": [self._name(token_id) for token_id in token_ids],
             "token_logprobs": [finite_logprob(entry) for entry in entries],
             "top_logprobs": [self._top(entry) for entry in entries],
             "text_offset": offsets,
@@ -62,6 +65,8 @@ class CompletionFormat(ResponseFormat):
     def _top(self, entry: TokenLogprob) -> Json | None:
         if not entry.HasField("chosen"):
             return None
-        vocabulary = self._job.vocabulary
-        top = {token_text(vocabulary, scored.token_id): scored.logprob for scored in entry.alternatives}
-        return top | {token_text(vocabulary, entry.chosen.token_id): entry.chosen.logprob}
+        top = {self._name(scored.token_id): scored.logprob for scored in entry.alternatives}
+        return top | {self._name(entry.chosen.token_id): entry.chosen.logprob}
+
+    def _name(self, token_id: int) -> str:
+        return token_text(self._job.vocabulary, token_id, self._names_by_id)

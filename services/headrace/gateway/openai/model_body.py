@@ -1,30 +1,25 @@
 """Request bodies: their parsing, and what all of them share.
 
-Fields are of three kinds: those that work; those that do not work yet, which are refused by name; and unknown ones,
-which are listed in a response header, or refused when the gateway is strict.
+Fields are of four kinds: those that work; those that do not work yet, which are refused by name; those without which a
+request is answered; and unknown ones. The last two are listed in a response header, or refused when the gateway is
+strict.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.openai.body_errors import explain
-
-Neutral = Callable[[Any], bool]
-"""Whether a value of a field that does not work asks for nothing."""
+from headrace.gateway.openai.fields.neutral import Neutral, asks_for_something
 
 
-def never(_value: Any) -> bool:
-    """Neutral of a field every value of which asks for something."""
-    return False
+def _or_empty(value: Any) -> Any:
+    return "" if value is None else value
 
 
-def is_value(*neutral: Any) -> Neutral:
-    """Returns the Neutral of a field of which these values ask for nothing."""
-    return lambda value: value in neutral
+ModelField = Annotated[str, BeforeValidator(_or_empty)]
 
 
 class ModelBody(BaseModel):
@@ -32,11 +27,20 @@ class ModelBody(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False, protected_namespaces=())
 
-    model: str
+    model: ModelField = ""
+    """Empty: the only model that answers such requests."""
     user: str | None = None
 
     unsupported: ClassVar[dict[str, Neutral]] = {}
-    """Fields of the API that do not work, and for each whether a value asks for nothing."""
+    """Fields of the API that do not work, and for each whether a value asks for nothing. No value and an empty one
+    never do."""
+    dispensable: ClassVar[dict[str, Neutral]] = {}
+    """Fields of the API that do not work, and without which a request is answered all the same."""
+
+    def left_out(self) -> list[str]:
+        """Names what the request asks for beside its answer, and does not get."""
+        given = self.model_extra or {}
+        return [name for name, neutral in self.dispensable.items() if asks_for_something(given.get(name), neutral)]
 
 
 M = TypeVar("M", bound="ModelBody")
@@ -58,17 +62,22 @@ def parse(schema: type[M], body: bytes) -> M:
         raise explain(error) from None
     for name, value in (parsed.model_extra or {}).items():
         neutral = schema.unsupported.get(name)
-        if neutral is not None and value is not None and not neutral(value):
+        if neutral is not None and asks_for_something(value, neutral):
             raise Unsupported(f"{name} is not supported yet", param=name)
     return parsed
 
 
 def ignored_fields(parsed: ModelBody, strict: bool) -> list[str]:
-    """Returns the unknown fields. Raises InvalidRequest when strict."""
-    unknown = sorted(name for name in parsed.model_extra or {} if name not in parsed.unsupported)
-    if unknown and strict:
+    """Returns the unknown fields, and what the request is answered without. Raises InvalidRequest when strict."""
+    known = parsed.unsupported.keys() | parsed.dispensable.keys()
+    unknown = sorted((parsed.model_extra or {}).keys() - known)
+    left_out = parsed.left_out()
+    if strict and unknown:
         raise InvalidRequest(f"unknown field {unknown[0]}", param=unknown[0])
-    return unknown
+    if strict and left_out:
+        name = left_out[0]
+        raise Unsupported(f"{name} is not supported, and this gateway is strict: leave it out", param=name)
+    return [*unknown, *left_out]
 
 
 def _check_encodable(content: Any) -> None:

@@ -5,15 +5,17 @@ from dataclasses import replace
 
 from headrace.errors import InvalidRequest
 from headrace.gateway.delivery.pipeline import Prompt
-from headrace.gateway.openai.chat_request import tool_use_of
+from headrace.gateway.openai.chat_request import check_ending, tool_use_of
 from headrace.gateway.openai.requested_grammar import requested_grammar
 from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody, EmbeddingBody
 from headrace.gateway.request.job import Options
 from headrace.gateway.request.request_class import SERVICE_TIERS
 from headrace.gateway.request.sampling import Sampling
+from headrace.gateway.request.truncation import Truncation
 
 MAX_STOP_TEXTS = 16
 MAX_STOP_LENGTH = 1024
+MAX_ID_LENGTH = 10
 DEFAULT_COMPLETION_TOKENS = 16
 
 
@@ -30,11 +32,14 @@ def chat_options(body: ChatBody) -> Options:
     """Translates the options of a chat request. Raises InvalidRequest."""
     if body.top_logprobs is not None and not body.logprobs:
         raise InvalidRequest("top_logprobs needs logprobs: true", param="top_logprobs")
+    check_ending(body.add_generation_prompt, body.continue_final_message)
     sampling = _sampling(body, logprob_count=(body.top_logprobs or 0) if body.logprobs else None)
     wanted = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
     return replace(
         _options(body, sampling, wanted),
         tool_use=tool_use_of(body),
+        prompt_field="messages",
+        limit_field="max_tokens" if body.max_completion_tokens is None else "max_completion_tokens",
         max_reasoning_token_count=body.thinking_token_budget,
     )
 
@@ -71,12 +76,17 @@ def _options(body: Body, sampling: Sampling, wanted: int | None) -> Options:
     if body.stream_options is not None and not body.stream:
         raise InvalidRequest("stream_options needs stream: true", param="stream_options")
     check_stop_texts(body.stop_texts)
+    kept = body.truncate_prompt_tokens
+    if kept == 0 or (kept is None and body.truncation_side is not None):
+        raise InvalidRequest("truncate_prompt_tokens must be -1 or at least 1", param="truncate_prompt_tokens")
     return Options(
         sampling=sampling,
         max_token_count=wanted,
         choice_count=body.n or 1,
         stop_texts=body.stop_texts,
         includes_stop_text=bool(body.include_stop_str_in_output),
+        truncation=None if kept is None else Truncation(kept, body.truncation_side or "left"),
+        allowed_token_ids=None if body.allowed_token_ids is None else frozenset(body.allowed_token_ids),
         skips_special_tokens=body.skip_special_tokens is not False,
         priority_class=SERVICE_TIERS[body.service_tier],
     )
@@ -110,13 +120,11 @@ def _sampling(body: Body, logprob_count: int | None, prompt_logprob_count: int |
 
 
 def _logit_biases(given: dict[str, float]) -> dict[int, float]:
-    try:
-        biases = {int(key): value for key, value in given.items()}
-    except ValueError:
-        raise InvalidRequest("the keys of logit_bias must be token ids", param="logit_bias") from None
-    if any(not 0 <= token_id < 2**31 for token_id in biases):
-        raise InvalidRequest("the keys of logit_bias must be token ids", param="logit_bias")
-    return biases
+    for key in given:
+        is_id = key.isascii() and key.isdigit() and len(key) <= MAX_ID_LENGTH and int(key) < 2**31
+        if not is_id:
+            raise InvalidRequest(f"the keys of logit_bias must be token ids, and {key!r} is none", param="logit_bias")
+    return {int(key): value for key, value in given.items()}
 
 
 def check_stop_texts(stop_texts: tuple[str, ...]) -> None:

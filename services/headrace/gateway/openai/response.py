@@ -1,5 +1,6 @@
 """Response bodies of OpenAI's API: whole ones, and the chunks of streams."""
 
+import hashlib
 import secrets
 import time
 from abc import ABC, abstractmethod
@@ -8,9 +9,10 @@ from dataclasses import dataclass, field
 
 from headrace.gateway.chat.reading.call_delta import CallDelta
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.openai.schema import StreamOptions
+from headrace.gateway.openai.schema import Body, StreamOptions
 from headrace.gateway.openai.token_logprobs import Json
 from headrace.gateway.request.job import Job
+from headrace.gateway.request.model_facts import ModelFacts
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob
 
 CONTENT_FILTER = "content_filter"
@@ -22,6 +24,7 @@ FINISH_NAMES: dict[int, str | None] = {
     FinishReason.FINISH_REASON_CONTENT_FILTER: CONTENT_FILTER,
 }
 PADDED_LENGTH = 64
+FINGERPRINT_LENGTH = 10
 TOOL_CALLS = "tool_calls"
 """Name of the reason for which an answer ends that calls tools."""
 
@@ -87,6 +90,12 @@ def usage_of(choices: Sequence[Choice]) -> Json:
     }
 
 
+def fingerprint_of(model: ModelFacts) -> str:
+    """Names the weights that made an answer: with the same, a seed gives the same text."""
+    digest = hashlib.sha256((model.fingerprint or model.model).encode()).hexdigest()
+    return f"fp_{digest[:FINGERPRINT_LENGTH]}"
+
+
 def _padding(choice: Json) -> str:
     """Random text that fills a chunk up to one of a few sizes."""
     text = str(choice.get("delta") or choice.get("text"))
@@ -98,11 +107,19 @@ class ResponseFormat(ABC):
 
     object_name: str
     chunk_object_name: str
+    has_prompt_per_choice: bool
+    """Whether the choices of one answer may follow several prompts, whose token ids then stand in them."""
 
-    def __init__(self, job: Job, response_id: str, returns_token_ids: bool) -> None:
+    def __init__(self, job: Job, response_id: str, body: Body) -> None:
         self._job = job
-        self._returns_token_ids = returns_token_ids
-        self._head: Json = {"id": response_id, "created": int(time.time()), "model": job.model.model}
+        self._returns_token_ids = bool(body.return_token_ids)
+        self._names_by_id = bool(body.return_tokens_as_token_ids)
+        self._head: Json = {
+            "id": response_id,
+            "created": int(time.time()),
+            "model": job.model.model,
+            "system_fingerprint": fingerprint_of(job.model),
+        }
 
     def choices(self) -> list[Choice]:
         """Returns the choices of the response, by index, before any piece of them has arrived."""
@@ -116,6 +133,7 @@ class ResponseFormat(ABC):
             "object": self.object_name,
             "choices": [self._with_ids(self._choice(choice), choice) for choice in choices],
             "usage": usage_of(choices),
+            **self._prompt_ids(),
         }
 
     def opening(self, choice: Choice) -> Json | None:
@@ -124,8 +142,10 @@ class ResponseFormat(ABC):
 
     def chunk(self, choice: Json, choices: Sequence[Choice], streaming: StreamOptions) -> Json:
         """The body of a chunk, with what the client wants in each."""
+        is_first = not any(other.has_started for other in choices)
         body: Json = {**self._head, "object": self.chunk_object_name, "choices": [choice]}
-        if streaming.continuous_usage_stats:
+        body |= self._prompt_ids() if is_first else {}
+        if streaming.include_usage and streaming.continuous_usage_stats:
             body["usage"] = usage_of(choices)
         elif streaming.include_usage:
             body["usage"] = None
@@ -149,7 +169,7 @@ class ResponseFormat(ABC):
             body["stop_reason"] = piece.stop_reason
         if self._returns_token_ids:
             body["token_ids"] = piece.token_ids
-            if is_first and choice.is_first_of_prompt:
+            if is_first and choice.is_first_of_prompt and self.has_prompt_per_choice:
                 body["prompt_token_ids"] = choice.prompt
         return body
 
@@ -158,11 +178,16 @@ class ResponseFormat(ABC):
         shown = piece.text or piece.reasoning or piece.calls or piece.logprobs
         return bool(shown or piece.finish_reason or delta.get("text"))
 
+    def _prompt_ids(self) -> Json:
+        """Returns the token ids of the one prompt, where the answer as a whole has them."""
+        is_wanted = self._returns_token_ids and not self.has_prompt_per_choice
+        return {"prompt_token_ids": self._job.prompts[0]} if is_wanted else {}
+
     def _with_ids(self, body: Json, choice: Choice) -> Json:
         body |= {"finish_reason": choice.finish_name, "stop_reason": choice.stop_reason}
         if self._returns_token_ids:
             body["token_ids"] = choice.token_ids
-            if choice.is_first_of_prompt:
+            if choice.is_first_of_prompt and self.has_prompt_per_choice:
                 body["prompt_token_ids"] = choice.prompt
         return body
 

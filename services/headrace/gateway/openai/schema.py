@@ -12,10 +12,12 @@ from headrace.gateway.openai.fields.bulk_fields import (
     StopField,
     TokenIdsField,
 )
+from headrace.gateway.openai.fields.constraints import REFUSED
 from headrace.gateway.openai.fields.message_fields import Message
+from headrace.gateway.openai.fields.neutral import Neutral, is_value, never
 from headrace.gateway.openai.fields.output_format import Choices, ResponseFormatField, Schema, StructuredOutputs
 from headrace.gateway.openai.fields.tool_fields import ToolChoiceField, ToolsField
-from headrace.gateway.openai.model_body import ModelBody, Neutral, is_value, never
+from headrace.gateway.openai.model_body import ModelBody
 
 MAX_LOGPROBS = 20
 MAX_INT32 = 2**31 - 1
@@ -63,6 +65,19 @@ class Body(ModelBody):
     guided_regex: str | None = None
     guided_choice: Choices | None = None
     guided_grammar: str | None = None
+    grammar: str | None = None
+    """GBNF, as llama.cpp takes it."""
+    ebnf: str | None = None
+    """The same, as SGLang calls it."""
+    regex: str | None = None
+    json_schema: Schema | None = None
+    allowed_token_ids: TokenIdsField | None = None
+    """The only tokens that may be generated."""
+    return_tokens_as_token_ids: bool | None = None
+    """Whether log-probabilities name tokens as `token_id:7`."""
+    truncate_prompt_tokens: int | None = Field(default=None, ge=-1, le=MAX_INT32)
+    """Most tokens of the prompt that are read; -1: as many as leave room for the answer."""
+    truncation_side: Literal["left", "right"] | None = None
     timings: bool | None = None
 
     unsupported: ClassVar[dict[str, Neutral]] = {
@@ -78,8 +93,13 @@ class Body(ModelBody):
         "store": is_value(False),
         "suffix": is_value(""),
         "verbosity": is_value("medium"),
-        "web_search_options": never,
-    }
+    } | REFUSED
+    dispensable: ClassVar[dict[str, Neutral]] = {"web_search_options": never}
+
+    def left_out(self) -> list[str]:
+        """Names a search of the web that asks for nothing special too."""
+        wants_search = (self.model_extra or {}).get("web_search_options") is not None
+        return ["web_search_options"] if wants_search else []
 
     @property
     def stop_texts(self) -> tuple[str, ...]:
@@ -112,6 +132,8 @@ class EmbeddingBody(ModelBody):
     add_special_tokens: bool | None = None
     timings: bool | None = None
 
+    unsupported: ClassVar[dict[str, Neutral]] = {"truncation_side": is_value("right")}
+
 
 class ChatBody(Body):
     """Body of POST /v1/chat/completions."""
@@ -130,6 +152,15 @@ class ChatBody(Body):
     include_reasoning: bool | None = None
     thinking_token_budget: int | None = Field(default=None, ge=0)
     chat_template_kwargs: dict[str, Any] | None = None
+    documents: list[dict[str, Any]] | None = None
+    """Documents that the chat template shows to the model, if it knows any."""
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    """Whether the answer goes on after the content of the last message."""
+    echo: bool | None = None
+    """Whether the answer begins with the content of the last message of the assistant."""
+
+    unsupported: ClassVar[dict[str, Neutral]] = Body.unsupported | {"add_special_tokens": is_value(False)}
 
 
 class TokenizeBody(ModelBody):
@@ -137,8 +168,14 @@ class TokenizeBody(ModelBody):
 
     prompt: str | None = None
     messages: Annotated[list[Message], Field(fail_fast=True)] | None = None
+    tools: ToolsField | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    return_token_strs: bool | None = None
+
+    unsupported: ClassVar[dict[str, Neutral]] = {"chat_template": never}
 
 
 class DetokenizeBody(ModelBody):
@@ -162,29 +199,68 @@ class TextDocument(BaseModel):
     text: str
 
 
-class RerankBody(ModelBody):
-    """Body of POST /v1/rerank, as in Jina's and Cohere's APIs."""
+class RankedBody(ModelBody):
+    """Fields of requests that compare texts."""
+
+    truncate_prompt_tokens: int | None = Field(default=None, ge=-1)
+
+    unsupported: ClassVar[dict[str, Neutral]] = {"truncation_side": is_value("right")}
+
+
+class RerankBody(RankedBody):
+    """Body of POST /v1/rerank, as in Jina's and Cohere's APIs, or in text-embeddings-inference."""
 
     query: str
-    documents: list[str | TextDocument] = Field(min_length=1, fail_fast=True)
+    documents: Annotated[list[str | TextDocument], Field(min_length=1, fail_fast=True)] | None = None
     top_n: int | None = Field(default=None, ge=1)
     return_documents: bool | None = None
+    texts: Annotated[list[str], Field(min_length=1, fail_fast=True)] | None = None
+    """The documents, as text-embeddings-inference has them: the answer then is a list too."""
+    return_text: bool | None = None
 
     @property
-    def texts(self) -> list[str]:
-        return [each if isinstance(each, str) else each.text for each in self.documents]
+    def candidates(self) -> list[str]:
+        """Texts to rank. Raises InvalidRequest."""
+        if (self.documents is None) == (self.texts is None):
+            raise InvalidRequest("either documents or texts must be given", param="documents")
+        if self.texts is not None:
+            return self.texts
+        return [each if isinstance(each, str) else each.text for each in self.documents or ()]
+
+    @property
+    def shows_texts(self) -> bool:
+        return self.return_documents is not False if self.texts is None else bool(self.return_text)
 
 
-class ScoreBody(ModelBody):
+_Texts = str | Annotated[list[str], Field(min_length=1)]
+
+
+class ScoreBody(RankedBody):
     """Body of POST /v1/score, as in vLLM."""
 
-    text_1: str | Annotated[list[str], Field(min_length=1)]
-    text_2: str | Annotated[list[str], Field(min_length=1)]
+    text_1: _Texts | None = None
+    text_2: _Texts | None = None
+    queries: _Texts | None = None
+    """The same as text_1."""
+    documents: _Texts | None = None
+    """The same as text_2."""
 
     @property
     def pairs(self) -> tuple[list[str], list[str]]:
         """Texts to compare: the first list has one for all of the second, or as many. Raises InvalidRequest."""
-        first, second = ([given] if isinstance(given, str) else given for given in (self.text_1, self.text_2))
+        first = _either("text_1", self.text_1, "queries", self.queries)
+        second = _either("text_2", self.text_2, "documents", self.documents)
         if len(first) not in (1, len(second)):
-            raise InvalidRequest(f"text_1 has {len(first)} texts and text_2 {len(second)}: it must be one, or as many")
+            names = ("text_1", "text_2") if self.documents is None else ("queries", "documents")
+            raise InvalidRequest(
+                f"{names[0]} has {len(first)} texts and {names[1]} {len(second)}: it must be one, or as many",
+                param=names[0],
+            )
         return first, second
+
+
+def _either(name: str, texts: _Texts | None, other: str, others: _Texts | None) -> list[str]:
+    if (texts is None) == (others is None):
+        raise InvalidRequest(f"either {name} or {other} must be given", param=name)
+    given = texts if texts is not None else others
+    return [given] if isinstance(given, str) else given or []

@@ -80,7 +80,9 @@ ANTHROPIC_MESSAGE = record(
         "role": constant("assistant"),
         "model": TEXT,
         "content": listed(record({"type": {"enum": ["text", "thinking", "tool_use"]}})),
-        "stop_reason": {"enum": ["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]},
+        "stop_reason": {
+            "enum": ["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "model_context_window_exceeded"]
+        },
         "stop_sequence": MAYBE_TEXT,
         "usage": record({"input_tokens": COUNT, "output_tokens": COUNT}),
     }
@@ -100,12 +102,21 @@ RANKING = record(
         "id": TEXT,
         "model": TEXT,
         "results": listed(record({"index": COUNT, "relevance_score": NUMBER})),
-        "usage": record({"total_tokens": COUNT}),
+        "usage": record({"prompt_tokens": COUNT, "total_tokens": COUNT}),
     }
 )
+TEXT_RANKING = listed(record({"index": COUNT, "score": NUMBER}, {"text": TEXT}))
+"""Answer to a ranking of `texts`, as text-embeddings-inference has it."""
 MODEL = record(
     {"id": TEXT, "object": constant("model"), "created": INTEGER, "owned_by": TEXT},
-    {"max_model_length": COUNT, "architecture": TEXT, "precision": TEXT, "parameter_count": COUNT},
+    {
+        "root": TEXT,
+        "parent": MAYBE_TEXT,
+        "max_model_len": COUNT,
+        "architecture": TEXT,
+        "precision": TEXT,
+        "parameter_count": COUNT,
+    },
 )
 LIST = record({"object": constant("list"), "data": listed(ANYTHING)})
 MODERATION = record(

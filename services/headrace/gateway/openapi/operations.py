@@ -36,7 +36,13 @@ OPERATIONS: dict[str, Operation] = {
     "POST /v1/chat/completions": Operation("Answers a conversation", answers.CHAT_COMPLETION, ChatBody, streams=True),
     "POST /v1/completions": Operation("Continues prompts", answers.COMPLETION, CompletionBody, streams=True),
     "POST /v1/responses": Operation("Creates a response", RESPONSE, ResponseBody, streams=True),
-    "GET /v1/responses/{id}": Operation("Shows a stored response", RESPONSE, path_schema=_RESPONSE_ID),
+    "GET /v1/responses/{id}": Operation(
+        "Shows a stored response",
+        RESPONSE,
+        streams=True,
+        query={"stream": {"enum": ["true", "false"]}, "starting_after": COUNT},
+        path_schema=_RESPONSE_ID,
+    ),
     "DELETE /v1/responses/{id}": Operation(
         "Deletes a stored response", record({"id": TEXT, "deleted": {"const": True}}), path_schema=_RESPONSE_ID
     ),
@@ -62,7 +68,11 @@ OPERATIONS: dict[str, Operation] = {
         "Counts the tokens of a conversation", record({"input_tokens": COUNT}), CountBody, errors="anthropic"
     ),
     "POST /v1/embeddings": Operation("Makes embeddings of inputs", answers.EMBEDDINGS, EmbeddingBody),
-    "POST /v1/rerank": Operation("Ranks documents by how close they are to a query", answers.RANKING, RerankBody),
+    "POST /v1/rerank": Operation(
+        "Ranks documents by how close they are to a query",
+        {"anyOf": [answers.RANKING, answers.TEXT_RANKING]},
+        RerankBody,
+    ),
     "POST /v1/score": Operation("Compares texts", LIST, ScoreBody),
     "POST /v1/moderations": Operation("Tells what the filter finds", answers.MODERATION, ModerationBody),
     "POST /v1/files": Operation("Stores a file of requests", answers.FILE, form=_FORM, needs_folder=True),
@@ -102,7 +112,7 @@ OPERATIONS: dict[str, Operation] = {
     "GET /v1/models/{name}": Operation("Describes a model", answers.MODEL),
     "POST /tokenize": Operation(
         "Turns text into token ids",
-        record({"tokens": listed(INTEGER), "count": COUNT, "max_model_length": COUNT}),
+        record({"tokens": listed(INTEGER), "count": COUNT, "max_model_len": COUNT}, {"token_strs": listed(TEXT)}),
         TokenizeBody,
     ),
     "POST /detokenize": Operation("Turns token ids into text", record({"prompt": TEXT}), DetokenizeBody),
@@ -124,6 +134,9 @@ OPERATIONS: dict[str, Operation] = {
     "GET /console": Operation("The console, as a page", TEXT, media_type="text/html", needs_key=False),
     "GET /console/{name}": Operation("A file of the console", TEXT, media_type="text/javascript", needs_key=False),
     "GET /health": Operation("Tells that the gateway lives", record({"status": TEXT}), needs_key=False),
+    "GET /ping": Operation("Tells that the gateway lives", record({"status": TEXT}), needs_key=False),
+    "POST /ping": Operation("Tells that the gateway lives", record({"status": TEXT}), needs_key=False),
+    "GET /version": Operation("Tells the version of the gateway", record({"version": TEXT}), needs_key=False),
     "GET /ready": Operation(
         "Tells whether the platform can serve",
         record({"status": TEXT, "services": {"type": "object"}}),

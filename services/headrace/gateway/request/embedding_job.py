@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.errors import InvalidRequest
+from headrace.errors import ContextExceeded, InvalidRequest
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
@@ -88,9 +88,6 @@ def _check_input(token_ids: list[int], where: str, model: ModelFacts) -> None:
     if not token_ids:
         raise InvalidRequest(f"{where} is empty: it must have at least one token", param="input")
     if len(token_ids) > model.max_model_length:
-        raise InvalidRequest(
-            f"{where} has {len(token_ids)} tokens and model {model.model} reads {model.max_model_length} at most: "
-            "shorten or split it, or set truncate_prompt_tokens to -1 to have its end cut",
-            param="input",
-        )
+        advice = f"shorten or split {where}, or set truncate_prompt_tokens to -1 to have its end cut"
+        raise ContextExceeded.of_prompt(str(len(token_ids)), model.max_model_length, advice, param="input")
     check_token_ids(token_ids, model.vocabulary_size, "input")

@@ -1,10 +1,10 @@
 """A request after validation and encoding: one or more prompts, each continued one or more times."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.clients.conversation import Conversation
-from headrace.errors import InvalidRequest
+from headrace.errors import ContextExceeded, InvalidRequest
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.chat.tools.tool_use import ToolUse
@@ -12,10 +12,14 @@ from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.request.truncation import Truncation
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.identity.ids import sequence_id
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import PriorityClass
+
+NEVER = -100.0
+"""Bias of a token that is not to be generated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,15 @@ class Options:
     """Tools that answers may call."""
     max_reasoning_token_count: int | None = None
     """Most tokens of reasoning before an answer. Unset means as many as the model likes."""
+    truncation: Truncation | None = None
+    """Truncation of the prompts. None: one that is too long is refused."""
+    allowed_token_ids: frozenset[int] | None = None
+    """The only tokens that may be generated, which the grammar holds."""
+    ends_at_window: bool = False
+    """Whether an answer that may have more tokens than fit ends where the context does. Otherwise it is refused."""
+    prompt_field: str = "prompt"
+    """Field of the request that holds the prompt; and the one that bounds the tokens of the output."""
+    limit_field: str = "max_tokens"
 
     def following(self, style: AnswerStyle) -> "Options":
         """Returns the options with a grammar that holds answers to a style. Raises Unsupported."""
@@ -43,6 +56,24 @@ class Options:
             if grammar is self.sampling.grammar
             else replace(self, sampling=replace(self.sampling, grammar=grammar))
         )
+
+    def allowing(self, eos_token_ids: Sequence[int]) -> "Options":
+        """Returns the options without an end of the text that is not among the tokens that may be generated: a grammar
+        of tokens may end after each."""
+        if self.allowed_token_ids is None:
+            return self
+        ends = {token_id: NEVER for token_id in eos_token_ids if token_id not in self.allowed_token_ids}
+        return replace(self, sampling=replace(self.sampling, logit_biases={**self.sampling.logit_biases, **ends}))
+
+    def bound(self, model: ModelFacts) -> int | None:
+        """Returns the tokens beyond which a prompt is refused. None: its end may be left out."""
+        return model.max_model_length if self.truncation is None else None
+
+    def read_of(self, prompt: list[int], model: ModelFacts) -> list[int]:
+        """Returns the tokens of a prompt that the model reads."""
+        if self.truncation is None:
+            return prompt
+        return self.truncation.of(prompt, model.max_model_length, self.max_token_count)
 
     def limited(self, reasoning: ReasoningBudget) -> "Options":
         """Returns the options with a bound of reasoning."""
@@ -65,21 +96,26 @@ class Job:
 
     def check(self) -> None:
         """Raises InvalidRequest if the job could never run on this model."""
-        limit = self.model.max_model_length
-        wanted = self.options.max_token_count
         for prompt in self.prompts:
-            check_prompt(prompt, self.model)
-            if wanted is not None and len(prompt) + wanted > limit and not self.model.evicts_context:
-                raise InvalidRequest(
-                    f"this model's context is {limit} tokens; the prompt has {len(prompt)} and max_tokens is {wanted}: "
-                    "shorten one of them",
-                    param="max_tokens",
+            check_prompt(prompt, self.model, self.options.prompt_field)
+            if self.exceeds_window(prompt) and not self.options.ends_at_window:
+                limit, field = self.model.max_model_length, self.options.limit_field
+                raise ContextExceeded(
+                    f"this model's maximum context length is {limit} tokens; the prompt has {len(prompt)} and {field} "
+                    f"is {self.options.max_token_count}: shorten one of them",
+                    param=field,
                 )
         size, sampling = self.model.vocabulary_size, self.options.sampling
         check_token_ids(sampling.stop_token_ids, size, "stop_token_ids")
         check_token_ids(list(sampling.logit_biases), size, "logit_bias")
+        check_token_ids(list(self.options.allowed_token_ids or ()), size, "allowed_token_ids")
         if sampling.reasoning_limit is not None:
             check_token_ids(sampling.reasoning_limit.end_token_ids, size, "reasoning_limit")
+
+    def exceeds_window(self, prompt: list[int]) -> bool:
+        """Whether more tokens may be asked for after a prompt than the model can read."""
+        wanted, model = self.options.max_token_count, self.model
+        return wanted is not None and len(prompt) + wanted > model.max_model_length and not model.evicts_context
 
     def sequences(self) -> list[SequenceRequest]:
         """Sequences to generate, one per choice; choice i of prompt p has index p * choice_count + i."""
@@ -104,24 +140,25 @@ class Job:
 
     def _sampling(self, prompt: list[int], choice: int) -> Sampling:
         wanted, sampling = self.options.max_token_count, self.options.sampling
+        if wanted is None or self.exceeds_window(prompt):
+            wanted = self.model.max_model_length - len(prompt)
         return replace(
             sampling,
             seed=_as_int64((sampling.seed or 0) + choice),
-            max_token_count=self.model.max_model_length - len(prompt) if wanted is None else wanted,
+            max_token_count=wanted,
+            min_token_count=min(sampling.min_token_count, wanted),
         )
 
 
-def check_prompt(prompt: list[int], model: ModelFacts) -> None:
-    """Raises InvalidRequest for a prompt that is empty, too long for a model, or of unknown tokens."""
+def check_prompt(prompt: list[int], model: ModelFacts, field: str = "prompt") -> None:
+    """Raises InvalidRequest, naming the field, for a prompt that is empty, too long for a model, or of unknown
+    tokens."""
     if not prompt:
-        raise InvalidRequest("the prompt is empty: it must have at least one token", param="prompt")
+        raise InvalidRequest("the prompt is empty: it must have at least one token", param=field)
     if len(prompt) >= model.max_model_length:
-        raise InvalidRequest(
-            f"this model's context is {model.max_model_length} tokens and the prompt has {len(prompt)}: "
-            "shorten it so that at least one token can follow",
-            param="prompt",
-        )
-    check_token_ids(prompt, model.vocabulary_size, "prompt")
+        count = f"{len(prompt)} + 1" if len(prompt) == model.max_model_length else str(len(prompt))
+        raise ContextExceeded.of_prompt(count, model.max_model_length, param=field)
+    check_token_ids(prompt, model.vocabulary_size, field)
 
 
 def _as_int64(value: int) -> int:

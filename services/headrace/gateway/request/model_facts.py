@@ -31,6 +31,9 @@ class ModelFacts:
     parent: str = ""
     """Base model, if this is a model with an adapter. Empty: it is a model of its own."""
     evicts_context: bool = False
+    default_temperature: float = 1.0
+    """Sampling where a request says nothing."""
+    default_top_p: float = 1.0
 
     def adapted(self, adapter: AdapterFacts) -> "ModelFacts":
         """Returns the model with one of its adapters."""

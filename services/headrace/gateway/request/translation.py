@@ -22,6 +22,8 @@ def to_model_facts(info: pb.ModelInfo) -> ModelFacts:
         adapters=tuple(AdapterFacts(adapter.name, adapter.fingerprint) for adapter in info.adapters),
         parent=info.parent,
         evicts_context=info.evicts_context,
+        default_temperature=info.default_temperature if info.HasField("default_temperature") else 1.0,
+        default_top_p=info.default_top_p if info.HasField("default_top_p") else 1.0,
     )
 
 
@@ -40,6 +42,8 @@ def to_model_info(facts: ModelFacts) -> pb.ModelInfo:
         adapters=[pb.AdapterInfo(name=each.name, fingerprint=each.fingerprint) for each in facts.adapters],
         parent=facts.parent,
         evicts_context=facts.evicts_context,
+        default_temperature=facts.default_temperature,
+        default_top_p=facts.default_top_p,
     )
 
 

@@ -17,6 +17,7 @@ class Vocabulary:
     strips_leading_space: bool
     has_chat_template: bool
     answer_format: AnswerFormat = field(default_factory=AnswerFormat)
+    eos_token_ids: tuple[int, ...] = ()
 
     def piece(self, token_id: int) -> bytes:
         """Returns the bytes of a token. Ids beyond the tokenizer, which padded models have, stand for nothing."""

@@ -17,4 +17,5 @@ def to_vocabulary(message: GetVocabularyResponse) -> Vocabulary:
             message.answer_format.reasoning_start,
             message.answer_format.reasoning_end,
         ),
+        tuple(message.eos_token_ids),
     )

@@ -14,6 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidCheckpoint, InvalidRequest
+from headrace.tokenizer.text.begun_answer import begun_answer
 from headrace.tokenizer.text.template_facts import template_facts
 from headrace.tokenizer.text.template_messages import template_messages
 
@@ -53,6 +54,11 @@ class ChatTemplate:
     def render(self, conversation: Conversation) -> str:
         """Renders a conversation as the text that the model was trained on. The answer of the assistant is opened
         unless the conversation says otherwise. Raises InvalidRequest."""
+        if conversation.continue_final_message:
+            return begun_answer(self._render, conversation)
+        return self._render(conversation)
+
+    def _render(self, conversation: Conversation) -> str:
         variables = {
             **conversation.template_arguments,
             **self._special_tokens,

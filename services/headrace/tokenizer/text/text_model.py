@@ -9,7 +9,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from headrace.clients.conversation import Conversation
-from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
+from headrace.errors import ContextExceeded, InvalidCheckpoint, Unsupported
 from headrace.gguf_text.gguf_tokenizer import GgufText
 from headrace.tokenizer.text.chat_template import ChatTemplate
 from headrace.tokenizer.text.known_patterns import has_known_patterns
@@ -83,17 +83,15 @@ class TextModel:
         """Raises InvalidRequest for a text that must have more than `token_count` tokens, whatever they are. A token of
         no bounded length is taken for MAX_CHARACTERS at most."""
         if self.longest_piece is None and len(text) > token_count * MAX_CHARACTERS:
-            raise InvalidRequest(
-                f"this model's context is {token_count} tokens and the prompt has {len(text)} characters, more than "
-                f"{MAX_CHARACTERS} for each: shorten it",
-                param="prompt",
-            )
+            least = f"at least {len(text) // MAX_CHARACTERS}"
+            advice = f"it has {len(text)} characters, more than {MAX_CHARACTERS} for each: shorten it"
+            raise ContextExceeded.of_prompt(least, token_count, advice, param="prompt")
         if self.longest_piece is not None and len(text) > token_count * self.longest_piece:
-            raise InvalidRequest(
-                f"this model's context is {token_count} tokens and the prompt has more, as it has {len(text)} "
-                f"characters and no token stands for more than {self.longest_piece}: shorten it",
-                param="prompt",
+            least = f"at least {-(-len(text) // self.longest_piece)}"
+            advice = (
+                f"it has {len(text)} characters, and no token stands for more than {self.longest_piece}: shorten it"
             )
+            raise ContextExceeded.of_prompt(least, token_count, advice, param="prompt")
 
     @cached_property
     def is_predictable(self) -> bool:

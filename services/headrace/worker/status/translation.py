@@ -98,6 +98,8 @@ def to_model_info(spec: EngineSpec, model: str) -> ModelInfo:
         embedding_size=spec.embedding_size or 0,
         fingerprint=spec.fingerprint,
         evicts_context=spec.long_context == "evict",
+        default_temperature=spec.default_sampling.temperature,
+        default_top_p=spec.default_sampling.top_p,
         adapters=[AdapterInfo(name=name, fingerprint=digest) for name, digest in spec.adapters.items()],
     )
 

@@ -17,7 +17,7 @@ CHAT = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
 @pytest.mark.parametrize(
     ("schema", "fields", "says"),
     [
-        (ChatBody, {"model": None}, "model must be a string"),
+        (ChatBody, {"model": 7}, "model must be a string"),
         (ChatBody, {"messages": []}, "messages must have at least 1 elements"),
         (ChatBody, {"messages": "a"}, "messages must be a list"),
         (ChatBody, {"messages": [1]}, "messages.0 must be an object"),

@@ -60,7 +60,7 @@ async def test_a_prompt_is_repeated_even_when_the_first_token_is_half_a_characte
     exchange: Any = FakeExchange()
     body = CompletionBody(model="m", prompt="a", echo=True, stream=True)
     made = job()
-    style = CompletionFormat(made, "cmpl-r", False, ["a"])
+    style = CompletionFormat(made, "cmpl-r", CompletionBody(model="m", prompt="a"), ["a"])
     await routes._write(exchange, body, style, routes._pipeline.generate(made))
     text = [event.decode() for event in exchange.events if b'"text"' in event]
     assert '"text":"a"' in text[0]

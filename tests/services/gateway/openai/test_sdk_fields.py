@@ -11,7 +11,7 @@ from openai.types.embedding_create_params import EmbeddingCreateParams
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from headrace.errors import InvalidRequest, Unsupported
-from headrace.gateway.openai.model_body import ModelBody, parse
+from headrace.gateway.openai.model_body import ModelBody, ignored_fields, parse
 from headrace.gateway.openai.responses.response_body import ResponseBody
 from headrace.gateway.openai.schema import ChatBody, CompletionBody, EmbeddingBody
 
@@ -43,8 +43,9 @@ INTRODUCTION = """# Compatibility with OpenAI's API
 Written by `python -m tests.services.gateway.openai.test_sdk_fields`, from the types of OpenAI's Python SDK and the
 bodies that the gateway reads; a test fails where this page, the SDK and the gateway differ. What is *refused* gets a
 400 that names the field, unless its value asks for nothing. What is *without effect* is accepted: there is nothing
-that it would change. Extensions, as vLLM's users know them, are in [the API guide](guide/api.md)."""
-Kind = Literal["honored", "without effect", "refused"]
+that it would change. What is *left out* gets an answer without it, and is named in `x-headrace-ignored-fields`.
+Extensions, as vLLM's users know them, are in [the API guide](guide/api.md)."""
+Kind = Literal["honored", "without effect", "left out", "refused"]
 
 
 def fields_of(params: Any) -> list[str]:
@@ -54,6 +55,8 @@ def fields_of(params: Any) -> list[str]:
 def kind_of(schema: type[ModelBody], name: str) -> Kind:
     if name in schema.model_fields:
         return "without effect" if name in WITHOUT_EFFECT else "honored"
+    if name in schema.dispensable:
+        return "left out"
     if name in schema.unsupported:
         return "refused"
     raise AssertionError(f"{schema.__name__} neither knows {name} nor refuses it")
@@ -70,6 +73,9 @@ def test_a_field_is_honored_or_refused_by_name(api: str, name: str) -> None:
         with pytest.raises(Unsupported, match=f"^{name} is not supported") as refused:
             parse(schema, json.dumps(body | {name: {"anything": 1}}).encode())
         assert refused.value.param == name
+    elif kind_of(schema, name) == "left out":
+        parsed = parse(schema, json.dumps(body | {name: {"anything": 1}}).encode())
+        assert ignored_fields(parsed, strict=False) == [name]
     else:
         assert any(is_refused(schema, body | {name: wrong}) for wrong in WRONG), f"{name} takes any value: is it read?"
 

@@ -49,7 +49,7 @@ def test_a_model_without_a_fingerprint_is_not_remembered() -> None:
     ("token_ids", "message"),
     [
         ([], "input 1 is empty"),
-        ([1] * 9, "input 1 has 9 tokens and model m reads 8 at most: .*truncate_prompt_tokens"),
+        ([1] * 9, "too long: 9 tokens > 8 maximum.*shorten or split input 1.*truncate_prompt_tokens"),
         ([100], r"token id 100 is not in the vocabulary \(0 to 99\)"),
     ],
 )

@@ -115,7 +115,7 @@ class NoPool:
 async def test_megabytes_are_refused_before_they_are_encoded() -> None:
     servicer = TokenizerServicer({"m": MODEL}, NoPool(), 2000)  # type: ignore[arg-type]
     request = pb.EncodeRequest(model="m", context_token_count=512, text="word " * 1_500_000)
-    with pytest.raises(InvalidRequest, match="context is 512 tokens"):
+    with pytest.raises(InvalidRequest, match="maximum context length is 512 tokens"):
         await servicer.Encode(request, None)  # type: ignore[arg-type]
 
 

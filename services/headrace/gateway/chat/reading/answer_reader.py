@@ -17,11 +17,12 @@ class AnswerReader:
         """Whether the text so far ends in a reasoning section."""
         return self._reasoning is not None and self._reasoning.is_inside
 
-    def push(self, text: str, is_last: bool) -> AnswerPart:
-        """Returns the parts in a text. Nothing may follow the last."""
+    def push(self, text: str, is_last: bool, is_cut: bool = False) -> AnswerPart:
+        """Returns the parts in a text. Nothing may follow the last. `is_cut`: whether that is because the answer may
+        have no more tokens."""
         part = AnswerPart(content=text)
         if self._reasoning is not None:
             part.reasoning, part.content = self._reasoning.push(text, is_last)
         if self._calls is not None:
-            part.content, part.calls = self._calls.push(part.content, is_last)
+            part.content, part.calls = self._calls.push(part.content, is_last, is_cut)
         return part

@@ -19,6 +19,7 @@ class CallReader:
     def __init__(self, syntax: CallSyntax, tool_use: ToolUse) -> None:
         self._syntax = syntax
         self._schemas: Mapping[str, Mapping[str, Any]] = {tool.name: tool.parameters for tool in tool_use.tools}
+        self._is_required = tool_use.is_required
         self._held = ""
         self._state: Callable[[], bool] = self._read_text if syntax.marker else self._read_first
         self._arguments: ArgumentReader | None = None
@@ -26,14 +27,15 @@ class CallReader:
         self._content = ""
         self._deltas: list[CallDelta] = []
 
-    def push(self, text: str, is_last: bool) -> tuple[str, list[CallDelta]]:
-        """Returns the content and the growth of calls in a text."""
+    def push(self, text: str, is_last: bool, is_cut: bool = False) -> tuple[str, list[CallDelta]]:
+        """Returns the content and the growth of calls in a text. `is_cut`: whether the answer ends there because it may
+        have no more tokens, so that the beginning of a call is no content."""
         self._held += text
         self._content, self._deltas = "", []
         while self._held and self._state():
             pass
         if is_last:
-            self._finish()
+            self._finish(is_cut)
         return self._content, self._deltas
 
     def _read_first(self) -> bool:
@@ -124,14 +126,23 @@ class CallReader:
         self._held = ""
         return False
 
-    def _finish(self) -> None:
+    def _finish(self, is_cut: bool) -> None:
         if self._arguments is not None:
             self._add_arguments(self._arguments.flush())
+        elif is_cut and self._begins_call():
+            pass
         elif self._state in (self._read_first, self._read_text, self._read_opening):
             self._content += self._held
         elif self._state == self._read_name and self._index < 0:
             self._content += self._syntax.opening + self._syntax.before_name + self._held
         self._held = ""
+
+    def _begins_call(self) -> bool:
+        """Whether what is held back is the syntax of a call. A letter may begin a text too, where there may be one."""
+        if self._state != self._read_text:
+            return self._is_required or self._state in (self._read_opening, self._read_name)
+        begun = self._held.strip()
+        return self._syntax.marker.startswith(begun) and (self._is_required or len(begun) > 1)
 
     def _add_arguments(self, arguments: str) -> None:
         if not arguments:

@@ -82,7 +82,7 @@ class Message(BaseModel):
             raise mistake(f"a message of the role {self.role} cannot have tool_calls")
         extra = self.model_extra or {}
         for name in ("audio", "function_call"):
-            if extra.get(name) is not None:
+            if extra.get(name):
                 raise mistake(f"{name} is not supported: use tool_calls and text")
         return self
 

@@ -22,6 +22,8 @@ class TextFormat(BaseModel):
 class JsonObjectFormat(BaseModel):
     model_config = _STRICT
     type: Literal["json_object"]
+    content: dict[str, Any] | None = Field(default=None, alias="schema")
+    """JSON schema of the object, as llama.cpp takes it."""
 
 
 class NamedSchema(BaseModel):

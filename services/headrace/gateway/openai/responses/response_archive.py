@@ -1,6 +1,7 @@
 """Responses that later requests may read or continue, kept in the cache service, where every gateway finds them."""
 
 import logging
+import re
 
 import msgspec
 
@@ -18,6 +19,8 @@ TIMEOUT_SECONDS = 5.0
 SIGN_OF_LIFE_SECONDS = 15.0
 """Time for which a response in the background counts as running after its gateway last said so."""
 _DELETED = b"null"
+_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_[0-9]+")
+"""Ids of output items, which hold that of their response: see `item_id`."""
 _PREFIX = b"response:"
 _RUNNING_PREFIX = b"running-response:"
 _GONE: Json = {
@@ -48,6 +51,16 @@ class ResponseArchive:
         if stored.response["status"] in (QUEUED, IN_PROGRESS) and not await self._runs(tenant, response_id):
             stored.response |= {"status": FAILED, "error": _GONE}
         return stored
+
+    async def find_item(self, tenant: Tenant, item_id: str) -> Json | None:
+        """Returns an item of the output of a response that is kept, if there is one. Raises Unavailable."""
+        match = _ITEM_ID.fullmatch(item_id)
+        try:
+            stored = await self.get(tenant, f"resp_{match[1]}") if match else None
+        except NotFound:
+            return None
+        output: list[Json] = [] if stored is None else stored.response["output"]
+        return next((item for item in output if item["id"] == item_id), None)
 
     async def tell_running(self, tenant: Tenant, response_id: str) -> bool:
         """Says that a response is being written, which holds for SIGN_OF_LIFE_SECONDS. Returns False, which is logged,

@@ -1,24 +1,20 @@
 """Body of POST /v1/responses."""
 
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headrace.gateway.openai.fields.tool_fields import MAX_TOOLS, ToolName
-from headrace.gateway.openai.model_body import ModelBody, Neutral, is_value, never
+from headrace.gateway.openai.fields.constraints import refused_without
+from headrace.gateway.openai.fields.neutral import Neutral, is_value, never
+from headrace.gateway.openai.fields.tool_fields import MAX_TOOLS
+from headrace.gateway.openai.model_body import ModelBody
+from headrace.gateway.openai.responses.response_items import left_out_items
+from headrace.gateway.openai.responses.response_tools import FunctionTools, ToolList, function_tools
 from headrace.gateway.openai.schema import MAX_INT32, MAX_LOGPROBS, StreamOptions
 
 _STRICT = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
 MAX_ITEMS = 10_000
-
-
-class ResponseTool(BaseModel):
-    model_config = _STRICT
-    type: str
-    name: ToolName | None = None
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
 
 
 class ChosenTool(BaseModel):
@@ -27,6 +23,7 @@ class ChosenTool(BaseModel):
     model_config = _STRICT
     type: Literal["function"]
     name: str
+    namespace: str | None = None
 
 
 class AllowedResponseTools(BaseModel):
@@ -57,7 +54,7 @@ class TextField(BaseModel):
 class ReasoningField(BaseModel):
     model_config = _STRICT
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    summary: Literal["auto", "concise", "detailed"] | None = None
+    summary: Literal["auto", "concise", "detailed", "none"] | None = None
     """Accepted without effect: the reasoning itself is returned."""
 
 
@@ -73,7 +70,7 @@ class ResponseBody(ModelBody):
     stream: bool | None = None
     background: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: Annotated[list[ResponseTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+    tools: ToolList | None = None
     tool_choice: (
         Literal["none", "auto", "required"]
         | Annotated[ChosenTool | AllowedResponseTools, Field(discriminator="type")]
@@ -83,6 +80,8 @@ class ResponseBody(ModelBody):
     max_output_tokens: int | None = Field(default=None, ge=1, le=MAX_INT32)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
     text: TextField | None = None
     reasoning: ReasoningField | None = None
@@ -92,16 +91,21 @@ class ResponseBody(ModelBody):
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    client_metadata: dict[str, Any] | None = None
+    """Accepted without effect, as `metadata` is."""
 
-    unsupported: ClassVar[dict[str, Neutral]] = {
-        "access_programs": never,
-        "background_options": never,
-        "context_management": never,
-        "conversation": never,
-        "image": never,
-        "max_tool_calls": never,
-        "moderation": never,
-        "prompt": never,
-        "prompt_cache_options": never,
-        "prompt_cache_retention": is_value("in_memory"),
-    }
+    unsupported: ClassVar[dict[str, Neutral]] = refused_without(
+        *("access_programs", "background_options", "conversation", "image", "max_tool_calls", "moderation", "prompt"),
+        "prompt_cache_options",
+        prompt_cache_retention=is_value("in_memory"),
+    )
+    dispensable: ClassVar[dict[str, Neutral]] = {"context_management": never}
+
+    @cached_property
+    def functions(self) -> FunctionTools:
+        """Functions that the model may call. Raises InvalidRequest."""
+        return function_tools(self.tools, self.input)
+
+    def left_out(self) -> list[str]:
+        """Names the tools and items that only OpenAI's platform knows too."""
+        return [*super().left_out(), *self.functions.left_out, *left_out_items(self.input)]

@@ -1,6 +1,7 @@
 """Events of the Responses API, and the response that they add up to."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 from headrace.clients.message import Message
 from headrace.clients.tool_call import ToolCall
@@ -20,6 +21,7 @@ from headrace.gateway.openai.responses.response_object import (
     output_item,
     response_usage,
 )
+from headrace.gateway.openai.responses.response_tools import FunctionName
 from headrace.gateway.openai.token_logprobs import Json, scored_token
 from headrace.gateway.request.job import Job
 from headrace.v1.generation_pb2 import TokenLogprob
@@ -35,9 +37,11 @@ _DELTAS = {
 class ResponseEvents:
     """Writes one response as events, which also make up `response`."""
 
-    def __init__(self, response: Json) -> None:
-        """`response`: the object without output, see `response_object`."""
+    def __init__(self, response: Json, names: Mapping[str, FunctionName] | None = None) -> None:
+        """`response`: the object without output, see `response_object`; `names`: those of the functions, by the name
+        that the model sees."""
         self.response = response
+        self._names = names or {}
         self._blocks = AnswerBlocks()
         self._logprobs: list[Json] = []
         self._number = 0
@@ -67,6 +71,7 @@ class ResponseEvents:
             yield from self._done(change.block, INCOMPLETE if reason else COMPLETED)
         self.response["usage"] = response_usage(choice)
         self.response["status"] = INCOMPLETE if reason else COMPLETED
+        self.response["completed_at"] = None if reason else int(time.time())
         self.response["incomplete_details"] = {"reason": reason} if reason else None
         yield self._event(f"response.{self.response['status']}", response=self.response)
 
@@ -92,7 +97,7 @@ class ResponseEvents:
         )
 
     def _added(self, block: AnswerBlock) -> Iterator[Json]:
-        item = output_item(self._id, block, IN_PROGRESS)
+        item = output_item(self._id, block, IN_PROGRESS, self._name_of(block))
         self.response["output"].append(item)
         yield self._event("response.output_item.added", output_index=block.index, item=item)
         if block.kind is not BlockKind.CALL:
@@ -104,16 +109,20 @@ class ResponseEvents:
 
     def _done(self, block: AnswerBlock, status: str = COMPLETED) -> Iterator[Json]:
         logprobs = self._logprobs if block.kind is BlockKind.TEXT else []
-        item = output_item(self._id, block, status, logprobs)
+        name = self._name_of(block)
+        item = output_item(self._id, block, status, name, logprobs)
         self.response["output"][block.index] = item
         kind, place = f"{_DELTAS[block.kind]}.done", self._place(block)
         if block.kind is BlockKind.CALL:
-            yield self._event(kind, **place, name=block.name, arguments=block.text)
+            yield self._event(kind, **place, name=name.name, arguments=block.text)
         else:
             scored = {"logprobs": logprobs} if block.kind is BlockKind.TEXT else {}
             yield self._event(kind, **place, text=block.text, **scored)
             yield self._event("response.content_part.done", **place, part=content_part(block, logprobs))
         yield self._event("response.output_item.done", output_index=block.index, item=item)
+
+    def _name_of(self, block: AnswerBlock) -> FunctionName:
+        return self._names.get(block.name) or FunctionName(block.name)
 
     def _place(self, block: AnswerBlock) -> Json:
         place: Json = {"item_id": item_id(self._id, block), "output_index": block.index}
