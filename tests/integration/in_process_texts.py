@@ -23,5 +23,5 @@ class InProcessTexts(TextPool):
     def close(self) -> None:
         text_jobs._models.clear()
 
-    async def _run(self, size: int, job: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def _run(self, model: str, size: int, job: Callable[[*Ts], T], *args: *Ts) -> T:
         return job(*args)

@@ -12,7 +12,7 @@ from headrace.gateway.openai.model_body import ModelBody
 from headrace.gateway.openai.schema import MAX_INT32
 
 _LOOSE = ConfigDict(strict=True, extra="ignore", protected_namespaces=())
-Blocks = str | list[dict[str, Any]]
+Blocks = str | Annotated[list[dict[str, Any]], Field(fail_fast=True)]
 """Content: a text, or blocks of several types."""
 
 

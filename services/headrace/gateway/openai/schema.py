@@ -152,7 +152,7 @@ class ChatBody(Body):
     include_reasoning: bool | None = None
     thinking_token_budget: int | None = Field(default=None, ge=0)
     chat_template_kwargs: dict[str, Any] | None = None
-    documents: list[dict[str, Any]] | None = None
+    documents: Annotated[list[dict[str, Any]], Field(fail_fast=True)] | None = None
     """Documents that the chat template shows to the model, if it knows any."""
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
@@ -232,7 +232,7 @@ class RerankBody(RankedBody):
         return self.return_documents is not False if self.texts is None else bool(self.return_text)
 
 
-_Texts = str | Annotated[list[str], Field(min_length=1)]
+_Texts = str | Annotated[list[str], Field(min_length=1, fail_fast=True)]
 
 
 class ScoreBody(RankedBody):

@@ -22,8 +22,10 @@ KNOWN = frozenset(
         rf"{_CONTRACTION}|{_WORD}|\p{{N}}{{1,3}}|{_REST}",
         rf"{_CONTRACTION}|{_WORD}|\p{{N}}|{_REST}",
         # o200k
-        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_END}|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_END}|\p{{N}}{{1,3}}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        (
+            rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_END}|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_END}"
+            r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        ),
         # DeepSeek
         r"\p{N}{1,3}",
         r"\p{N}",

@@ -22,7 +22,7 @@ def chat(count: int) -> pb.ChatRequest:
 def test_a_request_is_parsed_as_it_was_sent() -> None:
     request = pb.GenerateRequest(
         model="m",
-        token_ids={"values": range(3000)},
+        token_ids=pb.TokenIds(values=range(3000)),
         options=pb.GenerationOptions(sampling_params=SamplingParams(temperature=0.5, logit_biases={7: 1.5})),
     )
     assert LIMITS.parse(pb.GenerateRequest, request.SerializeToString()) == request
@@ -44,7 +44,7 @@ def test_unknown_fields_do_no_harm() -> None:
         (pb.ChatRequest, b"\x32\x00" * 4_000_000),
         (pb.ChatRequest, b"\xf8\x3f\x00" * 2_000_000),
         (pb.EmbedRequest, b"\x12\x00" * 4_000_000),
-        (pb.GenerateRequest, pb.GenerateRequest(token_ids={"values": [1] * 8_000_000}).SerializeToString()),
+        (pb.GenerateRequest, pb.GenerateRequest(token_ids=pb.TokenIds(values=[1] * 8_000_000)).SerializeToString()),
     ],
 )
 def test_one_of_too_many_parts_is_refused_before_it_is_built(kind: type[Message], content: bytes) -> None:

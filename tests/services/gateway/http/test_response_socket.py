@@ -63,7 +63,7 @@ class OneKey(Gate):
         scopes = {"Bearer right": {"generate"}, "Bearer other": {"embed"}}.get(authorization or "")
         if scopes is None:
             raise Unauthenticated("an API key is needed")
-        key = KeyRecord(id="abcdefgh", name="k", tenant="t", scopes=frozenset(scopes), digest="0" * 64, created=0)
+        key = KeyRecord(id="abcdefgh", name="k", tenant="t", scopes=tuple(scopes), digest="0" * 64, created=0)
         return Caller(tenant_of(key), key)
 
 

@@ -85,7 +85,7 @@ class ResponseBody(ModelBody):
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
     text: TextField | None = None
     reasoning: ReasoningField | None = None
-    include: list[str] | None = None
+    include: Annotated[list[str], Field(fail_fast=True)] | None = None
     truncation: Literal["auto", "disabled"] | None = None
     metadata: dict[str, Any] | None = None
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = None
