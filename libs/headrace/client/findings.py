@@ -17,6 +17,8 @@ class Model:
     """Most tokens of prompt and output together, or of an input of an embedding."""
     embedding_size: int = 0
     """Elements of its embeddings. 0: it makes text instead."""
+    can_chat: bool = True
+    """Whether it has a chat template, as far as is known."""
     parent: str = ""
     """The model that it is with an adapter. Empty: a model of its own."""
 

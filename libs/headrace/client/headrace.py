@@ -184,12 +184,14 @@ class Headrace:
         return Call(model, request_id, deadline, options.get("priority", "default"))
 
     async def _with_model(self, call: Call, *, embeds: bool = False) -> Call:
-        """Returns the call with a model: the first served that makes embeddings, or text. Asks once."""
+        """Returns the call with a model: the first served that makes embeddings, or text, those before all others that
+        can chat. Asks once."""
         if call.model:
             return call
         if embeds not in self._first_models:
             models = await self._run(call, partial(self._transport.models, call))
-            names = [model.name for model in models if bool(model.embedding_size) is embeds]
+            fitting = [model for model in models if bool(model.embedding_size) is embeds]
+            names = [model.name for model in sorted(fitting, key=lambda model: not model.can_chat)]
             if not names:
                 raise Unavailable(f"no model that makes {'embeddings' if embeds else 'text'} is served: name one")
             self._first_models[embeds] = names[0]

@@ -283,6 +283,7 @@ class Platform:
         gateway += ["--tokenizer-addresses", ",".join(address[name] for name in self._tokenizers)]
         gateway += ["--scheduler-addresses", ",".join(address[name] for name in self._schedulers)]
         gateway += ["--cache-addresses", self._cache_addresses()]
+        gateway += ["--default", f"model_order={','.join(model.name for model in self._options.models)}"]
         gateway += as_flags({} if self._options.keys_file is None else {"keys_file": self._options.keys_file})
         gateway += ["--default", f"usage_folder={self._state.path / USAGE_FOLDER}"]
         gateway += ["--default", f"files_folder={self._state.path / FILES_FOLDER}"]

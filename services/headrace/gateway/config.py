@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from headrace.errors import ConfigError
 from headrace.lifecycle import ServiceSettings
 from headrace.settings.addresses import Addresses
+from headrace.settings.names import Names
 from headrace.settings.names_by_name import NamesByName
 from headrace.settings.seconds_by_name import SecondsByName
 from headrace.settings.web_names import HostNames, Origins
@@ -81,6 +82,9 @@ class GatewaySettings(ServiceSettings):
     """File that stores worker addresses, so that a gateway that starts while NATS is away finds its workers."""
     strict: bool = False
     """Whether unknown request fields are refused instead of listed in x-headrace-ignored-fields."""
+    model_order: Names = ()
+    """Models in the order in which /v1/models lists them: headrace up gives that of its command line. Others follow by
+    their names."""
     overflow: NamesByName = Field(default_factory=dict)
     """MODEL=SMALLER: the model that answers requests when the queue of MODEL is full, or MODEL sleeps for too long. The
     answer says so in `model` and in x-headrace-overflow."""

@@ -113,8 +113,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:  # noqa: N802
         caller = self._caller(context)
-        models = self._pipeline.fleet.models()
-        seen = [to_model_info(models[name]) for name in sorted(models) if caller.may_use(name)]
+        seen = [to_model_info(model) for model in self._pipeline.fleet.listed() if caller.may_use(model.model)]
         return pb.ListModelsResponse(models=seen)
 
     async def _write(self, job: Job, response: Response, context: Context, deadline: Deadline) -> None:

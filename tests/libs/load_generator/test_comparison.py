@@ -80,3 +80,13 @@ def test_files_that_are_no_runs_are_named(tmp_path: Path, text: str) -> None:
         load_run(path)
     with pytest.raises(InvalidRequest, match="cannot read"):
         load_run(tmp_path / "none.json")
+
+
+def test_a_comparison_shows_the_rates_that_the_run_printed() -> None:
+    """Time before the first request and behind the last belongs to neither."""
+    one = run(1)
+    result = LoadResult(Workload("", "m", 150, 4, 3, 20), one.records, one.seconds * 1.2)
+    told = summarize(result)
+    shown = {metric.name: metric.first for metric in compare_runs(one, one)}
+    assert shown["requests/s"] == pytest.approx(told["requests_per_second"], rel=0.01)
+    assert shown["tokens/s"] == pytest.approx(told["output_tokens_per_second"], rel=0.01)

@@ -7,34 +7,51 @@ from pathlib import Path
 from headrace.errors import HeadraceError
 from headrace.supervisor.model_source import ModelSource
 
+CHAT, COMPLETIONS, EMBEDDINGS = "chat/completions", "completions", "embeddings"
 QUESTION = "What is continuous batching?"
 
 
 def examples(models: Sequence[ModelSource], url: str, chat_command: str, needs_key: bool) -> list[str]:
     """Returns command lines: how to chat, where a model can, and a request to each model."""
-    kinds = {model.name: _makes_embeddings(model.folder) for model in models}
-    talkers = [name for name, is_embedding in kinds.items() if not is_embedding]
+    kinds = {name: _kind(model.folder) for model in models for name in (model.name, *model.adapters)}
+    talkers = [name for name, kind in kinds.items() if kind == CHAT]
     chat = [chat_command if len(talkers) == 1 == len(kinds) else f"{chat_command} {talkers[0]}"] if talkers else []
-    return chat + [_request(url, name, is_embedding, needs_key) for name, is_embedding in kinds.items()]
+    return chat + [_request(url, name, kind, needs_key) for name, kind in kinds.items()]
 
 
-def _request(url: str, name: str, is_embedding: bool, needs_key: bool) -> str:
-    body: dict[str, object] = {"model": name}
-    if is_embedding:
-        body["input"] = "A headrace brings the water to the wheel."
-    else:
-        body["messages"] = [{"role": "user", "content": QUESTION}]
-    path = "embeddings" if is_embedding else "chat/completions"
+def _request(url: str, name: str, kind: str, needs_key: bool) -> str:
+    contents: dict[str, tuple[str, object]] = {
+        EMBEDDINGS: ("input", "A headrace brings the water to the wheel."),
+        CHAT: ("messages", [{"role": "user", "content": QUESTION}]),
+        COMPLETIONS: ("prompt", "A headrace is"),
+    }
+    field, content = contents[kind]
+    body = {"model": name, field: content}
+    path = kind
     key = ' -H "authorization: Bearer $HEADRACE_API_KEY"' if needs_key else ""
     return f"curl {url}/v1/{path} -H 'content-type: application/json'{key} -d '{json.dumps(body)}'"
 
 
-def _makes_embeddings(folder: Path) -> bool:
+def _kind(folder: Path) -> str:
+    """Returns the path at which a model is asked."""
     # Only a platform that is ready wants this: other commands should not wait for the engine's modules.
     from headrace.engine.checkpoints.families.model_kind import makes_embeddings
 
     try:
-        return makes_embeddings(folder)
+        return EMBEDDINGS if makes_embeddings(folder) else CHAT if _has_chat_template(folder) else COMPLETIONS
     except HeadraceError:
         # The worker has read it: so it must have changed since.
+        return CHAT
+
+
+def _has_chat_template(source: Path) -> bool:
+    if source.suffix == ".gguf":
+        from headrace.gguf_text.gguf_tokenizer import GgufText
+
+        return bool(GgufText(source).chat_template)
+    if (source / "chat_template.jinja").exists():
+        return True
+    try:
+        return bool(json.loads((source / "tokenizer_config.json").read_text()).get("chat_template"))
+    except (OSError, ValueError):
         return False

@@ -1,15 +1,20 @@
 """The routes of /v1/models."""
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 
-from headrace.errors import ModelNotFound
+from headrace.errors import HeadraceError, ModelNotFound
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.request.model_facts import ModelFacts
+from headrace.rpc.deadline import Deadline
 
 _PATH = "/v1/models"
+PATIENCE_SECONDS = 0.5
+"""Seconds that a tokenizer has to tell whether a model can chat. Without an answer the list says nothing of it."""
 
 
 class ModelRoutes:
@@ -25,8 +30,8 @@ class ModelRoutes:
     def handlers(self) -> Mapping[str, Mapping[str, Handler]]:
         return {_PATH: {"GET": self._list_models}, f"{_PATH}/{{name}}": {"GET": self._show_model}}
 
-    def _describe(self, model: ModelFacts) -> dict[str, object]:
-        described = {
+    async def _describe(self, model: ModelFacts) -> dict[str, object]:
+        described: dict[str, object] = {
             "id": model.model,
             "object": "model",
             "created": self._started,
@@ -39,16 +44,20 @@ class ModelRoutes:
             "precision": model.precision,
             "parameter_count": model.parameter_count,
         }
-        return described | ({"embedding_size": model.embedding_size} if model.embedding_size else {})
+        if model.embedding_size:
+            return described | {"embedding_size": model.embedding_size}
+        with contextlib.suppress(HeadraceError):
+            vocabulary = await self._pipeline.encoder.vocabulary(model.model, Deadline.after(PATIENCE_SECONDS))
+            described["can_chat"] = vocabulary.has_chat_template
+        return described
 
     async def _list_models(self, exchange: HttpExchange) -> None:
-        known = self._pipeline.fleet.models()
-        models = {name: model for name, model in known.items() if exchange.caller.may_use(name)}
-        data = [self._describe(models[name]) for name in sorted(models, key=lambda name: (models[name].parent, name))]
+        models = [model for model in self._pipeline.fleet.listed() if exchange.caller.may_use(model.model)]
+        data = await asyncio.gather(*map(self._describe, models))
         await exchange.send_json(200, {"object": "list", "data": data})
 
     async def _show_model(self, exchange: HttpExchange) -> None:
         name = exchange.path.removeprefix(f"{_PATH}/")
         if not exchange.caller.may_use(name):
             raise ModelNotFound(f"model {name!r} is not among those of this API key", param="model")
-        await exchange.send_json(200, self._describe(await self._pipeline.fleet.find(name)))
+        await exchange.send_json(200, await self._describe(await self._pipeline.fleet.find(name)))

@@ -83,6 +83,16 @@ class Fleet:
             self._listed_at = now
         return self._listed
 
+    def listed(self) -> list[ModelFacts]:
+        """Returns the models in the order of the settings, each with its adapters behind it."""
+        place = {name: index for index, name in enumerate(self._settings.model_order)}
+
+        def key(model: ModelFacts) -> tuple[int, str, bool, str]:
+            base = model.parent or model.model
+            return place.get(base, len(place)), base, bool(model.parent), model.model
+
+        return sorted(self.models().values(), key=key)
+
     def tokenizer_of(self, name: str) -> str:
         """Returns the model whose tokenizer `name` uses. An adapter uses its parent's."""
         info = self.models().get(name) or self._memory.recall(name)

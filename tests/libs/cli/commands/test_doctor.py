@@ -1,6 +1,9 @@
 """Findings about NUMA nodes are those of a worker that starts there."""
 
+import io
+
 import pytest
+from rich.console import Console
 from tests.libs.engine.numa_machine import NumaMachine
 
 from headrace.cli.commands import doctor
@@ -33,3 +36,9 @@ def test_a_refusal_is_told_with_a_remedy(machine: NumaMachine) -> None:
     finding = doctor._numa([0, 1])
     assert finding.status == "note"
     assert "not interleaved: [Errno 1] Operation not permitted; permit set_mempolicy" in finding.text
+
+
+def test_commands_are_printed_as_they_are() -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(doctor._table([Finding("Engine", "ok", "python -m pip install 'headrace[torch]'")]))
+    assert "'headrace[torch]'" in console.export_text()

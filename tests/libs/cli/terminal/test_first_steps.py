@@ -36,3 +36,16 @@ def test_several_models_have_a_line_each(tmp_path: Path) -> None:
     assert chat == "headrace chat chat"
     assert "/v1/embeddings" in embedding
     assert "/v1/chat/completions" in completion
+
+
+def test_a_model_without_a_chat_template_and_an_adapter_have_lines_that_work(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"]}))
+    models = [ModelSource("base", base), ModelSource("chat", CHECKPOINT, adapters={"tuned": tmp_path})]
+    chat, completion, conversation, tuned = examples(models, URL, "headrace chat", needs_key=False)
+    assert chat == "headrace chat chat"
+    assert f"{URL}/v1/completions" in completion
+    assert '"prompt"' in completion
+    assert f"{URL}/v1/chat/completions" in conversation
+    assert '"model": "tuned"' in tuned

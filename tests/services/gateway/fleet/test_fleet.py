@@ -76,6 +76,16 @@ async def test_an_adapter_is_listed_as_a_model_with_a_parent() -> None:
     await fleet.close()
 
 
+async def test_models_are_listed_in_the_order_of_the_settings() -> None:
+    open_worker: Any = SilentWorker
+    fleet = Fleet(GatewaySettings(model_order=("z", "m")), open_worker)
+    for number, name in enumerate(("a", "m", "z")):
+        facts = ModelFacts(name, adapters=(AdapterFacts(f"tuned-{name}"),))
+        fleet.observe(WorkerFacts(f"w{number}", facts, epoch=1, version=1, address="1"))
+    assert [model.model for model in fleet.listed()] == ["z", "tuned-z", "m", "tuned-m", "a", "tuned-a"]
+    await fleet.close()
+
+
 class FakeLink:
     """Connects when told to."""
 

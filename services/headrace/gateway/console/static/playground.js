@@ -21,7 +21,7 @@ export async function playgroundPage(main, signal) {
     return;
   }
   if (signal.aborted) return;
-  if (!state.models.some((model) => model.id === state.model)) state.model = state.models[0]?.id ?? "";
+  if (!state.models.some((model) => model.id === state.model)) state.model = (state.models.find((model) => model.can_chat) ?? state.models[0])?.id ?? "";
   new Playground(main, signal).draw();
 }
 

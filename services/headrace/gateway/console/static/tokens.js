@@ -11,7 +11,7 @@ const named = (text) => `“${text.replaceAll("\n", "↵").replaceAll(" ", "␣"
  * such as the end of the message, are paler. */
 export function tokenView(tokens, text) {
   const shown = tokens.reduce((places, token) => [...places, places.at(-1) + token.token.length], [0]);
-  const chosen = h("div", { class: "token-detail", role: "status" }, h("span", { class: "muted small" }, "Darker: less likely. Point at a token, or move with the arrow keys."));
+  const chosen = h("div", { class: "token-detail", role: "status" }, h("span", { class: "muted small" }, "More strongly shaded: less likely. Point at a token, or move with the arrow keys."));
   const spans = tokens.map((token, at) => h("span", { role: "option", "aria-selected": "false", tabindex: at ? "-1" : "0", class: shown[at] < text.length ? "token" : "token special",
     "aria-label": `${token.token.trim() || "space"}, ${share(Math.exp(token.logprob))}`,
     vars: { "--shade": `${Math.round((1 - Math.exp(token.logprob)) * DEEPEST)}%` },
