@@ -7,8 +7,8 @@ from tests.soak.footprint import Footprint, growth_per_hour, restarted
 from tests.soak.run import soak
 
 pytestmark = pytest.mark.slow
-WARM_SECONDS = 15.0
-SECONDS = 30.0
+WARM_SECONDS = 12.0
+SECONDS = 24.0
 SPARE_DESCRIPTORS = 2
 """A connection between services may just be opened again."""
 BURSTING = ("worker", "nats")
