@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.access.key_file import FILE_NAME, KeyFile
-from headrace.cli.gateway_setting import gateway_path
-from headrace.cli.public_addresses import USUAL_HOST
+from headrace.cli.reach.gateway_setting import gateway_path
+from headrace.cli.reach.public_addresses import USUAL_HOST
 from headrace.errors import ConfigError
 from headrace.supervisor.lan_address import is_loopback_address
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx2
 
-from headrace.certificates.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 from headrace.client.answer import Answer, Chunk
 from headrace.client.findings import Embeddings, Model, Ranked, Ranking
 from headrace.client.http_bodies import DONE, Json, chunk_of, event_of, model_of, question_body, whole_answer
@@ -19,6 +18,7 @@ from headrace.client.options import Call, Question
 from headrace.client.transport import Input
 from headrace.errors import DeadlineExceeded, Unavailable
 from headrace.rpc.deadline import Deadline
+from headrace.settings.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 PARTING_SECONDS = 1.0
 """Time after the deadline in which the platform's own word of it may arrive."""

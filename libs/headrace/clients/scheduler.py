@@ -9,11 +9,11 @@ from typing import Protocol
 
 import grpc
 
-from headrace.clients.written_stream import written_stream
 from headrace.errors import HeadraceError
 from headrace.errors.status import from_status
 from headrace.errors.tree import SchedulerGone
 from headrace.rpc.boundary import translated
+from headrace.rpc.written_stream import written_stream
 from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import scheduler_pb2 as pb
 from headrace.v1 import scheduler_pb2_grpc

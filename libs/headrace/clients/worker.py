@@ -6,8 +6,8 @@ from typing import Protocol
 import grpc
 
 from headrace.clients.block_list import BlockList
-from headrace.clients.written_stream import written_stream
 from headrace.rpc.boundary import translated
+from headrace.rpc.written_stream import written_stream
 from headrace.v1 import worker_pb2, worker_pb2_grpc
 
 STAGE = "dispatch"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from headrace.certificates.connection_options import trusting_context
 from headrace.errors import Unavailable
+from headrace.settings.connection_options import trusting_context
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.output import console, print_json
-from headrace.cli.platform_http import get
+from headrace.cli.reach.platform_http import get
 from headrace.cli.target import KEY_VARIABLE, key_headers, platform_url
 from headrace.errors import NotFound, Unauthenticated, Unavailable
 from headrace.supervisor.state import DEFAULT_FOLDER

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.cli.platform_http import get
+from headrace.cli.reach.platform_http import get
 from headrace.cli.target import key_headers
 from headrace.errors import Unavailable
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.utils import ClientDisconnected
 
-from headrace.errors import HeadraceError, InvalidRequest, NotFound
+from headrace.errors import HeadraceError, InvalidRequest, NotFound, RequestCancelled
 from headrace.errors.table import row_of
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.config import GatewaySettings
@@ -52,7 +53,8 @@ class ResponseSocket:
             await send({"type": "websocket.accept"})
             client = _Client(scope, receive, send)
             try:
-                await self._serve(scope, client)
+                with contextlib.suppress(RequestCancelled):
+                    await self._serve(scope, client)
             finally:
                 await client.close()
 
@@ -89,6 +91,10 @@ class ResponseSocket:
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if not client.has_message():
                     continue
+                if exchange.is_over:
+                    # The client may ask again as soon as it has the last event.
+                    await running
+                    break
                 text = await client.next_message(0)
                 if text is None or _kind(text) == _CANCEL:
                     exchange.leave()
@@ -132,7 +138,11 @@ class _Client:
         return waiting.result()
 
     async def send(self, text: bytes) -> None:
-        await self._send({"type": "websocket.send", "text": text.decode()})
+        """Sends a message. Raises RequestCancelled once the client has left."""
+        try:
+            await self._send({"type": "websocket.send", "text": text.decode()})
+        except ClientDisconnected:
+            raise RequestCancelled("the client left") from None
 
     async def tell(self, error: HeadraceError) -> None:
         """Sends an error that is about a message, not about a response."""
@@ -166,6 +176,8 @@ class _Exchange:
         self._is_stream = False
         self._status = 0
         self._held = b""
+        self.is_over = False
+        """Whether the last of the answer is sent."""
 
     def leave(self) -> None:
         """Makes the application see that its client has left."""
@@ -184,6 +196,7 @@ class _Exchange:
             self._is_stream = any(value.startswith(b"text/event-stream") for _, value in message["headers"])
             return
         self._held += message.get("body", b"")
+        self.is_over = not message.get("more_body", False)
         if self._is_stream:
             *events, self._held = self._held.split(b"\n\n")
             for event in events:

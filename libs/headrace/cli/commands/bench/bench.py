@@ -12,7 +12,7 @@ from rich.table import Table
 from headrace.cli.commands.bench.claims import print_claims
 from headrace.cli.commands.bench.load_flags import LoadFlags
 from headrace.cli.output import console, error_console, fail, print_json, warn
-from headrace.cli.platform_http import get
+from headrace.cli.reach.platform_http import get
 from headrace.cli.target import KeyFlag, choose_model, key_headers, platform_url
 from headrace.load_generator.closed_loop import LoadResult, Workload, run_closed_loop
 from headrace.load_generator.comparison import ComparedMetric, compare_runs, different_facts

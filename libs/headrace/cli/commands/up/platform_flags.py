@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.gateway_setting import gateway_path
 from headrace.cli.key_choice import KeyChoice, Reach, choose_keys
 from headrace.cli.model_flags import NO_FLAGS, ModelFlags, given
-from headrace.cli.public_addresses import PublicAddresses, public_addresses
+from headrace.cli.reach.gateway_setting import gateway_path
+from headrace.cli.reach.public_addresses import PublicAddresses, public_addresses
 from headrace.errors import ConfigError
 from headrace.supervisor.model_source import resolve
 from headrace.supervisor.options import PlatformOptions

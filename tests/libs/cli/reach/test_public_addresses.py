@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.public_addresses import PublicAddresses, public_addresses
+from headrace.cli.reach.public_addresses import PublicAddresses, public_addresses
 from headrace.errors import ConfigError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from headrace.certificates.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 from headrace.errors import ConfigError
+from headrace.settings.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 
 @pytest.fixture(autouse=True)

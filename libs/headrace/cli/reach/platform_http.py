@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import httpx2
 
-from headrace.certificates.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 from headrace.errors import Unavailable
+from headrace.settings.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 
 def get(url: str, headers: dict[str, str], timeout: float) -> httpx2.Response:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.cli.gateway_setting import gateway_setting
+from headrace.cli.reach.gateway_setting import gateway_setting
 from headrace.errors import ConfigError
 
 USUAL_HOST = "127.0.0.1"

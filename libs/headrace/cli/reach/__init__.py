@@ -1,0 +1,1 @@
+"""Way from a command to a platform: addresses, keys, HTTP."""

@@ -1,0 +1,23 @@
+"""A platform that cannot be reached is told with the reason."""
+
+import ssl
+
+import httpx2
+import pytest
+
+from headrace.cli.reach.platform_http import reaching
+from headrace.errors import Unavailable
+
+
+def test_a_certificate_that_is_not_trusted_is_no_absent_platform() -> None:
+    error = httpx2.ConnectError("failed")
+    error.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
+    untrusted = pytest.raises(Unavailable, match=r"certificate of https://a:1 is not trusted.*HEADRACE_CA")
+    with untrusted, reaching("https://a:1/v1/models"):
+        raise error
+
+
+def test_an_absent_platform_is_told() -> None:
+    absent = pytest.raises(Unavailable, match=r"no platform answers at http://a:1\. Start one")
+    with absent, reaching("http://a:1/v1/models"):
+        raise httpx2.ConnectError("refused")
