@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from headrace.cli.reach.platform_http import get
 from headrace.errors import Forbidden, ModelNotFound, Unauthenticated, Unavailable
-from headrace.settings.connection_options import AUTHORITY_VARIABLE
+from headrace.settings.web.connection_options import AUTHORITY_VARIABLE
 from headrace.supervisor.state import read_platform
 
 KEY_VARIABLE = "HEADRACE_API_KEY"

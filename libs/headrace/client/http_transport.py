@@ -18,7 +18,7 @@ from headrace.client.options import Call, Question
 from headrace.client.transport import Input
 from headrace.errors import DeadlineExceeded, Unavailable
 from headrace.rpc.deadline import Deadline
-from headrace.settings.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
+from headrace.settings.web.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 PARTING_SECONDS = 1.0
 """Time after the deadline in which the platform's own word of it may arrive."""

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headrace.errors import Unavailable
-from headrace.settings.connection_options import trusting_context
+from headrace.settings.web.connection_options import trusting_context
 
 
 @dataclass(slots=True)

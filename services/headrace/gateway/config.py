@@ -12,7 +12,7 @@ from headrace.settings.addresses import Addresses
 from headrace.settings.names import Names
 from headrace.settings.names_by_name import NamesByName
 from headrace.settings.seconds_by_name import SecondsByName
-from headrace.settings.web_names import HostNames, Origins
+from headrace.settings.web.web_names import HostNames, Origins
 from headrace.telemetry.traces import edge_sampler
 
 if TYPE_CHECKING:

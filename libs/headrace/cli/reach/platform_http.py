@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx2
 
 from headrace.errors import Unavailable
-from headrace.settings.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
+from headrace.settings.web.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 
 def get(url: str, headers: dict[str, str], timeout: float) -> httpx2.Response:

@@ -10,7 +10,7 @@ import httpx2
 
 from headrace.cli.target import key_headers
 from headrace.errors import InvalidRequest, Unavailable
-from headrace.settings.connection_options import connection_options
+from headrace.settings.web.connection_options import connection_options
 
 READ_TIMEOUT = 600.0
 CONTEXT_CODE = "context_length_exceeded"

@@ -10,7 +10,7 @@ import re
 from headrace.errors import Forbidden, InvalidRequest, UnsupportedMediaType
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http.exchange import HttpExchange
-from headrace.settings.web_names import EVERY, host_name, is_loopback, is_same_origin
+from headrace.settings.web.web_names import EVERY, host_name, is_loopback, is_same_origin
 
 PREFLIGHT_SECONDS = 600
 """Seconds for which a browser may cache the result of a preflight."""

@@ -58,16 +58,8 @@ def make_format(folder: Path, name: str) -> Path:
     return folder
 
 
-FORMATS = ["float32", "bfloat16", "int4", "int8", "awq", "gptq", "compressed-tensors", "gguf"]
-WHOLE_LAYERS = ["float32", "int4", "gptq", "gguf"]
-"""Formats of layers that ranks read whole: one that is plain, one rounded at load, one of codes, one of blocks."""
-
-
-@pytest.mark.parametrize(
-    ("name", "split"),
-    [*((name, SPLITS[0]) for name in FORMATS), *((name, SPLITS[1]) for name in WHOLE_LAYERS)],
-    ids=[*(f"{name}-tensor" for name in FORMATS), *(f"{name}-pipeline" for name in WHOLE_LAYERS)],
-)
+@pytest.mark.parametrize("split", SPLITS, ids=["tensor", "pipeline"])
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int4", "int8", "awq", "gptq", "compressed-tensors", "gguf"])
 def test_every_format(tmp_path: Path, name: str, split: dict[str, int]) -> None:
     rounded = {"precision": name} if name in ("int4", "int8", "bfloat16") else {}
     check(make_format(tmp_path, name), split, **rounded)

@@ -10,7 +10,7 @@ from tests.services.gateway.served_bridge import Gateway, body_of, serving
 from headrace.errors import ConfigError
 from headrace.gateway.config import GatewaySettings
 from headrace.settings import load
-from headrace.settings.web_names import is_same_origin
+from headrace.settings.web.web_names import is_same_origin
 
 pytestmark = pytest.mark.anyio
 PAGE = "https://chat.example"

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headrace.errors import ConfigError
-from headrace.settings.web_names import is_loopback
+from headrace.settings.web.web_names import is_loopback
 
 AUTHORITY_VARIABLE = "HEADRACE_CA"
 """Variable with the path of a PEM file of certificates to trust."""

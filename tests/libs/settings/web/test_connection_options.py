@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.settings.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
+from headrace.settings.web.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,1 @@
+"""Hosts, origins, and ways over HTTP."""
