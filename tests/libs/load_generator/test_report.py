@@ -29,7 +29,9 @@ def test_summary() -> None:
     summary = summarize(LoadResult(Workload("", "m", 3, 1, 8, 3), [good, slow, bad], 4.0), slo_ttft=1.0)
     assert summary["failed"] == 1
     assert summary["errors"] == ["refused"]
-    assert summary["output_tokens_per_second"] == pytest.approx(1.2, abs=0.06)
-    assert summary["goodput_requests_per_second"] == 0.25
+    # From the first request to the end of the last.
+    assert summary["seconds"] == pytest.approx(2.1)
+    assert summary["output_tokens_per_second"] == pytest.approx(5 / 2.1, abs=0.06)
+    assert summary["goodput_requests_per_second"] == pytest.approx(1 / 2.1, abs=0.001)
     assert summary["ttft_ms"]["p50"] == pytest.approx(1050)
     assert summary["tpot_ms"]["p50"] == pytest.approx(125)

@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from headrace.errors import ModelNotFound
+from headrace.errors import ModelNotFound, Unavailable
 from headrace.gateway.access.gate import OPEN_GATE
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
@@ -30,6 +30,13 @@ from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPE
 
 PATIENCE = 15.0
 MODEL = ModelFacts("m", max_model_length=64, vocabulary_size=100)
+
+
+class NoTokenizer:
+    """Stands for tokenizers that are away."""
+
+    async def vocabulary(self, _model: str, _deadline: Deadline) -> Vocabulary:
+        raise Unavailable("no tokenizer answers")
 
 
 class FakePipeline:

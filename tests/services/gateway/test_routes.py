@@ -6,6 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.services.gateway.served_bridge import NoTokenizer
 
 from headrace.errors import ModelNotFound
 from headrace.gateway.access.gate import OPEN_GATE
@@ -30,7 +31,7 @@ async def find_model(name: str) -> ModelFacts:
 
 async def send(method: str, path: str, **options: Any) -> httpx2.Response:
     settings = GatewaySettings()
-    pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(find=find_model))
+    pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(find=find_model), encoder=NoTokenizer())
     generation = GenerationRoutes(settings, pipeline, Ledger(8))
     health: Any = SimpleNamespace(ready=True)
     app = Routes(

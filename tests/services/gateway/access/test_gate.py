@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import httpx2
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.services.gateway.served_bridge import NoTokenizer
 
 from headrace.access.key_file import KeyFile
 from headrace.errors import ModelNotFound, Unauthenticated
@@ -69,7 +70,8 @@ def keys(tmp_path: Path) -> KeyFile:
 
 def routes(keys: KeyFile) -> Routes:
     settings, ledger = GatewaySettings(), Ledger(8)
-    pipeline: Any = SimpleNamespace(fleet=SimpleNamespace(find=find, models=lambda: MODELS))
+    fleet = SimpleNamespace(find=find, models=lambda: MODELS, listed=lambda: list(MODELS.values()))
+    pipeline: Any = SimpleNamespace(fleet=fleet, encoder=NoTokenizer())
     health: Any = SimpleNamespace(ready=True, report=lambda: {"status": "ready"})
     gate = Gate(KeyRing(keys.path))
     groups: list[EndpointGroup] = [
