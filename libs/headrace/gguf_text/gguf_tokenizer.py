@@ -115,9 +115,11 @@ class GgufText:
         merges = [(left, right) for *_, left, right in sorted(ranked)]
         unknown = self.tokens[int(self.get("tokenizer.ggml.unknown_token_id", 0))]
         tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
-        prefix = [normalizers.Prepend("▁")] if self.get("tokenizer.ggml.add_space_prefix", True) else []
+        has_prefix = bool(self.get("tokenizer.ggml.add_space_prefix", True))
+        prefix = [normalizers.Prepend("▁")] if has_prefix else []
         tokenizer.normalizer = normalizers.Sequence([*prefix, normalizers.Replace(" ", "▁")])
+        strip = [decoders.Strip(" ", 1, 0)] if has_prefix else []
         tokenizer.decoder = decoders.Sequence(
-            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
         )
         return tokenizer
