@@ -23,7 +23,9 @@ def tokenizer() -> Tokenizer:
     tokens = [*MARKS, *(f"<0x{byte:02X}>" for byte in range(256)), *(f"<{index}>" for index in range(259, 300))]
     tokens += ["▁the", "▁hello"]
     vocabulary = {token: index for index, token in enumerate(tokens)}
-    made = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", fuse_unk=True, byte_fallback=True, ignore_merges=True))
+    made = Tokenizer(
+        models.BPE(vocabulary, [], unk_token="<unk>", fuse_unk=True, byte_fallback=True, ignore_merges=True)
+    )
     made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     made.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
@@ -97,7 +99,9 @@ async def test_an_answer_begins_a_text_and_a_begun_one_goes_on(client: httpx2.As
     assert answer["message"]["content"] == "the the the"
     begun = [*asked, {"role": "assistant", "content": "hello"}]
     ending = {"continue_final_message": True, "add_generation_prompt": False}
-    assert (await choice(client, "/v1/chat/completions", messages=begun, **ending))["message"]["content"] == " the the the"
+    assert (await choice(client, "/v1/chat/completions", messages=begun, **ending))["message"][
+        "content"
+    ] == " the the the"
 
 
 async def test_text_of_ids_is_a_text_by_itself(client: httpx2.AsyncClient) -> None:
