@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx2

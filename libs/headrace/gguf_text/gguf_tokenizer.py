@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from headrace.errors import InvalidCheckpoint, Unsupported
-from headrace.gguf_text.end_tokens import end_token_ids
+from headrace.gguf_text.gguf_ends import end_token_ids
 from headrace.gguf_text.gguf_header import GgufHeader
 
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
@@ -55,9 +55,12 @@ class GgufText:
         return self._header.get(key, default)
 
     @property
-    def chat_template(self) -> str | None:
-        template = self.get("tokenizer.chat_template")
-        return None if template is None else str(template)
+    def chat_templates(self) -> dict[str, str]:
+        """Returns the sources of chat templates by their names. The one without a name is the default."""
+        key = "tokenizer.chat_template"
+        keys = {"default": key, **{str(name): f"{key}.{name}" for name in self.get("tokenizer.chat_templates", ())}}
+        found = {name: self.get(place) for name, place in keys.items()}
+        return {name: text for name, text in found.items() if isinstance(text, str) and text}
 
     @property
     def special_tokens(self) -> dict[str, str]:

@@ -102,3 +102,14 @@ def test_marks_of_phi_3_take_the_space_behind_them(tmp_path: Path) -> None:
     ids = {token: index for index, token in enumerate(tokens)}
     assert GgufText(phi).tokenizer().encode("<|user|>\n a").ids == [ids["<|user|>"], ids["▁a"]]
     assert GgufText(other).tokenizer().encode("<|user|>\n a").ids[1:-1] == [ids["▁"], ids["<0x0A>"]]
+
+
+def test_templates_have_the_names_of_the_file(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
+    writer.add_token_list(["a"])
+    writer.add_chat_template([{"name": "default", "template": "plain"}, {"name": "tool_use", "template": "tools"}])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert GgufText(tmp_path / "m.gguf").chat_templates == {"default": "plain", "tool_use": "tools"}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors.tree import InvalidCheckpoint
-from headrace.gguf_text.end_tokens import end_token_ids
+from headrace.gguf_text.gguf_ends import end_token_ids
 from headrace.gguf_text.gguf_header import GgufHeader
 
 

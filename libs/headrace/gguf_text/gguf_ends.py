@@ -1,8 +1,7 @@
 """Tokens of a GGUF file that end a text or a turn.
 
-A file names one or two of them, and often not the one that its chat template closes turns with: Phi-3's and many that were
-converted from ChatML name `<|endoftext|>` alone. So llama.cpp takes tokens of known texts for ends as well, and so does
-this.
+A file names one or two of them, and often not the one that its chat template closes turns with: Phi-3's and many of
+models that were trained further name `<|endoftext|>` alone. So llama.cpp takes tokens of known texts for ends as well.
 """
 
 from headrace.gguf_text.gguf_header import GgufHeader
