@@ -15,6 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidCheckpoint, InvalidRequest
 from headrace.tokenizer.text.begun_answer import begun_answer
+from headrace.tokenizer.text.generation_tag import GenerationTag
 from headrace.tokenizer.text.template_facts import template_facts
 from headrace.tokenizer.text.template_messages import template_messages
 
@@ -38,7 +39,7 @@ class ChatTemplate:
     It is compiled when it is first rendered, in a process that can be ended: compiling computes its constant parts."""
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+        environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, loopcontrols])
         environment.filters["tojson"] = _to_json
         environment.globals.update(raise_exception=_refuse, strftime_now=_now)
         self._special_tokens = dict(special_tokens)
