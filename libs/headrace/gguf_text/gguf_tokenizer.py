@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from headrace.errors import InvalidCheckpoint, Unsupported
 from headrace.gguf_text.gguf_ends import end_token_ids
-from headrace.gguf_text.gguf_header import GgufHeader
+from headrace.gguf_text.gguf_parts import read_parts
 
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 """Token types whose text is never split."""
@@ -43,9 +43,11 @@ class GgufText:
         """Reads the file's metadata. Raises InvalidCheckpoint."""
         self._path = path
         try:
-            self._header = GgufHeader(path)
+            _, self._header = read_parts(path)[0]
             self.tokens: list[str] = self.get("tokenizer.ggml.tokens", [])
             self._types: list[int] = self.get("tokenizer.ggml.token_type", [])
+        except InvalidCheckpoint:
+            raise
         except (ValueError, KeyError, IndexError, TypeError, OSError, UnicodeDecodeError) as error:
             raise InvalidCheckpoint(f"{path} is not a whole GGUF file: {error!r}") from None
         if not self.tokens:

@@ -29,7 +29,7 @@ IN_PARTS = [
 IN_TEXT = [
     "{{ m['content'] }}",
     "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}",
-    "{% set c = m.content %}{% if c is not string %}{% for p in c %}{{ p.text }}{% endfor %}{% else %}{{ c }}{% endif %}",
+    "{% set c = m.content %}{% if c is string %}{{ c }}{% else %}{% for p in c %}{{ p.text }}{% endfor %}{% endif %}",
 ]
 
 
