@@ -30,7 +30,7 @@ def special_texts(folder: Path) -> list[str]:
     return list(dict.fromkeys([*special_tokens(folder).values(), *_listed(_settings(folder))]))
 
 
-def _settings(folder: Path) -> Mapping[str, Any]:
+def _settings(folder: Path) -> dict[str, Any]:
     config = read_object(folder / CONFIG)
     return config if DECODER in config else config | read_object(folder / MAP)
 

@@ -51,7 +51,7 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "further marks": {"tokenizer_config": {"additional_special_tokens": ["g"]}},
     "another token": {"tokenizer_config": {"added_tokens_decoder": {str(END): entry(), str(END + 1): entry("<x>")}}},
     **{
-        f"{flag} {value}": {"tokenizer_config": {"added_tokens_decoder": {str(END): entry(**{flag: value})}}}
+        f"{flag} {value}": {"tokenizer_config": {"added_tokens_decoder": {str(END): entry() | {flag: value}}}}
         for flag in ("lstrip", "rstrip", "single_word", "normalized", "special")
         for value in (True, False)
     },

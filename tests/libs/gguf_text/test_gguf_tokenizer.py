@@ -39,8 +39,12 @@ def write(path: Path, tokens: dict[str, int], model: str = "llama", **fields: An
     writer.add_token_scores([-float(index) for index in range(len(tokens))])
     for name, value in fields.items():
         key = "general.name" if name == "name" else f"tokenizer.ggml.{name}"
-        add = {bool: writer.add_bool, str: writer.add_string}.get(type(value), writer.add_uint32)
-        add(key, value)
+        if isinstance(value, bool):
+            writer.add_bool(key, value)
+        elif isinstance(value, str):
+            writer.add_string(key, value)
+        else:
+            writer.add_uint32(key, value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -85,7 +89,7 @@ def test_ids_that_are_no_tokens_are_passed_over(tmp_path: Path) -> None:
 def test_the_space_before_a_text_is_that_of_the_file(tmp_path: Path, adds: bool) -> None:
     tokenizer = GgufText(write(tmp_path / "m.gguf", BASE, add_space_prefix=adds, add_bos_token=False)).tokenizer()
     assert tokenizer.encode("a").tokens == (["▁a"] if adds else ["a"])
-    assert tokenizer.decode([tokenizer.token_to_id("▁a")]) == ("a" if adds else " a")
+    assert tokenizer.decode([list(BASE).index("▁a")]) == ("a" if adds else " a")
     assert pieces_of(tokenizer).strips_leading_space is adds
 
 

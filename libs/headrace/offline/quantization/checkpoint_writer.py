@@ -20,6 +20,7 @@ COMPANIONS = (
     "vocab.*",
     "merges.txt",
     "chat_template.*",
+    "additional_chat_templates/*.jinja",
     "LICENSE*",
 )
 """Files copied unchanged along with the weights."""

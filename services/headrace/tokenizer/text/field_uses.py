@@ -24,6 +24,8 @@ _KEEPING = frozenset({"default", "d", "safe"})
 _CHOOSING = frozenset({"selectattr", "rejectattr", "select", "reject", "list", "reverse"})
 """Filters that give some of the parts that they are given."""
 _OF_OBJECTS = frozenset({"tojson", "items", "dictsort", "length", "count", "map", "xmlattr", "pprint"})
+_OF_MEMBERS = frozenset({"map", "first", "last", "join"})
+"""Filters that may give a part, or a field of each."""
 _OBJECT_METHODS = frozenset({"items", "keys", "values", "get"})
 _PART_FIELDS = frozenset({"type", "text"})
 _Parents = tuple[nodes.Node, ...]
@@ -112,6 +114,9 @@ def _use(node: nodes.Node, parents: _Parents) -> Use | None:
 
 def _use_of_filter(node: nodes.Filter, parents: _Parents) -> Use | None:
     """Returns the use that a filter makes of what is put into it."""
+    reads_member = any(pair.key == "attribute" for pair in node.kwargs) or _member(parents[0]) in _PART_FIELDS
+    if node.name in _OF_MEMBERS and reads_member:
+        return Use.PARTS
     if node.name in _OF_OBJECTS:
         return Use.OBJECT
     if node.name not in _CHOOSING:

@@ -43,6 +43,8 @@ class TemplateFacts:
     """Whether it knows the role `developer`."""
     reads_parts: bool = False
     """Whether it reads content as a list of parts, and not as a text."""
+    reads_some_parts: bool = False
+    """Whether it reads the content of some messages so, by their roles, and that of others as a text."""
     knows_no_content: bool = False
     """Whether it asks if there is content at all."""
     joins_arguments: bool = False
@@ -64,7 +66,8 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
         shows_calls="tool_calls" in words,
         refuses_system=bool(_REFUSES_SYSTEM.search(source)),
         has_developer="developer" in words,
-        reads_parts=Use.PARTS in content and Use.STRING_TEST not in content,
+        reads_parts=Use.PARTS in content and not content & {Use.STRING_TEST, Use.TEXT},
+        reads_some_parts=content >= {Use.PARTS, Use.TEXT} and Use.STRING_TEST not in content,
         knows_no_content=Use.NONE_TEST in content,
         joins_arguments=Use.TEXT in arguments and not arguments & {Use.OBJECT, Use.STRING_TEST},
         tool_call_syntax=_syntax(source) if shows_tools else OWN_SYNTAX,

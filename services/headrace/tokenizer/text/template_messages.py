@@ -18,11 +18,11 @@ def template_messages(conversation: Conversation, facts: TemplateFacts) -> list[
     messages = [_converted(message, facts) for message in conversation.messages]
     if conversation.tools and not facts.shows_tools:
         messages = _instructed(messages, instructions(conversation.tools), facts)
-    return [_in_parts(message) for message in messages] if facts.reads_parts else messages
+    return [in_parts(message) for message in messages] if facts.reads_parts else messages
 
 
-def _in_parts(message: dict[str, Any]) -> dict[str, Any]:
-    """Returns a message whose content is a list of one part, or of none."""
+def in_parts(message: dict[str, Any]) -> dict[str, Any]:
+    """Returns a message, whose content is a text or none, with a list of one part or of none for it."""
     text = message["content"]
     return message | {"content": [] if text is None else [{"type": "text", "text": text}]}
 

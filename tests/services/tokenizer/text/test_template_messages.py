@@ -25,11 +25,17 @@ IN_PARTS = [
     "{% for p in m['content'] %}{% if p['type'] == 'text' %}{{ p['text'] }}{% endif %}{% endfor %}",
     "{% set c = m.content %}{% for p in c %}{{ p.text }}{% endfor %}",
     "{{ m.content[0].text }}",
+    "{{ (m.content | first).text }}",
+    "{{ m.content | map(attribute='text') | join }}",
+]
+IN_SOME_PARTS = [
+    "{% if m.role == 'user' %}{% for p in m.content %}{{ p.text }}{% endfor %}{% else %}{{ m.content }}{% endif %}",
+    "{% if m.content is iterable %}{% for p in m.content %}{{ p.text }}{% endfor %}{% else %}{{ m.content }}{% endif %}",
 ]
 IN_TEXT = [
     "{{ m['content'] }}",
     "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}",
-    "{% set c = m.content %}{% if c is string %}{{ c }}{% else %}{% for p in c %}{{ p.text }}{% endfor %}{% endif %}",
+    "{% set c = m.content %}{% if c is string %}{{ c }}{% else %}{% for p in c %}{{ p }}{% endfor %}{% endif %}",
 ]
 
 
@@ -80,14 +86,19 @@ def test_content_is_a_list_of_parts_to_a_template_that_reads_no_other(body: str)
     assert [rendered(loop(body), ASKED)] == theirs
 
 
-@pytest.mark.parametrize("body", [*IN_PARTS, *IN_TEXT])
+@pytest.mark.parametrize("body", IN_SOME_PARTS)
+def test_content_is_parts_where_a_template_reads_them_and_text_where_it_does_not(body: str) -> None:
+    assert rendered(loop(body), ASKED, Message("assistant", "two")) == "<user>one<assistant>two"
+
+
+@pytest.mark.parametrize("body", [*IN_PARTS, *IN_SOME_PARTS, *IN_TEXT])
 def test_tools_told_as_instructions_reach_every_template(body: str) -> None:
     found = rendered(loop(body), ASKED, tools=(TOOL,))
     assert "Tells the time" in found
     assert found.endswith("<user>one")
 
 
-@pytest.mark.parametrize("body", [*IN_PARTS, *IN_TEXT])
+@pytest.mark.parametrize("body", [*IN_PARTS, *IN_SOME_PARTS, *IN_TEXT])
 def test_a_begun_answer_goes_on_in_every_template(body: str) -> None:
     begun = Message("assistant", "begun")
     assert rendered(loop(body) + "</>", ASKED, begun, continue_final_message=True) == "<user>one<assistant>begun"
