@@ -70,9 +70,11 @@ class ChatTemplate:
     def _mixed(self, conversation: Conversation, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Returns the messages with parts for the content of those whose text the template would leave out."""
         marks = [f"{_MARK}{index}{_MARK}" for index in range(len(messages))]
-        marked = [message | {"content": mark} for message, mark in zip(messages, marks, strict=True)]
-        shown = self._rendered(conversation, marked)
-        return [message if mark in shown else in_parts(message) for message, mark in zip(messages, marks, strict=True)]
+        pairs = list(zip(messages, marks, strict=True))
+        shown = self._rendered(conversation, [message | {"content": mark} for message, mark in pairs])
+        return [
+            message if mark in shown or message["content"] is None else in_parts(message) for message, mark in pairs
+        ]
 
     def _rendered(self, conversation: Conversation, messages: Sequence[Mapping[str, Any]]) -> str:
         variables = {

@@ -30,7 +30,7 @@ IN_PARTS = [
 ]
 IN_SOME_PARTS = [
     "{% if m.role == 'user' %}{% for p in m.content %}{{ p.text }}{% endfor %}{% else %}{{ m.content }}{% endif %}",
-    "{% if m.content is iterable %}{% for p in m.content %}{{ p.text }}{% endfor %}{% else %}{{ m.content }}{% endif %}",
+    "{% set c = m.content %}{% if c is iterable %}{% for p in c %}{{ p.text }}{% endfor %}{% else %}{{ c }}{% endif %}",
 ]
 IN_TEXT = [
     "{{ m['content'] }}",
