@@ -28,14 +28,18 @@ _OF_MEMBERS = frozenset({"map", "first", "last", "join"})
 """Filters that may give a part, or a field of each."""
 _OBJECT_METHODS = frozenset({"items", "keys", "values", "get"})
 _PART_FIELDS = frozenset({"type", "text"})
+_MOST_ROUNDS = 4
+_DEPTH = 8
+"""Nodes around a value that are looked at."""
 _Parents = tuple[nodes.Node, ...]
 
 
 def field_uses(parsed: nodes.Template, field: str) -> frozenset[Use]:
     """Returns the uses of the values of `field`, under whatever names they are set."""
     names = {field}
-    while more := _aliases(parsed, field, names) - names:
-        names |= more
+    # Each round follows one more name for a name: a template that makes thousands of them takes no longer.
+    for _ in range(_MOST_ROUNDS):
+        names |= _aliases(parsed, field, names)
     return frozenset(use for node, parents in _reads(parsed, field, names) if (use := _use(node, parents)) is not None)
 
 
@@ -61,10 +65,6 @@ def _reads(parsed: nodes.Template, field: str, names: set[str]) -> Iterator[tupl
         if _is_read(node, field, names):
             yield node, parents
         waiting += [(child, (node, *parents[:_DEPTH])) for child in node.iter_child_nodes()]
-
-
-_DEPTH = 8
-"""Nodes around a value that are looked at."""
 
 
 def _is_read(node: nodes.Node, field: str, names: set[str]) -> bool:
