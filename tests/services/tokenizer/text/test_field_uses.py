@@ -1,4 +1,4 @@
-"""What a template does with a field, read off its tree."""
+"""Uses that a template makes of a field, read off its tree."""
 
 import jinja2
 import pytest
