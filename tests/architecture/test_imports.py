@@ -8,7 +8,7 @@ import pytest
 
 LAYERS = [
     {"v1", "errors", "demo_model", "failpoints", "identity", "catalogue"},
-    {"gguf_text", "settings", "access", "certificates"},
+    {"gguf_text", "folder_text", "settings", "access", "certificates"},
     {"engine"},
     {"telemetry", "offline", "planning"},
     {"bus", "rpc", "claims"},

@@ -6,7 +6,7 @@ The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 import mmap
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,29 @@ class GgufHeader:
         if kind == _TEXT:
             return [self._text() for _ in range(count)]
         return list(struct.unpack_from(f"<{count}{_NUMBERS[kind].format[1]}", self._data, self._at))
+
+    def count(self, key: str) -> int:
+        """Returns the length of a list, 0 where there is none."""
+        kind, self._at = self._places.get(key, (0, 0))
+        if kind != _ARRAY:
+            return 0
+        self._number(_U32)
+        return int(self._number(_U64))
+
+    def places(self, key: str, wanted: Iterable[str]) -> dict[str, int]:
+        """Returns the first place of each of some texts in a list of texts, for those that are there."""
+        count, found = self.count(key), dict[str, int]()
+        if not count or _U32.unpack_from(self._data, self._at - 12)[0] != _TEXT:
+            return found
+        texts = {text.encode(): text for text in wanted}
+        sizes = {len(text) for text in texts}
+        data, at, read = self._data, self._at, _U64.unpack_from
+        for index in range(count):
+            (size,) = read(data, at)
+            at += 8 + size
+            if size in sizes and (text := texts.get(data[at - size : at])) is not None:
+                found.setdefault(text, index)
+        return found
 
     def _read(self) -> dict[str, GgufTensor]:
         if self._data[:4] != MAGIC:

@@ -10,10 +10,15 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from headrace.errors import InvalidCheckpoint, Unsupported
-from headrace.gguf_text.gguf_header import GgufHeader
+from headrace.gguf_text.gguf_ends import end_token_ids
+from headrace.gguf_text.gguf_parts import read_parts
 
-CONTROL, USER_DEFINED = 3, 4
+UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
 """Token types whose text is never split."""
+_UNSTRIPPED = ("<unk>", "<s>", "<|endoftext|>")
+"""Marks of Phi-3 that keep the space behind them. Files have no field for it: the model's name decides."""
+_LLAMA3_NAMES = ("llama-bpe", "llama3")
+"""Pre-tokenizers that take a word whole where it is a token, and put a mark before every text."""
 _LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -36,10 +41,13 @@ class GgufText:
 
     def __init__(self, path: Path) -> None:
         """Reads the file's metadata. Raises InvalidCheckpoint."""
+        self._path = path
         try:
-            self._header = GgufHeader(path)
+            _, self._header = read_parts(path)[0]
             self.tokens: list[str] = self.get("tokenizer.ggml.tokens", [])
             self._types: list[int] = self.get("tokenizer.ggml.token_type", [])
+        except InvalidCheckpoint:
+            raise
         except (ValueError, KeyError, IndexError, TypeError, OSError, UnicodeDecodeError) as error:
             raise InvalidCheckpoint(f"{path} is not a whole GGUF file: {error!r}") from None
         if not self.tokens:
@@ -49,21 +57,27 @@ class GgufText:
         return self._header.get(key, default)
 
     @property
-    def chat_template(self) -> str | None:
-        template = self.get("tokenizer.chat_template")
-        return None if template is None else str(template)
+    def chat_templates(self) -> dict[str, str]:
+        """Returns the sources of chat templates by their names. The one without a name is the default."""
+        key = "tokenizer.chat_template"
+        keys = {"default": key, **{str(name): f"{key}.{name}" for name in self.get("tokenizer.chat_templates", ())}}
+        found = {name: self.get(place) for name, place in keys.items()}
+        return {name: text for name, text in found.items() if isinstance(text, str) and text}
 
     @property
     def special_tokens(self) -> dict[str, str]:
         """Special tokens, as text, that templates refer to."""
-        ids = {name: self.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "padding", "unknown")}
         names = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "unknown": "unk_token"}
-        return {names[name]: self.tokens[int(value)] for name, value in ids.items() if value is not None}
+        ids = {name: self._token_id(name) for name in names}
+        return {names[name]: self.tokens[value] for name, value in ids.items() if value is not None}
 
     @property
     def eos_token_ids(self) -> list[int]:
-        keys = ("eos", "eot", "eom")
-        return [int(value) for key in keys if (value := self.get(f"tokenizer.ggml.{key}_token_id")) is not None]
+        """Returns the ids of all tokens that end a text or a turn."""
+        try:
+            return end_token_ids(self._header)
+        except TypeError as error:
+            raise InvalidCheckpoint(f"{self._path}: metadata {error}") from None
 
     def tokenizer(self) -> Tokenizer:
         """Builds the tokenizer. Raises Unsupported for unknown kinds."""
@@ -74,19 +88,43 @@ class GgufText:
             built = self._sentence_piece()
         else:
             raise Unsupported(f"GGUF tokenizer {kind!r} is not supported; supported: gpt2, llama")
-        marks = [
-            AddedToken(token, special=kind == CONTROL, normalized=False)
-            for token, kind in zip(self.tokens, self._types, strict=False)
-            if kind in (CONTROL, USER_DEFINED)
-        ]
-        built.add_tokens(marks)
-        if self.get("tokenizer.ggml.add_bos_token", self.get("tokenizer.ggml.model") == "llama"):
-            bos = int(self.get("tokenizer.ggml.bos_token_id", 1))
-            name = self.tokens[bos]
-            built.post_processor = processors.Sequence(
-                [processors.TemplateProcessing(single=f"{name} $A", special_tokens=[(name, bos)])]
-            )
+        built.add_tokens(self._marks())
+        before, after = self._ends()
+        if before or after:
+            parts = [*before, "$A", *after]
+            special = [(name, self.tokens.index(name)) for name in {*before, *after}]
+            template = processors.TemplateProcessing(single=" ".join(parts), special_tokens=special)
+            built.post_processor = processors.Sequence([template])
         return built
+
+    def _marks(self) -> list[AddedToken]:
+        """Returns the tokens whose text is never split."""
+        ends = set(self.eos_token_ids)
+        strips = any(name in str(self.get("general.name", "")).lower() for name in ("phi-3", "phi3"))
+        return [
+            AddedToken(
+                token,
+                special=index in ends or kind != USER_DEFINED,
+                normalized=False,
+                rstrip=strips and token not in _UNSTRIPPED,
+            )
+            for index, (token, kind) in enumerate(zip(self.tokens, self._types, strict=False))
+            if token and (index in ends or kind in (UNKNOWN, CONTROL, USER_DEFINED))
+        ]
+
+    def _ends(self) -> tuple[list[str], list[str]]:
+        """Returns the tokens that are added before a text, and those after it."""
+        is_sentence_piece = self.get("tokenizer.ggml.model") == "llama"
+        has_bos = is_sentence_piece or self.get("tokenizer.ggml.pre") in _LLAMA3_NAMES
+        bos, eos = self._token_id("bos", 1 if is_sentence_piece else None), self._token_id("eos")
+        before = [bos] if self.get("tokenizer.ggml.add_bos_token", has_bos) and bos is not None else []
+        after = [eos] if self.get("tokenizer.ggml.add_eos_token", False) and eos is not None else []
+        return [self.tokens[token_id] for token_id in before], [self.tokens[token_id] for token_id in after]
+
+    def _token_id(self, name: str, default: int | None = None) -> int | None:
+        """Returns the id of a token of the kind `name`, None where the file has no such token."""
+        value = self.get(f"tokenizer.ggml.{name}_token_id", default)
+        return value if isinstance(value, int) and 0 <= value < len(self.tokens) else None
 
     def _byte_level(self) -> Tokenizer:
         pattern_name = self.get("tokenizer.ggml.pre", "default")
@@ -95,7 +133,7 @@ class GgufText:
             raise Unsupported(f"GGUF pre-tokenizer {pattern_name!r} is not supported; supported: {known}")
         vocabulary = {token: index for index, token in enumerate(self.tokens)}
         merges = [tuple(merge.split(" ", 1)) for merge in self.get("tokenizer.ggml.merges", [])]
-        tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=pattern_name in ("llama-bpe", "llama3")))
+        tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=pattern_name in _LLAMA3_NAMES))
         pattern = SPLIT_PATTERNS[pattern_name]
         steps: list[Any] = [pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else []
         steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None))
@@ -113,11 +151,13 @@ class GgufText:
                 if left in vocabulary and right in vocabulary:
                     ranked.append((-score, vocabulary[left], vocabulary[right], left, right))
         merges = [(left, right) for *_, left, right in sorted(ranked)]
-        unknown = self.tokens[int(self.get("tokenizer.ggml.unknown_token_id", 0))]
+        unknown = self.tokens[self._token_id("unknown", 0) or 0]
         tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
-        prefix = [normalizers.Prepend("▁")] if self.get("tokenizer.ggml.add_space_prefix", True) else []
+        has_prefix = bool(self.get("tokenizer.ggml.add_space_prefix", True))
+        prefix = [normalizers.Prepend("▁")] if has_prefix else []
         tokenizer.normalizer = normalizers.Sequence([*prefix, normalizers.Replace(" ", "▁")])
+        strip = [decoders.Strip(" ", 1, 0)] if has_prefix else []
         tokenizer.decoder = decoders.Sequence(
-            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
         )
         return tokenizer

@@ -9,6 +9,7 @@ from typing import NoReturn
 from headrace import demo_model
 from headrace.catalogue.catalogue import KnownModel, known_models
 from headrace.errors import ConfigError
+from headrace.gguf_text.gguf_parts import parts_named_like, whole_name
 from headrace.supervisor.files.model_folder import find_model
 from headrace.supervisor.files.pull import HUB_ID
 
@@ -110,7 +111,7 @@ def _resolve(model: str) -> ModelSource:
     if not separator:
         name, source = "", model
     folder = _find(source)
-    name = name or (source if source in (*BUNDLED, *known_models()) else folder.name.removesuffix(".gguf"))
+    name = name or (source if source in (*BUNDLED, *known_models()) else whole_name(folder.name).removesuffix(".gguf"))
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} cannot be the name of a model: use letters, digits, '.', '_', '/', '-'")
     return ModelSource(name, folder, DRAFTS.get(folder) or _known_draft(source))
@@ -123,7 +124,7 @@ def _find(source: str) -> Path:
         return _pulled(known.source) or _refuse_unpulled(known)
     path = Path(source).expanduser()
     if path.suffix == ".gguf" and path.is_file():
-        return path.resolve()
+        return parts_named_like(path.resolve())[0]
     if path.is_dir():
         if not (path / "config.json").exists():
             raise ConfigError(f"{path} is not a Hugging Face checkpoint: it has no config.json", param="model")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.errors import HeadraceError
+from headrace.folder_text.template_sources import DEFAULT, template_sources
 from headrace.supervisor.model_source import ModelSource
 
 CHAT, COMPLETIONS, EMBEDDINGS = "chat/completions", "completions", "embeddings"
@@ -48,10 +49,5 @@ def _has_chat_template(source: Path) -> bool:
     if source.suffix == ".gguf":
         from headrace.gguf_text.gguf_tokenizer import GgufText
 
-        return bool(GgufText(source).chat_template)
-    if (source / "chat_template.jinja").exists():
-        return True
-    try:
-        return bool(json.loads((source / "tokenizer_config.json").read_text()).get("chat_template"))
-    except (OSError, ValueError):
-        return False
+        return DEFAULT in GgufText(source).chat_templates
+    return DEFAULT in template_sources(source)

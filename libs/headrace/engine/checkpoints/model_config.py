@@ -14,6 +14,7 @@ from headrace.engine.checkpoints.families.registry import find_family
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.engine.checkpoints.files.json_file import read_json
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
+from headrace.folder_text.folder_ends import end_token_ids
 
 MOST = {
     "vocabulary_size": 1 << 24,
@@ -104,13 +105,7 @@ def _refuse_other_activations(family: Family, raw: Mapping[str, Any]) -> None:
 
 
 def _eos_token_ids(folder: Path, raw: dict[str, Any]) -> frozenset[int]:
-    """Collects the ids from both files: chat models often list more in `generation_config.json`."""
-    generation = folder / "generation_config.json"
-    found: set[int] = set()
-    for source in (raw, read_json(generation) if generation.is_file() else {}):
-        ids = source.get("eos_token_id")
-        found.update([ids] if isinstance(ids, int) else ids or [])
-    return frozenset(found)
+    return frozenset(raw["eos_token_id"] if is_gguf(folder) else end_token_ids(folder))
 
 
 def _check_sizes(config: DecoderConfig) -> None:

@@ -13,6 +13,7 @@ from headrace.engine.engines.fingerprint import fingerprint_of
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.vllm.parameter_count import count_parameters
 from headrace.errors.tree import ConfigError, InvalidCheckpoint
+from headrace.folder_text.folder_ends import end_token_ids
 
 GIB = 1024**3
 
@@ -109,7 +110,7 @@ def _spec_of(core: Any, folder: Path, config: EngineConfig) -> EngineSpec:
         max_step_token_count=scheduler.max_num_batched_tokens,
         block_size=cache.block_size,
         block_count=cache.num_gpu_blocks or 0,
-        eos_token_ids=_eos_token_ids(model),
+        eos_token_ids=_eos_token_ids(model) | frozenset(end_token_ids(folder)),
         device=config.device,
         precision=model.quantization or str(model.dtype).removeprefix("torch."),
         parameter_count=count_parameters(folder, model.hf_config.to_dict()),

@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.errors.tree import ConfigError
+from headrace.gguf_text.gguf_parts import parts_named_like
 from headrace.offline.evaluation.quality import Quality
 
 FILE = "headrace-quality.json"
@@ -79,7 +80,11 @@ def _read_row(raw: Mapping[str, Any]) -> RecordedQuality:
 
 def _identify(source: Path) -> str:
     """Returns the SHA-256 of the configuration and of the weights' names and sizes: reading all takes too long."""
-    weights = [source] if is_gguf(source) else sorted(path for kind in WEIGHT_FILES for path in source.glob(kind))
+    weights = (
+        parts_named_like(source)
+        if is_gguf(source)
+        else sorted(path for kind in WEIGHT_FILES for path in source.glob(kind))
+    )
     total = hashlib.sha256()
     if (source / "config.json").is_file():
         total.update((source / "config.json").read_bytes())

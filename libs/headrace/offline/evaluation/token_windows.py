@@ -5,7 +5,8 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from headrace.engine.checkpoints.files.gguf_path import is_gguf
-from headrace.errors.tree import ConfigError, InvalidCheckpoint
+from headrace.errors.tree import ConfigError
+from headrace.folder_text.folder_tokenizer import read_tokenizer
 from headrace.gguf_text.gguf_tokenizer import GgufText
 
 
@@ -25,16 +26,7 @@ def cut_windows(text: str, source: Path, length: int, limit: int | None = None) 
 
 def _read_tokenizer(source: Path) -> Tokenizer:
     """Reads the tokenizer of a model folder or a GGUF file."""
-    tokenizer = GgufText(source).tokenizer() if is_gguf(source) else _read_tokenizer_json(source / "tokenizer.json")
+    tokenizer = GgufText(source).tokenizer() if is_gguf(source) else read_tokenizer(source)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
-
-
-def _read_tokenizer_json(path: Path) -> Tokenizer:
-    if not path.is_file():
-        raise InvalidCheckpoint(f"{path} is missing: the text cannot be turned into tokens without it")
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:
-        raise InvalidCheckpoint(f"{path} cannot be read: {error}") from error

@@ -20,6 +20,7 @@ COMPANIONS = (
     "vocab.*",
     "merges.txt",
     "chat_template.*",
+    "additional_chat_templates/*.jinja",
     "LICENSE*",
 )
 """Files copied unchanged along with the weights."""
@@ -48,9 +49,12 @@ def write_checkpoint(
         content = json.dumps({**config, "quantization_config": scheme}, indent=2) + "\n"
         (draft / "config.json").write_text(content, encoding="utf-8")
         for path in sorted({path for pattern in COMPANIONS for path in source.glob(pattern) if path.is_file()}):
-            shutil.copyfile(path, draft / path.name)
-        for path in draft.iterdir():
-            path.chmod(FILE_MODE)
+            copied = draft / path.relative_to(source)
+            copied.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, copied)
+        for path in draft.rglob("*"):
+            if path.is_file():
+                path.chmod(FILE_MODE)
         draft.rename(target)
     except OSError as error:
         raise ConfigError(f"{target} cannot be written: {error}") from error

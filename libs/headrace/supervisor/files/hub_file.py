@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 
 from headrace.errors import ConfigError, InvalidCheckpoint, NotFound, Unavailable
+from headrace.gguf_text.gguf_parts import whole_name
 
 URL_VARIABLE = "HEADRACE_HUB_URL"
 TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the name of a variable
@@ -84,15 +85,16 @@ def list_files(client: httpx2.Client, hub_id: str) -> list[HubFile]:
 
 
 def choose_files(files: Sequence[HubFile], wanted: str) -> list[HubFile]:
-    """Returns the files that serving needs. `wanted` is a part of the name of a GGUF file, and may be empty. Raises
-    ConfigError."""
+    """Returns the files that serving needs. `wanted` is a part of the name of a GGUF file, and may be empty; all parts
+    of one that was split count as one. Raises ConfigError."""
     weights = [file for file in files if file.path.lower().endswith(".gguf")]
     if not wanted and any(file.path.endswith(".safetensors") for file in files):
         return [file for file in files if any(fnmatch.fnmatch(file.path, pattern) for pattern in PATTERNS)]
-    part = wanted.lower() or (USUAL_GGUF if len(weights) > 1 else "")
+    whole = {file.path: str(Path(file.path).with_name(whole_name(Path(file.path).name))) for file in weights}
+    part = wanted.lower() or (USUAL_GGUF if len(set(whole.values())) > 1 else "")
     chosen = [file for file in weights if part in Path(file.path).name.lower()]
-    if len(chosen) != 1:
-        names = ", ".join(file.path for file in weights) or "none"
+    if len({whole[file.path] for file in chosen}) != 1:
+        names = ", ".join(dict.fromkeys(whole.values())) or "none"
         raise ConfigError(f"choose one GGUF file by a part of its name, as in NAME:Q4_K_M; there are: {names}")
     return chosen
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import ConfigError, NotFound
+from headrace.gguf_text.gguf_parts import whole_name
 
 FOLDER_VARIABLE = "HEADRACE_MODELS"
 DEFAULT_FOLDER = Path("~/.local/share/headrace/models")
@@ -41,8 +42,8 @@ def find_model(hub_id: str) -> Path | None:
     path = models_folder() / hub_id
     if not path.is_dir() or not _describe(path).is_whole:
         return None
-    weights = sorted(path.glob("*.gguf"))
-    return weights[0] if len(weights) == 1 else path
+    weights = sorted(path.rglob("*.gguf"))
+    return weights[0] if len({whole_name(file.name) for file in weights}) == 1 else path
 
 
 def remove_model(hub_id: str) -> PulledModel:

@@ -109,7 +109,7 @@ class Pipeline:
         vocabulary = await self.encoder.vocabulary(model, envelope.deadline)
         allowed = options.allowing(vocabulary.eos_token_ids)
         read = [options.read_of(prompt, model_info) for prompt in encoded]
-        job = Job(envelope, model_info, vocabulary, read, allowed, conversations=said)
+        job = Job(envelope, model_info, vocabulary, read, allowed, conversations=said, continues_prompt=True)
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         return job
@@ -133,7 +133,7 @@ class Pipeline:
         allowed = options.allowing(vocabulary.eos_token_ids).following(style)
         limited = await self._limited(model, allowed, style, envelope.deadline)
         read = options.read_of(encoded.token_ids, model_info)
-        job = Job(envelope, model_info, vocabulary, [read], limited, style, (clean,))
+        job = Job(envelope, model_info, vocabulary, [read], limited, style, (clean,), clean.continue_final_message)
         job.check()
         envelope.record.stopwatch.lap(TOKENIZE)
         return job

@@ -52,7 +52,8 @@ class TextStream:
         self._choice_index = choice_index
         self._reader = None if style is None else style.reader()
         markers = frozenset[int]() if style is None else style.marker_token_ids()
-        self._detokenizer = Detokenizer(vocabulary, request.skips_special_tokens, markers)
+        follows = request.prompt_token_ids if request.continues_prompt else ()
+        self._detokenizer = Detokenizer(vocabulary, request.skips_special_tokens, markers, follows=follows)
         self._stops = StopTexts(request.stop_texts, request.includes_stop_text)
 
     def push(self, delta: TokenDelta) -> Piece:

@@ -1,12 +1,14 @@
 """Answers of /v1/completions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.openai.response import Choice, ResponseFormat
 from headrace.gateway.openai.schema import CompletionBody
 from headrace.gateway.openai.token_logprobs import Json, finite_logprob, token_text
 from headrace.gateway.request.job import Job
+from headrace.gateway.text.detokenizer import Detokenizer
 from headrace.v1.generation_pb2 import TokenLogprob
 
 
@@ -27,34 +29,48 @@ class CompletionFormat(ResponseFormat):
         return "" if self._echoed is None else self._echoed[choice.index // self._job.options.choice_count]
 
     def _choice(self, choice: Choice) -> Json:
-        prompt_ids = choice.prompt if choice.prompt_logprobs else []
+        echo, prompt_ids = self._echo(choice), choice.prompt if choice.prompt_logprobs else []
+        offsets = [*self._offsets_before(echo, prompt_ids), *self._offsets_after(echo, choice.prompt, choice.token_ids)]
         entries = [*choice.prompt_logprobs, *choice.logprobs]
-        token_ids = [*prompt_ids, *choice.token_ids]
-        offset = 0 if choice.prompt_logprobs else len(self._echo(choice))
         return {
             "index": choice.index,
-            "text": self._echo(choice) + "".join(choice.text),
-            "logprobs": self._logprobs(entries, token_ids, offset),
+            "text": echo + "".join(choice.text),
+            "logprobs": self._logprobs(entries, [*prompt_ids, *choice.token_ids], offsets),
         }
 
     def _delta(self, choice: Choice, piece: Piece, is_first: bool) -> Json:
-        echo = self._echo(choice) if is_first else ""
-        prompt_ids = choice.prompt if piece.prompt_logprobs else []
+        echo, prompt_ids = self._echo(choice), choice.prompt if piece.prompt_logprobs else []
+        said = echo + "".join(choice.text)
+        follows = chain(choice.prompt, choice.token_ids)
+        offsets = [*self._offsets_before(echo, prompt_ids), *self._offsets_after(said, follows, piece.token_ids)]
         entries = [*piece.prompt_logprobs, *piece.logprobs]
-        offset = 0 if is_first else len(self._echo(choice)) + sum(map(len, choice.text))
         return {
             "index": choice.index,
-            "text": echo + piece.text,
-            "logprobs": self._logprobs(entries, [*prompt_ids, *piece.token_ids], offset),
+            "text": (echo if is_first else "") + piece.text,
+            "logprobs": self._logprobs(entries, [*prompt_ids, *piece.token_ids], offsets),
         }
 
-    def _logprobs(self, entries: Sequence[TokenLogprob], token_ids: Sequence[int], offset: int) -> Json | None:
+    def _offsets_before(self, echo: str, prompt_ids: Sequence[int]) -> list[int]:
+        """Returns the places of a prompt's tokens in its text. Tokens that begin it may stand for more than the text
+        has: a mark of the beginning, a space that the encoding adds."""
+        offsets, end = [], len(echo)
+        for token_id in reversed(prompt_ids):
+            end = max(0, end - len(token_text(self._job.vocabulary, token_id)))
+            offsets.append(end)
+        return offsets[::-1]
+
+    def _offsets_after(self, said: str, follows: Iterable[int], token_ids: Sequence[int]) -> list[int]:
+        """Returns the places of tokens in the text that they go on with after `said`, which `follows` stand for."""
+        job, end, offsets = self._job, len(said), list[int]()
+        detokenizer = Detokenizer(job.vocabulary, job.options.skips_special_tokens, follows=follows)
+        for token_id in token_ids:
+            offsets.append(end)
+            end += len(detokenizer.push([token_id]))
+        return offsets
+
+    def _logprobs(self, entries: Sequence[TokenLogprob], token_ids: Sequence[int], offsets: list[int]) -> Json | None:
         if not entries:
             return None
-        texts = [token_text(self._job.vocabulary, token_id) for token_id in token_ids]
-        offsets = [offset]
-        for text in texts[:-1]:
-            offsets.append(offsets[-1] + len(text))
         return {
             "tokens": [self._name(token_id) for token_id in token_ids],
             "token_logprobs": [finite_logprob(entry) for entry in entries],

@@ -93,6 +93,8 @@ class Job:
     """Style of the answers. None: they are plain text."""
     conversations: tuple[Conversation, ...] = ()
     """Prompts as a guard reads them, where they are text."""
+    continues_prompt: bool = False
+    """Whether outputs go on after the text of their prompt. Otherwise each is a text by itself."""
 
     def check(self) -> None:
         """Raises InvalidRequest if the job could never run on this model."""
@@ -135,6 +137,7 @@ class Job:
                     stop_texts=options.stop_texts,
                     includes_stop_text=options.includes_stop_text,
                     skips_special_tokens=options.skips_special_tokens,
+                    continues_prompt=self.continues_prompt,
                     use_cache=self.envelope.use_cache,
                 )
 

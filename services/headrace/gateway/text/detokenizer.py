@@ -1,7 +1,7 @@
 """Text from token ids as they arrive: complete characters only."""
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.gateway.text.answer_format import AnswerFormat
@@ -28,13 +28,19 @@ class Detokenizer:
     """Holds back the bytes of an unfinished character until the rest arrives."""
 
     def __init__(
-        self, vocabulary: Vocabulary, skips_special_tokens: bool, shown_token_ids: frozenset[int] = frozenset()
+        self,
+        vocabulary: Vocabulary,
+        skips_special_tokens: bool,
+        shown_token_ids: frozenset[int] = frozenset(),
+        *,
+        follows: Iterable[int] = (),
     ) -> None:
-        """`shown_token_ids`: special tokens that become text all the same."""
+        """`shown_token_ids`: special tokens that become text all the same. `follows`: tokens whose text this one goes
+        on after, so that its first space is a space between words."""
         self._vocabulary = vocabulary
         self._hidden = vocabulary.special_token_ids - shown_token_ids if skips_special_tokens else frozenset[int]()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._at_start = vocabulary.strips_leading_space
+        self._at_start = vocabulary.strips_leading_space and all(token_id in self._hidden for token_id in follows)
 
     def push(self, token_ids: Sequence[int]) -> str:
         """Returns the characters that these tokens complete."""

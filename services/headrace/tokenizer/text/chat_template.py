@@ -1,7 +1,7 @@
 """Renders conversations with a model's own Jinja template, in a sandbox: templates come with checkpoints."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NoReturn
@@ -15,10 +15,13 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from headrace.clients.conversation import Conversation
 from headrace.errors import InvalidCheckpoint, InvalidRequest
 from headrace.tokenizer.text.begun_answer import begun_answer
+from headrace.tokenizer.text.generation_tag import GenerationTag
 from headrace.tokenizer.text.template_facts import template_facts
-from headrace.tokenizer.text.template_messages import template_messages
+from headrace.tokenizer.text.template_messages import in_parts, template_messages
 
 MAX_POWER_BITS = 4096
+_MARK = "\u2063"
+"""Character that conversations do not hold, around the number of a message."""
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -38,7 +41,7 @@ class ChatTemplate:
     It is compiled when it is first rendered, in a process that can be ended: compiling computes its constant parts."""
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+        environment = _Environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, loopcontrols])
         environment.filters["tojson"] = _to_json
         environment.globals.update(raise_exception=_refuse, strftime_now=_now)
         self._special_tokens = dict(special_tokens)
@@ -59,10 +62,25 @@ class ChatTemplate:
         return self._render(conversation)
 
     def _render(self, conversation: Conversation) -> str:
+        messages = template_messages(conversation, self.facts)
+        if self.facts.reads_some_parts:
+            messages = self._mixed(conversation, messages)
+        return self._rendered(conversation, messages)
+
+    def _mixed(self, conversation: Conversation, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Returns the messages with parts for the content of those whose text the template would leave out."""
+        marks = [f"{_MARK}{index}{_MARK}" for index in range(len(messages))]
+        pairs = list(zip(messages, marks, strict=True))
+        shown = self._rendered(conversation, [message | {"content": mark} for message, mark in pairs])
+        return [
+            message if mark in shown or message["content"] is None else in_parts(message) for message, mark in pairs
+        ]
+
+    def _rendered(self, conversation: Conversation, messages: Sequence[Mapping[str, Any]]) -> str:
         variables = {
             **conversation.template_arguments,
             **self._special_tokens,
-            "messages": template_messages(conversation, self.facts),
+            "messages": messages,
             "tools": list(conversation.tools) or None,
             "add_generation_prompt": conversation.add_generation_prompt is not False,
         }

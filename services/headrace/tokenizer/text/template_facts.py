@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
+from headrace.tokenizer.text.field_uses import Use, field_uses
+
 _SYNTAXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("deepseek-v3", ("<｜tool▁calls▁begin｜>", "```json")),
     ("deepseek-v3.1", ("<｜tool▁calls▁begin｜>",)),
@@ -39,6 +41,14 @@ class TemplateFacts:
     """Whether a message of the role `system` is an error."""
     has_developer: bool = False
     """Whether it knows the role `developer`."""
+    reads_parts: bool = False
+    """Whether it reads content as a list of parts, and not as a text."""
+    reads_some_parts: bool = False
+    """Whether it reads the content of some messages so, by their roles, and that of others as a text."""
+    knows_no_content: bool = False
+    """Whether it asks if there is content at all."""
+    joins_arguments: bool = False
+    """Whether it joins the arguments of calls to texts, and does not read them as an object."""
     tool_call_syntax: str = OWN_SYNTAX
     reasoning_start: str = ""
     reasoning_end: str = ""
@@ -50,11 +60,16 @@ def template_facts(source: str, parsed: nodes.Template) -> TemplateFacts:
     start, end = next((markers for markers in _REASONING if markers[1] in source), ("", ""))
     # Jinja's own search for variables generates code, for which it computes all constants of a stranger's template.
     shows_tools = any(name.name == "tools" and name.ctx == "load" for name in parsed.find_all(nodes.Name))
+    content, arguments = field_uses(parsed, "content"), field_uses(parsed, "arguments")
     return TemplateFacts(
         shows_tools=shows_tools,
         shows_calls="tool_calls" in words,
         refuses_system=bool(_REFUSES_SYSTEM.search(source)),
         has_developer="developer" in words,
+        reads_parts=Use.PARTS in content and not content & {Use.STRING_TEST, Use.TEXT},
+        reads_some_parts=content >= {Use.PARTS, Use.TEXT} and Use.STRING_TEST not in content,
+        knows_no_content=Use.NONE_TEST in content,
+        joins_arguments=Use.TEXT in arguments and not arguments & {Use.OBJECT, Use.STRING_TEST},
         tool_call_syntax=_syntax(source) if shows_tools else OWN_SYNTAX,
         reasoning_start=start,
         reasoning_end=end,

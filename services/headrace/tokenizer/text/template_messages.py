@@ -17,8 +17,14 @@ def template_messages(conversation: Conversation, facts: TemplateFacts) -> list[
     """Converts the messages, so that a template with these facts leaves nothing of them out."""
     messages = [_converted(message, facts) for message in conversation.messages]
     if conversation.tools and not facts.shows_tools:
-        return _instructed(messages, instructions(conversation.tools), facts)
-    return messages
+        messages = _instructed(messages, instructions(conversation.tools), facts)
+    return [in_parts(message) for message in messages] if facts.reads_parts else messages
+
+
+def in_parts(message: dict[str, Any]) -> dict[str, Any]:
+    """Returns a message, whose content is a text or none, with a list of one part or of none for it."""
+    text = message["content"]
+    return message | {"content": [] if text is None else [{"type": "text", "text": text}]}
 
 
 def _converted(message: Message, facts: TemplateFacts) -> dict[str, Any]:
@@ -27,8 +33,11 @@ def _converted(message: Message, facts: TemplateFacts) -> dict[str, Any]:
     if message.name:
         converted["name"] = message.name
     if message.reasoning:
-        converted["reasoning_content"] = message.reasoning
+        # Both names are read: transformers fills them as well.
+        converted |= {"reasoning_content": message.reasoning, "thinking": message.reasoning}
     if facts.shows_calls:
+        if message.tool_calls and not message.content and facts.knows_no_content:
+            converted["content"] = None
         return converted | _calls(message, facts)
     if message.tool_calls:
         converted["content"] = answer_with_calls(message)
@@ -42,12 +51,17 @@ def _calls(message: Message, facts: TemplateFacts) -> dict[str, Any]:
         {
             "id": _call_id(call.id, facts),
             "type": "function",
-            "function": {"name": call.name, "arguments": parsed(call.arguments)},
+            "function": {"name": call.name, "arguments": _arguments(call.arguments, facts)},
         }
         for call in message.tool_calls
     ]
     found: dict[str, Any] = {"tool_calls": calls} if calls else {}
     return found | ({"tool_call_id": _call_id(message.tool_call_id, facts)} if message.tool_call_id else {})
+
+
+def _arguments(text: str, facts: TemplateFacts) -> Any:
+    """Returns the arguments of a call in the form that the template reads."""
+    return text or "{}" if facts.joins_arguments else parsed(text)
 
 
 def _call_id(given: str, facts: TemplateFacts) -> str:

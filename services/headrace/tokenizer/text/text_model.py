@@ -1,15 +1,15 @@
 """Text side of one model: its tokenizer, its chat template and its special tokens."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from tokenizers import Tokenizer
 
 from headrace.clients.conversation import Conversation
-from headrace.errors import ContextExceeded, InvalidCheckpoint, Unsupported
+from headrace.errors import ContextExceeded, Unsupported
+from headrace.folder_text.folder_ends import end_token_ids
+from headrace.folder_text.folder_tokenizer import read_tokenizer
+from headrace.folder_text.special_tokens import special_tokens
+from headrace.folder_text.template_sources import template_sources
 from headrace.gguf_text.gguf_tokenizer import GgufText
 from headrace.tokenizer.text.chat_template import ChatTemplate
 from headrace.tokenizer.text.known_patterns import has_known_patterns
@@ -18,6 +18,8 @@ from headrace.tokenizer.text.pieces import Pieces, pieces_of
 from headrace.tokenizer.text.template_facts import TemplateFacts
 
 MAX_CHARACTERS = 1000
+KINDS = ("default", "tool_use")
+"""Templates that are used: the second renders conversations with tools."""
 
 
 class TextModel:
@@ -29,16 +31,14 @@ class TextModel:
         if source.suffix == ".gguf":
             text = GgufText(source)
             self._tokenizer = text.tokenizer()
-            template = text.chat_template
-            self._template = ChatTemplate(template, text.special_tokens) if template else None
-            self._tool_template: ChatTemplate | None = None
+            sources, special = text.chat_templates, text.special_tokens
             self.eos_token_ids = text.eos_token_ids
         else:
-            self._tokenizer = _read_tokenizer(source / "tokenizer.json")
-            config = _read_json(source / "tokenizer_config.json")
-            self._template = _read_template(source, config, "default")
-            self._tool_template = _read_template(source, config, "tool_use")
-            self.eos_token_ids = _eos_token_ids(source)
+            self._tokenizer = read_tokenizer(source)
+            sources, special = template_sources(source), special_tokens(source)
+            self.eos_token_ids = end_token_ids(source)
+        templates = {name: ChatTemplate(text, special) for name, text in sources.items() if name in KINDS}
+        self._template, self._tool_template = (templates.get(kind) for kind in KINDS)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
 
@@ -111,43 +111,3 @@ class TextModel:
     @cached_property
     def vocabulary_size(self) -> int:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
-
-
-def _read_tokenizer(path: Path) -> Tokenizer:
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 - the library raises bare Exception
-        raise InvalidCheckpoint(f"cannot read the tokenizer {path}: {error}") from None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise InvalidCheckpoint(f"{path} is not JSON: {error}") from None
-    return content if isinstance(content, dict) else {}
-
-
-def _read_template(folder: Path, config: Mapping[str, Any], name: str) -> ChatTemplate | None:
-    """Reads one of the templates of a checkpoint. One that stands alone is the default."""
-    path = folder / "chat_template.jinja"
-    source = path.read_text() if path.exists() else config.get("chat_template")
-    if isinstance(source, list):
-        source = next((entry["template"] for entry in source if entry.get("name") == name), None)
-    elif name != "default":
-        source = None
-    if not source:
-        return None
-    special = {key: config.get(key) for key in ("bos_token", "eos_token", "pad_token", "unk_token")}
-    texts = {key: value["content"] if isinstance(value, dict) else value for key, value in special.items() if value}
-    return ChatTemplate(str(source), texts)
-
-
-def _eos_token_ids(folder: Path) -> list[int]:
-    for name in ("generation_config.json", "config.json"):
-        found = _read_json(folder / name).get("eos_token_id")
-        if found is not None:
-            return [int(value) for value in (found if isinstance(found, list) else [found])]
-    return []

@@ -158,6 +158,19 @@ def test_one_gguf_file_is_chosen(hub: Hub) -> None:
         pull("org/tiny:Q2")
 
 
+def test_all_parts_of_a_split_gguf_file_are_chosen(hub: Hub) -> None:
+    parts = {f"big-Q4_K_M-0000{number}-of-00002.gguf": bytes([number]) * 9 for number in (1, 2)}
+    hub.files = {**GGUF, **parts}
+    pull("org/tiny:big")
+    (source,) = resolve(["org/tiny"])
+    assert (source.name, source.folder.name) == ("big-Q4_K_M", "big-Q4_K_M-00001-of-00002.gguf")
+    assert {path.name for path in source.folder.parent.glob("*.gguf")} == set(parts)
+    (named,) = resolve([str(source.folder.with_name("big-Q4_K_M-00002-of-00002.gguf"))])
+    assert (named.name, named.folder) == (source.name, source.folder)
+    with pytest.raises(ConfigError, match=r"there are: tiny-Q4_K_M\.gguf, tiny-Q8_0\.gguf, big-Q4_K_M\.gguf"):
+        pull("org/tiny")
+
+
 def test_what_the_hub_does_not_have_is_said(hub: Hub) -> None:
     with pytest.raises(NotFound, match="has no model org/none"):
         pull("org/none")

@@ -38,3 +38,10 @@ def test_a_leading_space_of_the_encoding_is_dropped_once() -> None:
 
 def test_ids_beyond_the_tokenizer_are_nothing() -> None:
     assert Detokenizer(BYTES, True).push([65, 99_999]) == "A"
+
+
+def test_a_text_that_goes_on_keeps_its_first_space() -> None:
+    vocabulary = Vocabulary((b" a", b" b", b"<s>"), frozenset({2}), True, False)
+    assert Detokenizer(vocabulary, True, follows=[2, 0]).push([1]) == " b"
+    assert Detokenizer(vocabulary, True, follows=[2]).push([1]) == "b"
+    assert Detokenizer(vocabulary, False, follows=[2]).push([1]) == " b"

@@ -18,7 +18,7 @@ from headrace.engine.checkpoints.weights.stored_arrays import Numbers
 from headrace.engine.kernels.storage import BLOCKS, Storage
 from headrace.engine.memory.mapped_file import MappedFile
 from headrace.errors.tree import InvalidCheckpoint, Unsupported
-from headrace.gguf_text.gguf_header import GgufHeader
+from headrace.gguf_text.gguf_parts import read_parts
 from headrace.gguf_text.gguf_tensor import GgufTensor
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -32,20 +32,28 @@ UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OSError, OverflowErro
 
 
 class GgufArrays:
-    """The tensors and the metadata of one GGUF file, memory mapped."""
+    """The tensors and the metadata of one GGUF model, memory mapped: a file, or all parts that it was split into."""
 
     def __init__(self, path: Path, *, keeps_blocks: bool = False) -> None:
         """`keeps_blocks` has `quantized` return blocks. Raises InvalidCheckpoint or Unsupported."""
         self._path = path
         self._keeps_blocks = keeps_blocks
         try:
-            header = GgufHeader(path)
-            with path.open("rb") as file:
-                self._file = MappedFile(file)
+            parts = read_parts(path)
+            self._files = [_mapped(part) for part, _ in parts]
+        except InvalidCheckpoint:
+            raise
         except UNREADABLE as error:
             raise InvalidCheckpoint(f"{path} is not a whole GGUF file: {error!r}") from error
-        self._tensors = header.tensors
-        self._metadata = GgufMetadata(path, header)
+        self._tensors: dict[str, GgufTensor] = {}
+        self._places: dict[str, MappedFile] = {}
+        """File of each tensor."""
+        for (part, header), file in zip(parts, self._files, strict=True):
+            if twice := self._tensors.keys() & header.tensors.keys():
+                raise InvalidCheckpoint(f"{part} has tensor {min(twice)}, which another part has as well")
+            self._tensors |= header.tensors
+            self._places |= dict.fromkeys(header.tensors, file)
+        self._metadata = GgufMetadata(*parts[0])
         self._architecture = find_architecture(self._metadata)
 
     def config(self) -> dict[str, Any]:
@@ -94,7 +102,8 @@ class GgufArrays:
 
     def forget(self) -> None:
         """Gives back the memory of the blocks that were read. They stay valid: they are read again."""
-        self._file.forget(self._file.bytes)
+        for file in self._files:
+            file.forget(file.bytes)
 
     def quantized(self, name: str, shape: tuple[int, int]) -> BlockArrays | None:
         """Views the blocks of the weight [out, in] of module `name` in the file, or copies them where they are to be
@@ -153,7 +162,7 @@ class GgufArrays:
         """Returns the rows of a tensor, or of one expert's part, as the file has them [rows, bytes]."""
         size = tensor.byte_count // (1 if expert is None else tensor.shape[0])
         begin = tensor.offset + size * (expert or 0)
-        return self._file.bytes[begin : begin + size].reshape(-1, tensor.row_bytes)
+        return self._places[tensor.name].bytes[begin : begin + size].reshape(-1, tensor.row_bytes)
 
     def _shape(self, gguf_name: str) -> tuple[int, ...]:
         """Returns the shape of a tensor, outermost dimension first."""
@@ -223,3 +232,8 @@ class GgufArrays:
         if self._metadata.has("rope.scaling.attn_factor"):
             scaling["attention_factor"] = self._metadata.number("rope.scaling.attn_factor")
         return scaling
+
+
+def _mapped(path: Path) -> MappedFile:
+    with path.open("rb") as file:
+        return MappedFile(file)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors.tree import InvalidCheckpoint
+from headrace.gguf_text.gguf_ends import end_token_ids
 from headrace.gguf_text.gguf_header import GgufHeader
 
 
@@ -51,9 +52,7 @@ class GgufMetadata:
     @property
     def eos_token_ids(self) -> list[int]:
         """Returns the ids of all tokens that end a text or a turn."""
-        keys = [f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom")]
-        found = {key: self.get(key) for key in keys}
-        for key, value in found.items():
-            if value is not None and not isinstance(value, int):
-                raise InvalidCheckpoint(f"{self.path}: metadata {key} is {value!r:.80}, not a token")
-        return [value for value in found.values() if value is not None]
+        try:
+            return end_token_ids(self._header)
+        except (ValueError, TypeError) as error:
+            raise InvalidCheckpoint(f"{self.path}: metadata {error}") from None

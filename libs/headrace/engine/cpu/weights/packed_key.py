@@ -19,6 +19,7 @@ import xxhash
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.weights.weight_rounding import WeightRounding
 from headrace.engine.kernels.library import VERSION
+from headrace.gguf_text.gguf_parts import parts_named_like
 
 WHOLE_BYTES = 1 << 20
 """Size in bytes of the largest file hashed whole."""
@@ -44,7 +45,9 @@ class Packing:
 def packed_path(folder: Path, source: Path, config: DecoderConfig, packing: Packing) -> Path:
     """Returns the path of a checkpoint's packed weights. The name is unique to its contents, shapes, settings and
     version of the packed layout. Raises OSError if the checkpoint's folder cannot be listed."""
-    files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
+    files = (
+        parts_named_like(source) if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
+    )
     found = [(file.name, *_facts(file)) for file in files]
     facts = repr((VERSION, str(source.resolve()), found, config, packing))
     return folder / f"{source.stem}-{hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()}.packed"
