@@ -107,8 +107,7 @@ async def open_app(
     subscriber = GatewaySubscriber(bus)
     open_worker = partial(_open_worker, channels_to("worker", settings))
     fleet = Fleet(settings, open_worker, subscriber)
-    budgets = LatencyBudgets(settings.ttft_targets, settings.tpot_targets)
-    ledger = Ledger(settings.max_open_requests, budgets, RecentRequests(settings.recent_requests))
+    ledger = _open_ledger(settings)
     metrics = PlatformMetrics(fleet, ledger)
     peers = Peers(settings.service_id, GatewayInquirer(bus, settings.service_id).ask)
     requests = KnownRequests(ledger, peers)
@@ -132,8 +131,7 @@ async def open_app(
         http = HttpServer(routes, settings, gate, uploads)
         batches = BatchRunner(folder, BatchLeases(bus, holder), LineCaller(routes, gate, settings), settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
-        for collector in register(registry, settings.metrics_compat, metrics):
-            stack.callback(registry.unregister, collector)
+        _show(metrics, registry, settings, stack)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
         await subscriber.listen(workers, metrics)
         await subscriber.listen_to_peers(peers, requests)
@@ -159,6 +157,19 @@ async def open_app(
             drain=partial(_drain, health, batches, fleet, http, ledger),
             background=background,
         )
+
+
+def _open_ledger(settings: GatewaySettings) -> Ledger:
+    budgets = LatencyBudgets(settings.ttft_targets, settings.tpot_targets)
+    return Ledger(settings.max_open_requests, budgets, RecentRequests(settings.recent_requests))
+
+
+def _show(
+    metrics: PlatformMetrics, registry: CollectorRegistry, settings: GatewaySettings, stack: contextlib.AsyncExitStack
+) -> None:
+    """Shows the metrics of the platform until `stack` ends."""
+    for collector in register(registry, settings.metrics_compat, metrics):
+        stack.callback(registry.unregister, collector)
 
 
 async def _drain(
