@@ -15,6 +15,8 @@ TEXTS = {
     "tags": "<tool_call>",
     "words": "foo",
 }
+FEW_TEXTS = {name: TEXTS[name] for name in ("digits", "spaces", "signs")}
+"""Those that are sent over every protocol."""
 WIDE_SCHEMA = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(2500)}}
 
 

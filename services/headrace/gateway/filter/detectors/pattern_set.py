@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from headrace.gateway.filter.detectors.finding import Finding
-from headrace.gateway.filter.detectors.pattern_detector import PatternDetector
+from headrace.gateway.filter.detectors.pattern_detector import SHORT_LENGTH, PatternDetector
 
 LONGEST_TAIL = 640
 
@@ -22,7 +22,8 @@ class PatternSet:
         """Matches every tail at the beginning, each as a group."""
 
     def find(self, text: str, begin: int = 0) -> Iterable[Finding]:
-        if not self._has_sign(text):
+        # One search of a long text is one call of a library, in which nothing else runs. Detectors search it in slices.
+        if len(text) - begin <= SHORT_LENGTH and not self._has_sign(text):
             return ()
         return chain.from_iterable(detector.find(text, begin) for detector in self._detectors)
 
