@@ -14,6 +14,7 @@ from headrace.errors import HeadraceError, InternalError, Unavailable
 from headrace.errors.status import DETAILS_KEY, from_rpc_error, to_status
 from headrace.rpc.checks.request_limits import RequestLimits
 from headrace.telemetry.call_metadata import incoming_metadata
+from headrace.telemetry.large_garbage import collect_soon
 
 _log = logging.getLogger(__name__)
 Metadata = Mapping[str, str | bytes]
@@ -106,7 +107,10 @@ def _measured(
     """Returns a behavior that parses its request itself, so that what is wrong with it becomes a status."""
 
     async def call(content: bytes, context: Context) -> Any:
-        return await behavior(limits.parse(kind, content), context)
+        try:
+            return await behavior(limits.parse(kind, content), context)
+        finally:
+            collect_soon(len(content))
 
     return call
 

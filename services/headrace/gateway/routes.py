@@ -22,6 +22,7 @@ from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.request.ledger import note_refusal
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.gateway.timing.request_metrics import count_http
+from headrace.telemetry.large_garbage import collect_soon
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 CLIENT_GONE = 499
@@ -108,6 +109,7 @@ class Routes:
                 await self._refuse(exchange, error)
         finally:
             self._note_end(scope["method"], exchange)
+            collect_soon(exchange.body_bytes)
 
     def _note_end(self, method: str, exchange: HttpExchange) -> None:
         """Counts an exchange. Those that ask for work, and all that were refused, are remembered."""

@@ -81,6 +81,8 @@ class HttpExchange:
         self.record = RequestRecord(Stopwatch(self._extensions.get(BEGAN, {}).get("time")))
         self.describe_error: Callable[[BaseException], dict[str, Any]] = error_body
         """Returns the body that answers with an error, in the words of the API that was called."""
+        self.body_bytes = 0
+        """Bytes of the body, once it is read."""
         self.started = False
         self.in_ledger = False
         """Whether a ledger entry records how the request ends."""
@@ -105,6 +107,7 @@ class HttpExchange:
                 with Upload(self._uploads) as upload:
                     body = await self._collect(limit, upload.arrive, coding)
                     self.record.stopwatch.lap(RECEIVE)
+                    self.body_bytes = len(body)
                     return body
         except TimeoutError:
             raise UploadTimeout(f"the body did not arrive within {seconds:g} s", stage="upload") from None

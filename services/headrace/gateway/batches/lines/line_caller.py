@@ -1,5 +1,7 @@
 """Sends the requests of batches through the gateway, as whoever made the batch, in the class that waits for others."""
 
+import contextlib
+
 import msgspec
 from starlette.types import ASGIApp
 
@@ -17,6 +19,9 @@ from headrace.gateway.http.error_body import error_body, error_headers
 from headrace.gateway.request.client_timeout import MAX_TIMEOUT_MS, TIMEOUT_HEADER
 from headrace.gateway.request.request_class import CLASS_HEADER
 
+LARGE_BYTES = 1024 * 1024
+"""Bytes of a request above which one is sent at a time: each takes several times its size while it is read."""
+
 
 class LineCaller:
     """Calls the gateway's own application, with a bound on how many requests of all batches run at once."""
@@ -25,10 +30,12 @@ class LineCaller:
         self._app = app
         self._gate = gate
         self._places = FairPlaces(settings.batch_concurrency)
+        self._large_places = FairPlaces(1)
 
     async def call(self, batch: BatchRecord, line: BatchLine, seconds: float) -> InnerAnswer:
         """Returns the answer to one request of a batch, which may take so many seconds."""
-        async with self._places.place(batch.tenant):
+        large = self._large_places.place(batch.tenant) if len(line.body) > LARGE_BYTES else contextlib.nullcontext()
+        async with large, self._places.place(batch.tenant):
             key = None if batch.key is None else KeyRecord.model_validate(batch.key)
             try:
                 caller = self._gate.caller_later(key)
