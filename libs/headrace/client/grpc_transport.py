@@ -89,7 +89,7 @@ class GrpcTransport:
     async def models(self, call: Call) -> list[Model]:
         async with self._calling(call) as (stub, bounds):
             found = (await stub.ListModels(pb.ListModelsRequest(), **bounds)).models
-        return sorted((model_of(info) for info in found), key=lambda model: (model.parent, model.name))
+        return [model_of(info) for info in found]
 
     async def read(self, call: Call, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
         raise Unsupported(f"{path} is told over HTTP only: make a client of the http:// address")

@@ -1,7 +1,7 @@
 """Input of a batch: a file with one request per line (https://platform.openai.com/docs/guides/batch)."""
 
 import codecs
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/r
 MAX_FAULTS = 100
 """Most faults of a file that are told."""
 MAX_ID_LENGTH = 512
+MAX_VALUE_BYTES = 8 * MAX_ID_LENGTH
+"""Bytes of an id, each character of which may be escaped."""
 _FOREGROUND = ("stream", "background")
 """Fields of a request that make no sense while nobody listens."""
 
@@ -40,6 +42,31 @@ class InputReport:
         """Adds a fault, unless there are enough."""
         if len(self.errors) < MAX_FAULTS:
             self.errors.append({"code": code, "message": message, "line": line, "param": param})
+
+
+_ABSENT = msgspec.Raw(b"null")
+
+
+class _Line(msgspec.Struct):
+    """Fields of a line, unread: a line of eight megabytes may hold millions of objects."""
+
+    custom_id: msgspec.Raw = _ABSENT
+    method: msgspec.Raw = _ABSENT
+    url: msgspec.Raw = _ABSENT
+    body: msgspec.Raw = _ABSENT
+
+
+class _Body(msgspec.Struct):
+    """Fields of a request that are checked before it is sent, unread."""
+
+    model: msgspec.Raw = _ABSENT
+    stream: msgspec.Raw = _ABSENT
+    background: msgspec.Raw = _ABSENT
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    """Returns a value of one of these fields. One that is too large for any of them is not read."""
+    return msgspec.json.decode(raw) if len(bytes(raw)) <= MAX_VALUE_BYTES else True
 
 
 class _Request(msgspec.Struct):
@@ -97,25 +124,23 @@ class BatchInput:
             report.blame("line_too_long", message, number)
             return
         try:
-            content = msgspec.json.decode(line)
+            content = msgspec.json.decode(line, type=_Line)
+            has_body = bytes(content.body).lstrip().startswith(b"{")
+            body = msgspec.json.decode(content.body, type=_Body) if has_body else None
+            custom_id, method, url = map(_value, (content.custom_id, content.method, content.url))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            content = None
-        if not isinstance(content, dict):
             report.blame("invalid_json_line", "this line is not a JSON object", number)
             return
-        self._check_id(content.get("custom_id"), number, report, ids)
-        if content.get("method") != "POST":
+        self._check_id(custom_id, number, report, ids)
+        if method != "POST":
             report.blame("invalid_method", "method must be POST", number, "method")
-        if content.get("url") != self._endpoint:
+        if url != self._endpoint:
             message = f"url must be the endpoint of the batch, {self._endpoint}"
-            report.blame(
-                "invalid_url" if content.get("url") not in ENDPOINTS else "mismatched_url", message, number, "url"
-            )
-        body = content.get("body")
-        if isinstance(body, dict):
-            self._check_body(body, number, report)
-        else:
+            report.blame("invalid_url" if url not in ENDPOINTS else "mismatched_url", message, number, "url")
+        if body is None:
             report.blame("missing_required_parameter", "body must be an object", number, "body")
+        else:
+            self._check_body(body, number, report)
 
     def _check_id(self, custom_id: object, number: int, report: InputReport, ids: set[str]) -> None:
         if not isinstance(custom_id, str) or not 1 <= len(custom_id) <= MAX_ID_LENGTH:
@@ -127,11 +152,11 @@ class BatchInput:
         else:
             ids.add(custom_id)
 
-    def _check_body(self, body: Mapping[str, Any], number: int, report: InputReport) -> None:
+    def _check_body(self, body: "_Body", number: int, report: InputReport) -> None:
         for name in _FOREGROUND:
-            if body.get(name):
+            if _value(getattr(body, name)):
                 report.blame("unsupported_parameter", f"{name} cannot be used in a batch", number, f"body.{name}")
-        model = body.get("model")
+        model = _value(body.model)
         if model is None and self._endpoint == MODERATIONS:
             return
         if not isinstance(model, str):
