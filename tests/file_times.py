@@ -1,11 +1,14 @@
 """Seconds that each file of tests takes: a closing table beside the bound that `tests/file_bounds.json` names for it.
 
-A clock fails no test. A file beyond its bound is reported, for whoever makes it longer. All files are in
-`build/file_times.json`, and a run's slowest on a page of docs/results.
+Processor time stands beside elapsed time, because it hardly depends on what else the machine does. It includes that of
+processes which a test started and waited for. A clock fails no test: a file beyond its bound is reported. All files are
+in `build/file_times.json`, and a run's slowest on a page of docs/results.
 """
 
 import json
+import os
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,8 @@ USUAL = "every other file"
 """Name of the bound of files that have none of their own."""
 FILE = Path("build/file_times.json")
 ROW_COUNT = 15
+PROCESSOR_SECONDS = "processor_seconds"
+"""Name of the property that a test's last report carries to the process that adds up."""
 LEAST_FILES = 100
 """A run of fewer files, such as those of one folder, is not measured against bounds for whole runs."""
 
@@ -28,20 +33,25 @@ class FileTimes:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._seconds: dict[str, float] = defaultdict(float)
+        self._processor: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.nodeid.partition("::")[0]] += report.duration
+        name = report.nodeid.partition("::")[0]
+        self._seconds[name] += report.duration
+        if report.when == "teardown":
+            self._processor[name] += dict(report.user_properties).get(PROCESSOR_SECONDS, 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if len(self._seconds) < LEAST_FILES:
             return
         bounds = read_bounds(self._root)
         self.write()
-        total = sum(self._seconds.values())
-        terminalreporter.write_sep("=", f"Seconds by file, {total:.0f} in all ({FILE})")
+        total, processor = sum(self._seconds.values()), sum(self._processor.values())
+        title = f"Seconds by file, {total:.0f} in all, of the processor {processor:.0f} ({FILE})"
+        terminalreporter.write_sep("=", title)
         console = Console(width=100, color_system=None, markup=False, highlight=False)
         with console.capture() as capture:
-            console.print(make_table(self._seconds, bounds))
+            console.print(make_table(self._seconds, self._processor, bounds))
         terminalreporter.write(capture.get())
         terminalreporter.write_line(verdict(self._seconds, bounds))
 
@@ -49,11 +59,40 @@ class FileTimes:
         """Leaves the seconds of all files, the slowest first."""
         path = self._root / FILE
         path.parent.mkdir(exist_ok=True)
-        seconds = {name: round(self._seconds[name], 1) for name in slowest(self._seconds)}
+        seconds = {
+            name: {"elapsed": round(self._seconds[name], 1), "processor": round(self._processor[name], 1)}
+            for name in slowest(self._seconds)
+        }
         path.write_text(json.dumps(seconds, indent=0))
 
 
+class ProcessorTimes:
+    """Adds the processor time of a test and of what ran with it to its last report."""
+
+    def __init__(self) -> None:
+        self._before = 0.0
+
+    def pytest_collection_finish(self) -> None:
+        self._before = processor_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Iterator[None]:
+        report: pytest.TestReport = yield  # type: ignore[assignment, misc]
+        if report.when == "teardown":
+            now = processor_seconds()
+            report.user_properties.append((PROCESSOR_SECONDS, now - self._before))
+            self._before = now
+        return report  # type: ignore[return-value]
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and of the processes that it waited for, theirs included."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ProcessorTimes())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(FileTimes(config.rootpath))
 
@@ -62,8 +101,8 @@ def read_bounds(root: Path) -> dict[str, float]:
     return dict(json.loads((root / BOUNDS).read_text()))
 
 
-def read_times(root: Path) -> dict[str, float]:
-    """Seconds of the last whole run."""
+def read_times(root: Path) -> dict[str, dict[str, float]]:
+    """Elapsed and processor seconds of each file in the last whole run."""
     return dict(json.loads((root / FILE).read_text()))
 
 
@@ -81,16 +120,17 @@ def beyond(seconds: dict[str, float], bounds: dict[str, float]) -> list[str]:
     return [name for name in slowest(seconds) if seconds[name] > bound_of(name, bounds)]
 
 
-def make_table(seconds: dict[str, float], bounds: dict[str, float]) -> Table:
+def make_table(seconds: dict[str, float], processor: dict[str, float], bounds: dict[str, float]) -> Table:
     """The slowest files, and whichever else is beyond its bound."""
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("Seconds", "Bound", "File"):
+    for column in ("Seconds", "Bound", "Processor", "File"):
         table.add_column(column, justify="left" if column == "File" else "right", overflow="fold")
     late = beyond(seconds, bounds)
     shown = slowest(seconds)[:ROW_COUNT]
     for name in [*shown, *(each for each in late if each not in shown)]:
         mark = " beyond its bound" if name in late else ""
-        table.add_row(f"{seconds[name]:.0f}", f"{bound_of(name, bounds):.0f}", f"{name}{mark}")
+        times = (seconds[name], bound_of(name, bounds), processor.get(name, 0.0))
+        table.add_row(*(f"{time:.0f}" for time in times), f"{name}{mark}")
     return table
 
 
