@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TEST_PROCESSES ?= 2
+# Without bytecode, each process compiles every module that it imports: three seconds of a processor for a platform.
+unexport PYTHONDONTWRITEBYTECODE
 KERNEL_SOURCES := $(wildcard libs/headrace/engine/kernels/src/*)
 KERNELS := hatch_build.py $(KERNEL_SOURCES)
 # `make up TORCH=1` installs torch as well: for GPUs, quantizing and machines without a C++ compiler.

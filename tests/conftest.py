@@ -17,6 +17,9 @@ pytest_plugins = [
     "tests.not_tried",
     "tests.order",
 ]
+# Without bytecode, each process that a test starts compiles every module that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # Threads of torch that wait for each other sleep. As they come they spin, and where something else runs on a core too,
 # a step that takes a millisecond then takes fifty. It is read when torch is first imported.

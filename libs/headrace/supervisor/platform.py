@@ -195,9 +195,10 @@ class Platform:
 
     async def _wait_until_answering(self, deadline: Deadline) -> None:
         """Waits until the gateways have met the services, which are up. Asks several times: chance picks a gateway."""
+        trust = _trust_in(self._options.public_certificate)
         answer_count = 0
         while answer_count < 1 + ANSWERS_OF_SEVERAL * (len(self._gateways) - 1):
-            if await self._is_answering():
+            if await self._is_answering(trust):
                 answer_count += 1
                 continue
             if deadline.expired:
@@ -205,10 +206,9 @@ class Platform:
             answer_count = 0
             await asyncio.sleep(PROBE_INTERVAL)
 
-    async def _is_answering(self) -> bool:
+    async def _is_answering(self, trust: ssl.SSLContext) -> bool:
         """Whether a gateway, on a new connection, says that it can answer requests for every model."""
         with contextlib.suppress(httpx2.HTTPError, ValueError):
-            trust = _trust_in(self._options.public_certificate)
             # It asks this machine, whatever proxy the environment names.
             async with httpx2.AsyncClient(verify=trust, trust_env=False) as client:
                 response = await client.get(f"{self.http_url}/ready", timeout=PROBE_TIMEOUT)
@@ -374,10 +374,8 @@ def _describe(process: SupervisedProcess) -> dict[str, Any]:
     return described | ({"model": spec.model} if spec.model else {})
 
 
-def _trust_in(certificate: Path | None) -> ssl.SSLContext | bool:
+def _trust_in(certificate: Path | None) -> ssl.SSLContext:
     """Returns how a probe of our own gateways checks who answers: by their certificate, whatever name it is for."""
-    if certificate is None:
-        return True
     context = ssl.create_default_context(cafile=certificate)
     context.check_hostname = False
     return context
