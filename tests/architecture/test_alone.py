@@ -4,8 +4,10 @@ import fcntl
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from tests.alone import Room
+from tests.alone import Room, Turns
 
 
 def is_locked(path: Path) -> bool:
@@ -21,18 +23,37 @@ def test_who_wants_to_be_alone_waits_for_the_others_and_holds_up_those_that_come
     order: list[str] = []
 
     def visit(name: str, alone: bool) -> None:
-        with Room(tmp_path).enter(alone=alone):
-            order.append(name)
+        room = Room(tmp_path)
+        room.enter(alone=alone)
+        order.append(name)
+        room.leave()
 
     with ThreadPoolExecutor(3) as pool:
-        with Room(tmp_path).enter(alone=False):
-            pool.submit(visit, "together", False).result(10)
-            first = pool.submit(visit, "alone", True)
-            deadline = time.monotonic() + 10
-            while not is_locked(tmp_path / "gate.lock"):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            second = pool.submit(visit, "late", False)
-            assert not wait([first, second], timeout=0.2).done
+        room = Room(tmp_path)
+        room.enter(alone=False)
+        pool.submit(visit, "together", False).result(10)
+        first = pool.submit(visit, "alone", True)
+        deadline = time.monotonic() + 10
+        while not is_locked(tmp_path / "gate.lock"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        second = pool.submit(visit, "late", False)
+        assert not wait([first, second], timeout=0.2).done
+        room.leave()
         wait([first, second], timeout=10)
     assert order == ["together", "alone", "late"]
+
+
+def test_tests_that_are_alone_and_follow_each_other_keep_the_room(tmp_path: Path) -> None:
+    turns = Turns(Room(tmp_path))
+
+    def item(*marks: str) -> Any:
+        return SimpleNamespace(get_closest_marker=lambda name: name if name in marks else None)
+
+    alone, usual = item("alone"), item()
+    for each, following, is_kept in ((usual, alone, False), (alone, alone, True), (alone, usual, False)):
+        turn = turns.pytest_runtest_protocol(each, following)
+        next(turn)
+        assert is_locked(tmp_path / "room.lock")
+        turn.close()
+        assert is_locked(tmp_path / "room.lock") == is_kept

@@ -1,22 +1,44 @@
-"""Order of the tests: those that take longest run first, and a folder stays together, as its tests share platforms."""
+"""Order of the tests: what takes longest runs first, and what shares a platform stays together."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.file_times import BOUNDS, USUAL
 from tests.order import FIRST, pytest_collection_modifyitems
 
 
-def order(*node_ids: str) -> list[str]:
-    items: list[Any] = [SimpleNamespace(nodeid=node_id) for node_id in node_ids]
-    pytest_collection_modifyitems(items)
-    return [item.nodeid for item in items]
+def order(folder: Path, *items: Any) -> list[str]:
+    (folder / "tests").mkdir()
+    (folder / BOUNDS).write_text(json.dumps({USUAL: 10, "tests/e2e/test_long.py": 30}))
+    ordered = list(items)
+    pytest_collection_modifyitems(SimpleNamespace(rootpath=folder), ordered)  # type: ignore[arg-type]
+    return [item.nodeid for item in ordered]
 
 
-def test_the_longest_come_first_and_the_others_keep_their_order() -> None:
-    found = order("tests/libs/b.py::x", "tests/alone/a.py::x", "tests/libs/a.py::x", "tests/soak/test_soak.py::x")
-    assert found == ["tests/soak/test_soak.py::x", "tests/libs/b.py::x", "tests/libs/a.py::x", "tests/alone/a.py::x"]
+def make_item(node_id: str, *fixtures: str) -> Any:
+    return SimpleNamespace(nodeid=node_id, fixturenames=fixtures)
+
+
+def test_the_longest_folders_and_files_come_first_and_a_file_keeps_its_order(tmp_path: Path) -> None:
+    names = [
+        "tests/services/a.py::x",
+        "tests/e2e/a.py::z",
+        "tests/e2e/a.py::y",
+        "tests/e2e/test_long.py::x",
+        "tests/other/a.py::x",
+        "tests/soak/test_soak.py::x",
+    ]
+    found = order(tmp_path, *map(make_item, names))
+    assert found == [names[5], names[3], names[1], names[2], names[0], names[4]]
+
+
+def test_files_that_share_a_platform_come_last_in_their_folder_and_whole(tmp_path: Path) -> None:
+    shared = [make_item("tests/e2e/test_long.py::x"), make_item("tests/e2e/test_long.py::y", "demo_platform")]
+    own, later = make_item("tests/e2e/z.py::x", "tmp_path"), make_item("tests/libs/a.py::x")
+    assert order(tmp_path, *shared, own, later) == [item.nodeid for item in (own, *shared, later)]
 
 
 def test_every_folder_that_has_a_place_exists(root: Path) -> None:
