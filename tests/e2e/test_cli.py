@@ -9,14 +9,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import psutil
 import pytest
-from tests.e2e.command_line import headrace, headrace_here
+from tests.e2e.command_line import Done, headrace, headrace_here
 
+from headrace.claims import measured_claims
 from headrace.demo_model import CHECKPOINT
 from headrace.supervisor.state import read_platform
 from headrace.testing.running_platform import RunningPlatform, running_platform
@@ -207,7 +209,7 @@ def test_config_of_services_that_would_start(tmp_path: Path) -> None:
 
 
 def test_doctor() -> None:
-    findings = json.loads(headrace("doctor", "--json").stdout)["findings"]
+    findings = json.loads(headrace_here("doctor", "--json").stdout)["findings"]
     subjects = {finding["subject"]: finding["status"] for finding in findings}
     assert subjects["Python"] == subjects["NATS"] == subjects["Engine"] == "ok"
     assert "NATS" in headrace_here("doctor").stdout
@@ -227,11 +229,11 @@ def test_a_model_that_is_not_served_is_named(demo_platform: RunningPlatform) -> 
     assert "headrace-demo" in failed.stderr
 
 
-def up_fails(tmp_path: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
+def up_fails(tmp_path: Path, *arguments: str, run: Callable[..., Done] = headrace_here) -> tuple[str, dict[str, Any]]:
     """Starts a platform that must refuse; returns what it says to people and to scripts."""
     ports = [] if "--http-port" in arguments else ["--http-port", "0"]
     common = ["--json", *ports, "--grpc-port", "0", "--state-dir", str(tmp_path / "state")]
-    failed = headrace("up", *common, *arguments)
+    failed = run("up", *common, *arguments)
     assert failed.returncode == 1, failed.stderr
     assert "Traceback" not in failed.stderr
     return failed.stderr, json.loads(failed.stdout.splitlines()[-1])
@@ -242,7 +244,7 @@ def test_an_occupied_port_is_named(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        said, event = up_fails(tmp_path, "--http-port", str(port))
+        said, event = up_fails(tmp_path, "--http-port", str(port), run=headrace)
     assert str(port) in said
     assert "--http-port" in event["message"]
 
@@ -361,8 +363,10 @@ def test_a_killed_supervisor_leaves_no_orphans(tmp_path: Path) -> None:
     assert alive == []
 
 
-def test_claims_are_printed_with_what_was_found() -> None:
-    done = headrace("bench", "--claims", "--json")
+def test_claims_are_printed_with_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_claims, "ROUNDS", 1)
+    monkeypatch.setattr(measured_claims, "OUTPUTS", 8)
+    done = headrace_here("bench", "--claims", "--json")
     assert done.returncode == 0, done.stderr
     claims = json.loads(done.stdout)["claims"]
     assert {claim["basis"] for claim in claims} == {"measured here", "predicted"}
