@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 LAYERS = [
-    {"v1", "errors", "demo_model", "failpoints", "identity", "catalogue"},
+    {"v1", "errors", "demo_model", "failpoints", "identity", "catalogue", "storage"},
     {"gguf_text", "folder_text", "settings", "access", "certificates"},
     {"engine"},
     {"telemetry", "offline", "planning"},

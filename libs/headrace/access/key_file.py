@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from headrace.access.api_key import ApiKey, new_key
 from headrace.access.key_record import KeyRecord
 from headrace.errors import ConfigError, InvalidRequest, NotFound
+from headrace.storage.whole_file import write_whole
 
 FILE_NAME = "keys.json"
 VERSION = 1
@@ -112,14 +113,8 @@ class KeyFile:
     def _write(self, records: Mapping[str, KeyRecord]) -> None:
         """Replaces the file. It is on the disk before its name is."""
         content = {"version": VERSION, "keys": [record.model_dump(mode="json") for record in records.values()]}
-        draft = self.path.with_name(f"{self.path.name}.new")
         try:
-            draft.unlink(missing_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "w") as file:
-                json.dump(content, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
+            write_whole(self.path, json.dumps(content, indent=1))
         except OSError as error:
             raise ConfigError(f"cannot write the file of keys {self.path}: {error}", param="keys_file") from None
 

@@ -1,7 +1,6 @@
 """Folder of a platform's certificates: one folder for the authority, and one for each role."""
 
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from headrace.certificates.role_identity import (
     read_identity,
 )
 from headrace.errors import ConfigError, InvalidRequest
+from headrace.storage.whole_file import write_whole
 
 AUTHORITY_FOLDER = "authority"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -90,20 +90,9 @@ def _write_pair(folder: Path, pair: SignedPair, authority: bytes) -> None:
             (KEY_FILE, pair.private_key, PRIVATE),
             (CERTIFICATE_FILE, pair.certificate, PUBLIC),
         ):
-            _replace(folder / name, content, mode)
+            write_whole(folder / name, content, mode=mode)
     except OSError as error:
         raise ConfigError(f"cannot write the certificate in {folder}: {error}", param="folder") from None
-
-
-def _replace(path: Path, content: bytes, mode: int) -> None:
-    """Writes a file that never has wider permissions than `mode`, and gives it its name when it is on the disk."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def _check(hosts: Sequence[str], days: int) -> None:

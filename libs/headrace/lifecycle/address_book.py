@@ -1,12 +1,12 @@
 """Addresses of known workers, kept on disk: a service that starts finds them again without NATS."""
 
 import asyncio
-import contextlib
 import json
 import logging
-import os
 from collections import OrderedDict
 from pathlib import Path
+
+from headrace.storage.whole_file import write_whole
 
 WRITE_SECONDS = 1.0
 MAX_WORKERS = 10_000
@@ -61,12 +61,9 @@ class AddressBook:
 
     def _write(self, path: Path) -> None:
         """Replaces the file as a whole."""
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(self._addresses))
-            draft.replace(path)
+            # The next worker to be heard writes it again; the event loop must not wait for a disk.
+            write_whole(path, json.dumps(self._addresses), durable=False)
         except OSError as error:
             _log.warning("cannot write the addresses of workers", extra={"path": str(path), "error": repr(error)})
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace.errors import ConfigError, NotFound
 from headrace.lifecycle.private_files import close_all_to_others, close_to_others
+from headrace.storage.whole_file import write_whole
 
 DEFAULT_FOLDER = Path("~/.local/state/headrace")
 PLATFORM_FILE = "platform.json"
@@ -58,9 +59,8 @@ class StateFolder:
 
     def write(self, platform: dict[str, Any]) -> None:
         """Replaces the description of the running platform as a whole."""
-        draft = self.path / f"{PLATFORM_FILE}.new"
-        draft.write_text(json.dumps(platform))
-        draft.replace(self.path / PLATFORM_FILE)
+        # Only of use while the supervisor runs, which must not wait for a disk.
+        write_whole(self.path / PLATFORM_FILE, json.dumps(platform), durable=False)
 
     def make_credential(self) -> str:
         """Makes a new secret for the services of this platform, in a file that only this user can read."""

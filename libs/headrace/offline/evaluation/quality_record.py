@@ -12,6 +12,7 @@ from headrace.engine.checkpoints.files.gguf_path import is_gguf
 from headrace.errors.tree import ConfigError
 from headrace.gguf_text.gguf_parts import parts_named_like
 from headrace.offline.evaluation.quality import Quality
+from headrace.storage.whole_file import SHARED, write_whole
 
 FILE = "headrace-quality.json"
 WEIGHT_FILES = ("*.safetensors", "*.gguf")
@@ -56,10 +57,8 @@ def write_record(source: Path, rows: Mapping[str, RecordedQuality]) -> Path:
     path = _record_path(source)
     merged = {**read_record(source), **rows}
     content = {"weights": _identify(source), "rows": [asdict(row) for row in merged.values()]}
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        part.rename(path)
+        write_whole(path, json.dumps(content, indent=2) + "\n", mode=SHARED)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error}") from error
     return path

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headrace.errors.tree import ConfigError, InvalidCheckpoint
+from headrace.storage.whole_file import SHARED, write_whole
 
 RUN_FILE = "run.json"
 LAYER_FILE = "layer-{:05}.safetensors"
@@ -92,10 +93,7 @@ def _check_run(folder: Path, run: Mapping[str, object]) -> None:
     """Writes the run's description, or compares it with the existing one."""
     path = folder / RUN_FILE
     if not path.is_file():
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
-        _sync(part)
-        part.rename(path)
+        write_whole(path, json.dumps(run, indent=2) + "\n", mode=SHARED)
         return
     try:
         earlier = dict(json.loads(path.read_text(encoding="utf-8")))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headrace.errors import ConfigError, NotFound
 from headrace.gguf_text.gguf_parts import whole_name
+from headrace.storage.whole_file import SHARED, write_whole
 
 FOLDER_VARIABLE = "HEADRACE_MODELS"
 DEFAULT_FOLDER = Path("~/.local/share/headrace/models")
@@ -61,9 +62,7 @@ def remove_model(hub_id: str) -> PulledModel:
 
 def write_manifest(folder: Path, sizes: dict[str, int]) -> None:
     """Marks a folder as whole."""
-    draft = folder / f"{MANIFEST}.new"
-    draft.write_text(json.dumps(sizes))
-    draft.replace(folder / MANIFEST)
+    write_whole(folder / MANIFEST, json.dumps(sizes), mode=SHARED)
 
 
 def _describe(path: Path) -> PulledModel:

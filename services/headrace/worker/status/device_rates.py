@@ -11,6 +11,7 @@ from headrace.engine.contract.engine import EngineSpec
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import HeadraceError
 from headrace.planning.device_profile import read_profile
+from headrace.storage.whole_file import write_whole
 from headrace.worker.config import WorkerSettings
 
 _log = logging.getLogger(__name__)
@@ -87,10 +88,8 @@ def _read_kept(path: Path) -> dict[str, float] | None:
 
 def _keep(path: Path, rates: dict[str, float]) -> None:
     """Writes rates for the next start. A folder that cannot be written costs a measurement, no more."""
-    draft = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(rates))
-        draft.replace(path)
+        write_whole(path, json.dumps(rates), durable=False)
     except OSError as error:
         _log.info("the rates of this machine could not be kept", extra={"error": str(error)})

@@ -7,7 +7,6 @@ is measured again. So is a file that is missing or damaged.
 import json
 import logging
 import platform
-import tempfile
 from pathlib import Path
 
 import xxhash
@@ -17,8 +16,9 @@ from headrace.engine.kernels.choice.kernel_choice import KernelChoice, contender
 from headrace.engine.kernels.choice.processor import Processor
 from headrace.engine.kernels.context import KernelContext
 from headrace.engine.kernels.library import Instructions
+from headrace.storage.whole_file import write_whole
 
-SUFFIX, UNFINISHED = ".kernels", ".new"
+SUFFIX = ".kernels"
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +55,6 @@ def write_choice(path: Path, key: str, choice: KernelChoice) -> None:
     """Keeps the choice for the next start. Logs a failure to write."""
     content = json.dumps({"key": key, "by_rows": [(rows, chosen.name) for rows, chosen in choice.by_rows]})
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=UNFINISHED, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(path)
+        write_whole(path, content, durable=False)
     except OSError as error:
         _log.warning("the choice among kernels cannot be kept", extra={"path": str(path), "error": str(error)})

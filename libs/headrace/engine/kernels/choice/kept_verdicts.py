@@ -4,7 +4,6 @@ import functools
 import json
 import logging
 import platform
-import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from headrace.engine.kernels import library
 from headrace.engine.kernels.choice.processor import Processor
 from headrace.engine.kernels.library import Instructions
 from headrace.engine.memory.mapped_file import MappedFile
+from headrace.storage.whole_file import write_whole
 
-NAME, UNFINISHED = "self-test.json", ".new"
+NAME = "self-test.json"
 
 _log = logging.getLogger(__name__)
 
@@ -40,9 +40,7 @@ def write_passed(folder: Path, passed: Collection[Instructions]) -> None:
     content = json.dumps({"key": kernels_key(), "passed": sorted(each.name for each in passed)})
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, suffix=UNFINISHED, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(folder / NAME)
+        write_whole(folder / NAME, content, durable=False)
     except OSError as error:
         _log.warning("the self test cannot be kept", extra={"path": str(folder), "error": str(error)})
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from headrace.gateway.batches.storage.disk import on_disk
-from headrace.gateway.batches.storage.durable_file import open_new, sync, sync_folder
+from headrace.storage.whole_file import open_new, sync, sync_folder
 
 _NAME = "results-{:012d}.jsonl"
 OK = 200

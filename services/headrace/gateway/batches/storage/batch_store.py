@@ -16,9 +16,9 @@ import msgspec
 from headrace.errors import InvalidRequest, NotFound, RateLimited
 from headrace.gateway.batches.storage.batch_record import BatchRecord, BatchStatus
 from headrace.gateway.batches.storage.damage import UNREADABLE, Damage
-from headrace.gateway.batches.storage.durable_file import sync_folder, write_whole
 from headrace.gateway.batches.storage.tenant_folder import digest_of, tenant_folder
 from headrace.gateway.batches.storage.timed_id import BATCH, is_id
+from headrace.storage.whole_file import sync_folder, write_whole
 
 RECORD, INPUT, CANCEL = "record.json", "input.jsonl", "cancel"
 """Names in the folder of a batch."""

@@ -15,10 +15,10 @@ import msgspec
 
 from headrace.errors import NotFound, PayloadTooLarge
 from headrace.gateway.batches.storage.damage import UNREADABLE, Damage
-from headrace.gateway.batches.storage.durable_file import DRAFT, drafted, write_whole
 from headrace.gateway.batches.storage.stored_file import StoredFile
 from headrace.gateway.batches.storage.tenant_folder import tenant_folder
 from headrace.gateway.batches.storage.timed_id import FILE, is_id
+from headrace.storage.whole_file import DRAFT, drafted, write_whole
 
 CONTENT, FACTS = ".jsonl", ".json"
 LEFT_SECONDS = 86400.0

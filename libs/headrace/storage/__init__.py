@@ -1,0 +1,1 @@
+"""Files on disk that survive a crash whole."""

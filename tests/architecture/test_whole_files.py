@@ -1,0 +1,46 @@
+"""Files are replaced whole in one room: no other module renames a draft of its own."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+RENAMING = ("rename", "replace", "renames")
+MAY_RENAME = {
+    "libs/headrace/storage/whole_file.py",
+    # Folders, which no rename of a file can stand for.
+    "libs/headrace/offline/backends/backend_quantizer.py",
+    "libs/headrace/offline/quantization/checkpoint_writer.py",
+    "services/headrace/cache/response_store.py",
+    # Weights: safetensors writes them to a path, and packed ones are locked from before they have their name.
+    "libs/headrace/offline/quantization/unfinished_checkpoint.py",
+    "libs/headrace/engine/cpu/weights/packed_cache.py",
+    # A download, which goes on where it stopped.
+    "libs/headrace/supervisor/files/pull.py",
+    # Moves a file aside: the log of the run before, and a failpoint from others.
+    "libs/headrace/supervisor/platform.py",
+    "libs/headrace/failpoints/failpoint.py",
+}
+
+
+def renames_of(tree: ast.AST) -> Iterator[int]:
+    """Yields lines that rename a path. A text's `replace` has two arguments, a date's has none without a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RENAMING:
+            is_of_os = isinstance(node.func.value, ast.Name) and node.func.value.id == "os"
+            if is_of_os or (len(node.args) == 1 and not node.keywords):
+                yield node.lineno
+
+
+def test_a_rename_is_seen_and_a_replaced_text_is_not() -> None:
+    assert list(renames_of(ast.parse("a.replace(b)"))) == list(renames_of(ast.parse("os.replace(a, b)"))) == [1]
+    assert list(renames_of(ast.parse("a.replace('b', 'c')\nreplace(a, b=1)\na.replace(b, c=1)"))) == []
+
+
+def test_only_one_room_replaces_files(root: Path) -> None:
+    found = {
+        str(path.relative_to(root))
+        for part in ("libs", "services")
+        for path in (root / part).rglob("*.py")
+        if any(renames_of(ast.parse(path.read_text())))
+    }
+    assert found == MAY_RENAME
