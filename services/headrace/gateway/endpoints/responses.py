@@ -9,7 +9,7 @@ from headrace.clients.message import Message
 from headrace.errors import HeadraceError, InvalidRequest, Unavailable
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
-from headrace.gateway.endpoints.admission import Admission
+from headrace.gateway.endpoints.admission import Admission, name_ignored
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_event
@@ -92,6 +92,8 @@ class ResponseRoutes:
             if body.stream:
                 await exchange.end_events(b"")
             else:
+                if body.store is not False and not created.events.response["store"]:
+                    name_ignored(exchange, ["store"])
                 await exchange.send_json(200, created.events.response)
 
     async def show(self, exchange: HttpExchange) -> None:
@@ -129,7 +131,8 @@ class ResponseRoutes:
             raise InvalidRequest("only a response in the background can be cancelled: close the connection instead")
         if stored.response["status"] in (QUEUED, IN_PROGRESS):
             stored.response["status"] = CANCELLED
-            await self._archive.put(exchange.caller.tenant, stored)
+            if not await self._archive.put(exchange.caller.tenant, stored):
+                raise Unavailable("the response could not be cancelled, because the cache does not take it: try again")
         await exchange.send_json(200, stored.response)
 
     async def count_input_tokens(self, exchange: HttpExchange) -> None:
@@ -197,7 +200,8 @@ class ResponseRoutes:
             return
         if created.body.store is not False:
             created.stored.messages.append(events.answer())
-            await self._archive.put(envelope.tenant, created.stored)
+            # The answer is made and paid for: a client that would send it again gains nothing from an error.
+            events.response["store"] = await self._archive.put(envelope.tenant, created.stored)
         for event in last:
             yield event
 
