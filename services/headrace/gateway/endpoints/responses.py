@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class ResponseRoutes:
-    """Creates responses, in the foreground, as events or in the background, and shows those that were stored."""
+    """Creates responses, in the foreground, as events or in the background, and shows stored ones."""
 
     describe_error = staticmethod(error_body)
     scopes = frozenset({"generate"})
@@ -183,7 +183,7 @@ class ResponseRoutes:
                 yield envelope
 
     async def _events(self, created: "_Created", envelope: Envelope) -> AsyncGenerator[Json, None]:
-        """Yields the events of a response. It is stored before the last is: who has that may continue it at once."""
+        """Yields the events of a response. It is stored before the last one, so that a client may continue it then."""
         events = created.events
         job = await self._pipeline.prepare_chat(created.body.model, created.conversation, created.options, envelope)
         choice = Choice(0, job.prompts[0], is_first_of_prompt=True)
@@ -213,7 +213,7 @@ class ResponseRoutes:
         tenant, response_id = exchange.caller.tenant, str(created.events.response["id"])
         told = await self._archive.tell_running(tenant, response_id)
         if not told or not await self._archive.put(tenant, created.stored):
-            raise Unavailable("the response could not be stored, so that nobody would find it: send it again later")
+            raise Unavailable("the response could not be stored, and could not be found later: send it again")
         if not body.stream:
             await exchange.send_json(200, created.events.response)
             self._background.start(self._run_until_cancelled(created), f"response-{response_id}")
@@ -297,7 +297,7 @@ class _Created:
         self.stored = StoredResponse(self.events.response, [*earlier, *input_messages(body)], _input_items(body))
 
     def note(self, event: Json) -> None:
-        """Keeps an event for those who read again."""
+        """Keeps an event for clients that read again."""
         if self.log is not None:
             self.log.append(typed_event(event))
 
