@@ -8,7 +8,6 @@ import lmdb
 import pytest
 
 from headrace import failpoints
-from headrace.cache import response_store
 from headrace.cache.response_store import ResponseStore
 from headrace.errors import StorageFull
 
@@ -90,7 +89,7 @@ def test_a_write_that_fits_in_part_is_told_from_a_broken_disk(
     free: int, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = ResponseStore(tmp_path, 4 * MEGABYTE)
-    monkeypatch.setattr(response_store.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MEGABYTE // 16 + 100, before[1]))
     try:

@@ -26,7 +26,7 @@ def card_places(codes: Codes) -> Places:
     runs = LinkedRuns.of(is_digit, among(codes, b" -"))
     if runs.longest < _LEAST:
         return np.empty(0, np.int64)
-    following = runs.ends - np.arange(len(runs.ends), dtype=np.int32)
+    following: Places = np.subtract(runs.ends, np.arange(len(runs.ends), dtype=np.int32))
     numbers = np.flatnonzero(begins_word(codes).take(runs.places) & (following >= _LEAST))
     last = _last_digits(runs, numbers, following)
     fits = np.flatnonzero(last - numbers >= _LEAST - 1)
@@ -51,7 +51,8 @@ def _luhn_sums(digits: Codes, first: Places, last: Places) -> Places:
     # One table for both parities of the last digit, so that each sum is two look-ups.
     sums = np.concatenate([_alternating_sums(digits, doubled), _alternating_sums(doubled, digits)])
     table = (last & 1) * (len(digits) + 1)
-    return sums.take(table + last + 1) - sums.take(table + first)
+    stretches: Places = sums.take(table + last + 1) - sums.take(table + first)
+    return stretches
 
 
 def _alternating_sums(evens: Codes, odds: Codes) -> Places:

@@ -67,7 +67,7 @@ def _aws(codes: Codes) -> Places:
     heads = marked(heads, first_from(~is_upper, heads + 4) >= heads + _AWS_LENGTH)
     inside = heads + _AWS_LENGTH < len(codes)
     behind = codes.take(np.minimum(heads + _AWS_LENGTH, len(codes) - 1))
-    return heads[~(inside & (letters(behind) | between(behind, "0", "9")))]
+    return marked(heads, ~(inside & (letters(behind) | between(behind, "0", "9"))))
 
 
 def _pem(codes: Codes) -> Places:
@@ -79,4 +79,4 @@ def _pem(codes: Codes) -> Places:
     following = np.append(ends, len(codes))[np.searchsorted(ends, behind)]
     behind = np.minimum(behind, len(codes) - 1)
     allowed = first_from(~(between(codes, "A", "Z") | (codes == ord(" "))), behind)
-    return places[(following - behind <= _MOST_PEM) & ((allowed >= following) | (following == behind))]
+    return marked(places, (following - behind <= _MOST_PEM) & ((allowed >= following) | (following == behind)))
