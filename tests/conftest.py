@@ -14,6 +14,7 @@ pytest_plugins = [
     "tests.fast",
     "tests.file_times",
     "tests.kept_verdicts",
+    "tests.last_resort",
     "tests.not_tried",
     "tests.order",
 ]

@@ -133,6 +133,16 @@ def test_token_probabilities_are_reached_by_keyboard(console: ConsolePage) -> No
     assert page.evaluate("document.activeElement.getAttribute('aria-selected')") == "true"
 
 
+def test_answers_end_with_their_text_and_one_hint(console: ConsolePage) -> None:
+    page = console.page
+    page.check("#p-logprobs")
+    console.ask_and_wait(QUESTION)
+    console.ask_and_wait("What is a KV cache?")
+    assert page.locator(".tokens").count() == 2
+    assert "<|im_end|>" not in page.inner_text("main")
+    assert page.locator(".token-hint").evaluate_all("all => all.map(one => one.checkVisibility())") == [False, True]
+
+
 def test_a_tool_is_called_and_answered_by_hand(console: ConsolePage) -> None:
     page = console.page
     page.click("summary:has-text('Tools')")

@@ -1,10 +1,12 @@
 """A real platform whose streams go on past the context's end, with keys and values in 8 bits."""
 
+import contextlib
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -17,39 +19,65 @@ from headrace.testing.running_platform import RunningPlatform, running_platform
 
 CONTEXT = 160
 STREAM_TOKENS = 2400
-"""Fifteen contexts, and long enough that a busy machine gets to the kill while the stream still runs."""
+"""Fifteen contexts."""
+STEP_SECONDS = 0.005
+"""Least seconds of a step until a worker is killed: the stream lasts 12 s, and its worker is found within 10."""
 PROMPT = list(range(10, 60))
 
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     folder = tmp_path_factory.mktemp("long")
-    (folder / "settings.toml").write_text(f"[worker]\nmax_model_length = {CONTEXT}\n")
+    settings = f"[worker]\nmax_model_length = {CONTEXT}\nfailpoints = '{folder}'\n"
+    (folder / "settings.toml").write_text(settings)
     arguments = ["--replicas", "2", "--long-context", "evict", "--kv-precision", "int8", "--exact"]
     arguments += ["--config", str(folder / "settings.toml")]
     with running_platform(folder / "state", arguments) as platform:
         yield platform
 
 
-def stream(platform: RunningPlatform, kill_after: int | None = None) -> list[int]:
-    """The tokens of a stream that is longer than the context, whose worker is killed on the way."""
+@contextlib.contextmanager
+def slow_steps(platform: RunningPlatform) -> Iterator[None]:
+    """Slows the workers down, so that a busy machine gets to the kill while the stream still runs."""
+    points = [platform.state_dir.parent / name / "engine.step" for name in ("worker-0", "worker-1")]
+    for point in points:
+        point.parent.mkdir(exist_ok=True)
+        point.write_text(f"sleep {STEP_SECONDS}")
+    try:
+        yield
+    finally:
+        for point in points:
+            point.unlink()
+
+
+def choices(platform: RunningPlatform) -> Iterator[dict[str, Any]]:
+    """Yields the events of a stream that is longer than the context."""
     body = {"model": "headrace-demo", "prompt": PROMPT, "max_tokens": STREAM_TOKENS, "temperature": 0}
     body |= {"ignore_eos": True, "stream": True, "return_token_ids": True}
+    with httpx2.stream("POST", f"{platform.http}/v1/completions", json=body, timeout=60) as response:
+        for line in response.iter_lines():
+            if line.startswith("data: {"):
+                event = json.loads(line[6:])
+                assert "error" not in event, event
+                yield event["choices"][0]
+
+
+def stream(platform: RunningPlatform, kill_after: int | None = None) -> list[int]:
+    """Returns the tokens of a stream. `kill_after`: tokens after which its worker is killed."""
     found: list[int] = []
     worker = ""
     reasons: list[str] = []
-    with httpx2.stream("POST", f"{platform.http}/v1/completions", json=body, timeout=60) as response:
-        for line in response.iter_lines():
-            if not line.startswith("data: {"):
-                continue
-            event = json.loads(line[6:])
-            assert "error" not in event, event
-            found += event["choices"][0].get("token_ids", ())
-            reasons += filter(None, [event["choices"][0]["finish_reason"]])
+    with contextlib.ExitStack() as slowness:
+        if kill_after is not None:
+            slowness.enter_context(slow_steps(platform))
+        for choice in choices(platform):
+            found += choice.get("token_ids", ())
+            reasons += filter(None, [choice["finish_reason"]])
             if kill_after is not None:
                 worker = worker or platform.busy_worker()
                 if len(found) >= kill_after:
                     platform.kill(worker)
+                    slowness.close()
                     kill_after = None
     assert reasons == ["length"]
     return found

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from tests.integration.in_process_platform import InProcessPlatform, Shape, Worker, in_process_platform
 
-from headrace import demo_model
+from headrace import demo_model, failpoints
 
 pytestmark = pytest.mark.anyio
 MODEL, ENCODER = "headrace-demo", "minilm"
@@ -54,6 +54,12 @@ async def busy(workers: Sequence[Worker]) -> list[Worker]:
     return [worker for worker in workers if (await worker.status()).open_request_count]
 
 
+async def idle(platform: InProcessPlatform) -> None:
+    async with asyncio.timeout(MOMENT):
+        while await busy(platform.workers):  # noqa: ASYNC110 - it can only be asked
+            await asyncio.sleep(0.01)
+
+
 async def test_a_chat_is_streamed(client: httpx2.AsyncClient) -> None:
     messages = [{"role": "user", "content": "What is a KV cache?"}]
     body = {"model": MODEL, "messages": messages, "max_tokens": 8, "ignore_eos": True, "stream": True}
@@ -70,9 +76,64 @@ async def test_a_completion_ends_when_its_client_goes(client: httpx2.AsyncClient
         stream = events(response)
         await anext(stream)
         assert len(await busy(platform.workers)) == 1
-    async with asyncio.timeout(MOMENT):
-        while await busy(platform.workers):  # noqa: ASYNC110 - it can only be asked
-            await asyncio.sleep(0.01)
+    await idle(platform)
+
+
+@pytest.fixture
+def full_cache_disk(tmp_path: Path) -> Iterator[None]:
+    (tmp_path / "cache.write").write_text("disk_full")
+    failpoints.arm(tmp_path)
+    yield
+    failpoints.arm(None)
+
+
+async def create_response(client: httpx2.AsyncClient, **fields: Any) -> httpx2.Response:
+    body = {"model": MODEL, "input": "What is a KV cache?", "max_output_tokens": 8, "temperature": 0}
+    return await client.post("/v1/responses", json=body | fields)
+
+
+@pytest.mark.usefixtures("full_cache_disk")
+async def test_a_response_that_could_not_be_stored_says_so(client: httpx2.AsyncClient) -> None:
+    answer = await create_response(client, odd=1)
+    made = answer.json()
+    assert (answer.status_code, made["status"], made["store"]) == (200, "incomplete", False)
+    assert answer.headers["x-headrace-ignored-fields"] == "odd, store"
+    assert (await client.get(f"/v1/responses/{made['id']}")).status_code == 404
+    asked = await create_response(client, store=False)
+    assert "x-headrace-ignored-fields" not in asked.headers
+    events = (await create_response(client, stream=True)).text.split("\n\n")
+    (last,) = [event for event in events if event.startswith("event: response.incomplete")]
+    assert json.loads(last.partition("data: ")[2])["response"]["store"] is False
+
+
+@pytest.mark.usefixtures("full_cache_disk")
+async def test_a_response_in_the_background_does_not_begin_unstored(client: httpx2.AsyncClient) -> None:
+    answer = await create_response(client, background=True)
+    assert answer.status_code == 503
+    assert "could not be stored" in answer.json()["error"]["message"]
+
+
+async def test_a_response_is_not_called_cancelled_before_all_can_see_it(
+    client: httpx2.AsyncClient, platform: InProcessPlatform, tmp_path: Path
+) -> None:
+    made = (await create_response(client, background=True, max_output_tokens=2000, temperature=2)).json()
+    (tmp_path / "cache.write").write_text("disk_full")
+    failpoints.arm(tmp_path)
+    try:
+        refused = await client.post(f"/v1/responses/{made['id']}/cancel")
+    finally:
+        failpoints.arm(None)
+    assert refused.status_code == 503
+    assert (await client.post(f"/v1/responses/{made['id']}/cancel")).json()["status"] == "cancelled"
+    await idle(platform)
+
+
+async def test_a_response_that_was_stored_says_so(client: httpx2.AsyncClient) -> None:
+    answer = await create_response(client)
+    made = answer.json()
+    assert made["store"] is True
+    assert "x-headrace-ignored-fields" not in answer.headers
+    assert (await client.get(f"/v1/responses/{made['id']}")).json() == made
 
 
 async def test_an_embedding(client: httpx2.AsyncClient) -> None:

@@ -34,7 +34,7 @@ def read_tokenizer(folder: Path) -> Tokenizer:
 
 
 def _changed(tokenizer: Tokenizer, folder: Path) -> list[AddedToken]:
-    """Returns the added tokens that the settings describe otherwise than the tokenizer, in the order of their ids."""
+    """Returns the added tokens that the settings describe differently from the tokenizer, in the order of their ids."""
     known = tokenizer.get_added_tokens_decoder()
     listed = read_object(folder / CONFIG).get(DECODER)
     entries = {int(key): value for key, value in listed.items() if key.isdecimal()} if isinstance(listed, dict) else {}

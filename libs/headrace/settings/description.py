@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from headrace.settings.secret import MASK, is_secret, without_users
-from headrace.settings.settings import Settings, explain, read_layers
+from headrace.settings.settings import Layer, Settings, explain, read_layers
 
 DESCRIBE_FLAG = "--describe-settings"
 """Flag with which a service prints its settings as JSON instead of starting."""
@@ -21,7 +21,7 @@ def described(schema: type[Settings], section: str, argv: Sequence[str], environ
     Secrets are masked. Raises ConfigError for what no service would start with."""
     layers = read_layers(schema, section, argv, environ)
     merged = {name: value for layer in layers for name, value in layer.values.items()}
-    origins = {name: layer.origin_of(name) for layer in layers for name in layer.values}
+    origins = _origins(layers)
     values, texts = _validated(schema, section, merged, origins), schema.help_texts()
     settings = [
         {
@@ -49,6 +49,19 @@ def table_schema(schema: type[Settings]) -> dict[str, Any]:
             told = {key: properties[name].pop(key) for key in ("default", "description") if key in properties[name]}
             properties[name] = {"anyOf": [properties[name], {"type": "string"}]} | told
     return {name: value for name, value in found.items() if name != "required"}
+
+
+def _origins(layers: Sequence[Layer]) -> dict[str, str]:
+    """Says where each value came from. A flag that repeats a value changed nothing: `headrace up` passes on addresses
+    that it read where the service does."""
+    origins: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    for layer in layers:
+        for name, value in layer.values.items():
+            if layer.origin != "flag" or str(value) != texts.get(name):
+                origins[name] = layer.origin_of(name)
+            texts[name] = str(value)
+    return origins
 
 
 def _validated(

@@ -2,8 +2,10 @@
 
 Two tables in one transaction: `responses` by (tenant, key), and `order` by time of writing, oldest first."""
 
+import errno
 import hashlib
 import logging
+import shutil
 import struct
 import time
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from pathlib import Path
 import lmdb
 
 from headrace import failpoints
+from headrace.errors import StorageFull
 from headrace.lifecycle.private_files import close_all_to_others
 
 _HEADER = struct.Struct(">dQ")  # expiry as Unix seconds, position in `order`
@@ -19,6 +22,9 @@ _POSITION = struct.Struct(">Q")
 _FREE_SHARE = 0.7
 """Share of the map beyond which the oldest responses are evicted: LMDB needs free pages to write, even to delete."""
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_ROOM = 2**20
+"""Bytes that a write may take beside its value: pages of LMDB that are copied."""
 _log = logging.getLogger(__name__)
 
 
@@ -28,6 +34,7 @@ class ResponseStore:
     def __init__(self, folder: Path, max_bytes: int, clock: Callable[[], float] = time.time) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         close_all_to_others(folder)
+        self._folder = folder
         self._clock = clock
         self._max_value_bytes = max_bytes // 16
         self._environment = _opened(folder, max_bytes)
@@ -44,11 +51,20 @@ class ResponseStore:
         return failpoints.damage("cache.value", bytes(entry[_HEADER.size :]))
 
     def put(self, tenant: str, key: bytes, value: bytes, lifetime: float) -> bool:
-        """Keeps a response for `lifetime` seconds. Returns False if it is too large to be worth keeping."""
+        """Keeps a response for `lifetime` seconds. Returns False if it is too large to be worth keeping. Raises
+        StorageFull."""
         if len(value) > self._max_value_bytes:
             return False
-        failpoints.hit("cache.write")
-        name = _name(tenant, key)
+        try:
+            failpoints.hit("cache.write")
+            self._write(_name(tenant, key), value, lifetime)
+        except (OSError, lmdb.Error) as error:
+            if self._is_full(error, len(value)):
+                raise StorageFull from error
+            raise
+        return True
+
+    def _write(self, name: bytes, value: bytes, lifetime: float) -> None:
         with self._environment.begin(write=True) as transaction:
             self._remove(transaction, name)
             self._make_room(transaction)
@@ -56,7 +72,6 @@ class ResponseStore:
             transaction.put(_POSITION.pack(position), name, db=self._order)
             header = _HEADER.pack(self._clock() + lifetime, position)
             transaction.put(name, header + value, db=self._responses)
-        return True
 
     def __len__(self) -> int:
         with self._environment.begin() as transaction:
@@ -65,6 +80,11 @@ class ResponseStore:
     def close(self) -> None:
         self._environment.sync(True)
         self._environment.close()
+
+    def _is_full(self, error: OSError | lmdb.Error, size: int) -> bool:
+        number = error.errno if isinstance(error, OSError) else error.code
+        # LMDB calls it an input or output error if only a part of what it wrote found room.
+        return number in _FULL or (number == errno.EIO and shutil.disk_usage(self._folder).free < _ROOM + size)
 
     def _next_position(self, transaction: lmdb.Transaction) -> int:
         with transaction.cursor(self._order) as cursor:

@@ -8,7 +8,7 @@ import grpc
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.translation import to_lifetime, to_prefix_response
-from headrace.errors import NotFound
+from headrace.errors import NotFound, PayloadTooLarge
 from headrace.telemetry.traces import span
 from headrace.v1 import cache_pb2 as pb
 from headrace.v1 import cache_pb2_grpc
@@ -40,7 +40,9 @@ class CacheServicer(cache_pb2_grpc.CacheServiceServicer):
     async def StoreResponse(  # noqa: N802
         self, request: pb.StoreResponseRequest, context: Context
     ) -> pb.StoreResponseResponse:
-        self._store.put(request.tenant, request.key, request.value, to_lifetime(request) or self._lifetime)
+        lifetime = to_lifetime(request) or self._lifetime
+        if not self._store.put(request.tenant, request.key, request.value, lifetime):
+            raise PayloadTooLarge("the response is too large for this cache")
         return pb.StoreResponseResponse()
 
     async def LookupPrefix(  # noqa: N802

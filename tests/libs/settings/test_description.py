@@ -44,6 +44,17 @@ def by_name(argv: list[str], environ: dict[str, str]) -> dict[str, dict[str, Any
     return {setting["name"]: setting for setting in found}
 
 
+def test_a_flag_that_repeats_a_value_is_not_where_it_came_from(tmp_path: Path) -> None:
+    file = tmp_path / "headrace.toml"
+    file.write_text("[gateway]\nfolder = '/x'\nhttp_port = 1\npeer = 'nats://b:1'\n")
+    argv = ["--config", str(file), "--folder", "/x", "--http-port", "2", "--peer", "nats://b:2"]
+    found = by_name(argv, {"HEADRACE_GATEWAY_HTTP_PORT": "2"})
+    told = {name: setting["origin"] for name, setting in found.items()}
+    assert told["folder"] == f"file {file}"
+    assert told["http_port"] == "environment HEADRACE_GATEWAY_HTTP_PORT"
+    assert told["peer"] == "flag --peer"
+
+
 def test_values_and_origins(tmp_path: Path) -> None:
     file = tmp_path / "headrace.toml"
     file.write_text("[gateway]\nhttp_port = 1\naddresses = 'b:1,c:2'\n")

@@ -1,11 +1,15 @@
 """Responses are kept per tenant, for their time, within their bytes, across processes that are killed."""
 
+import resource
 from pathlib import Path
+from types import SimpleNamespace
 
+import lmdb
 import pytest
 
 from headrace import failpoints
 from headrace.cache.response_store import ResponseStore
+from headrace.errors import StorageFull
 
 MEGABYTE = 1024 * 1024
 
@@ -72,10 +76,28 @@ def test_failpoints_damage_values_and_fill_the_disk(tmp_path: Path) -> None:
         assert store.get("a", b"key") != b"value"
         assert store.get("a", b"key") == b"value"
         (tmp_path / "cache.write").write_text("disk_full")
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(StorageFull):
             store.put("a", b"key", b"other", 10)
     finally:
         failpoints.arm(None)
+    assert store.get("a", b"key") == b"value"
+    store.close()
+
+
+@pytest.mark.parametrize(("free", "error"), [(0, StorageFull), (2**30, lmdb.Error)])
+def test_a_write_that_fits_in_part_is_told_from_a_broken_disk(
+    free: int, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ResponseStore(tmp_path, 4 * MEGABYTE)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MEGABYTE // 16 + 100, before[1]))
+    try:
+        with pytest.raises(error, match="full" if error is StorageFull else "mdb_txn_commit"):
+            store.put("a", b"key", bytes(MEGABYTE // 8), 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert store.put("a", b"key", b"value", 1000)
     assert store.get("a", b"key") == b"value"
     store.close()
 

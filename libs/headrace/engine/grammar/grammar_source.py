@@ -8,6 +8,7 @@ from typing import Any
 from llguidance import LLMatcher, grammar_from
 
 from headrace.engine.contract.grammar import Grammar, GrammarKind
+from headrace.engine.grammar.free_keys import keep_free_keys_apart
 from headrace.engine.grammar.grammar_refusal import refusal
 from headrace.engine.grammar.multiples import check_multiples, check_multiples_in_text
 from headrace.engine.grammar.repeated_keys import check_key_counts
@@ -41,7 +42,7 @@ def write_source(grammar: Grammar) -> str:
 
 def _json_schema(text: str) -> str:
     schema = _read(text, "json_schema")
-    _check_schema(schema)
+    _prepare(schema)
     return LLMatcher.grammar_from_json_schema(schema, overrides=_JSON_OPTIONS)  # type: ignore[arg-type]
 
 
@@ -55,11 +56,13 @@ def _read(text: str, name: str) -> dict[str, Any]:
     return content
 
 
-def _check_schema(schema: dict[str, Any]) -> None:
+def _prepare(schema: dict[str, Any]) -> None:
+    """Checks a schema, and changes in place what llguidance would not follow. Raises Unsupported."""
     if _OPTIONS_KEYWORD in schema:
         raise Unsupported(f'the json_schema uses "{_OPTIONS_KEYWORD}", which is not supported')
     check_multiples(schema)
     check_key_counts(schema)
+    keep_free_keys_apart(schema)
 
 
 def _json_object(_text: str) -> str:
@@ -84,7 +87,7 @@ def _lark_with_schemas(text: str) -> str:
     for name, schema in schemas.items():
         if not isinstance(schema, dict):
             raise InvalidRequest(f"the schema {name} must be a JSON object")
-        _check_schema(schema)
+        _prepare(schema)
         grammars.append({"name": name, "json_schema": schema | {_OPTIONS_KEYWORD: _JSON_OPTIONS}})
     return json.dumps({"grammars": grammars})
 

@@ -108,7 +108,7 @@ def _whole(block: AnswerBlock) -> Json:
 
 
 def _object(arguments: str) -> Any:
-    """Returns the arguments of a call. Those that an end of the answer cut off are none."""
+    """Returns the arguments of a call; none if the end of the answer cut them off."""
     try:
         return json.loads(arguments)
     except ValueError:

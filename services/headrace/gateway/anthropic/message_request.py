@@ -44,7 +44,7 @@ def message_options(body: MessageBody) -> Options:
 
 
 def message_conversation(body: CountBody) -> Conversation:
-    """Translates the messages, and the tools that the model is told about. A last message of the assistant is the
+    """Translates the messages, and the tools that the model sees. A last message of the assistant is the
     beginning of the answer. Raises InvalidRequest."""
     system = (Message("system", blocks_text(body.system, "system")),) if body.system else ()
     messages = [message for index, given in enumerate(body.messages) for message in _messages(given, index)]

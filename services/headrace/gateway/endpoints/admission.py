@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from headrace.errors import DeadlineExceeded, InvalidRequest
@@ -21,6 +21,8 @@ from headrace.identity.ids import new_request_id
 from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import continued_trace, current_traceparent
+
+_IGNORED_HEADER = "x-headrace-ignored-fields"
 
 
 class Admission:
@@ -58,7 +60,7 @@ class Admission:
         record.stopwatch.lap(PARSE)
         record.operation, record.is_stream = verb, bool(getattr(body, "stream", None))
         if unknown := ignored_fields(body, self._settings.strict):
-            exchange.headers["x-headrace-ignored-fields"] = named(unknown)
+            name_ignored(exchange, unknown)
         exchange.caller.check_model(body.model)
         await self._pipeline.fleet.find(body.model)
         request_id = exchange.headers["x-request-id"]
@@ -111,3 +113,9 @@ async def _until(deadline: Deadline) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise DeadlineExceeded("the deadline passed while nobody waited", stage="deliver") from None
+
+
+def name_ignored(exchange: HttpExchange, names: Sequence[str]) -> None:
+    """Names fields without effect in the headers of an answer that has not started."""
+    before = exchange.headers.get(_IGNORED_HEADER)
+    exchange.headers[_IGNORED_HEADER] = f"{before}, {named(names)}" if before else named(names)

@@ -9,7 +9,7 @@ from headrace.clients.message import Message
 from headrace.errors import HeadraceError, InvalidRequest, Unavailable
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
-from headrace.gateway.endpoints.admission import Admission
+from headrace.gateway.endpoints.admission import Admission, name_ignored
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_event
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class ResponseRoutes:
-    """Creates responses, in the foreground, as events or in the background, and shows those that were stored."""
+    """Creates responses, in the foreground, as events or in the background, and shows stored ones."""
 
     describe_error = staticmethod(error_body)
     scopes = frozenset({"generate"})
@@ -92,6 +92,8 @@ class ResponseRoutes:
             if body.stream:
                 await exchange.end_events(b"")
             else:
+                if body.store is not False and not created.events.response["store"]:
+                    name_ignored(exchange, ["store"])
                 await exchange.send_json(200, created.events.response)
 
     async def show(self, exchange: HttpExchange) -> None:
@@ -129,7 +131,8 @@ class ResponseRoutes:
             raise InvalidRequest("only a response in the background can be cancelled: close the connection instead")
         if stored.response["status"] in (QUEUED, IN_PROGRESS):
             stored.response["status"] = CANCELLED
-            await self._archive.put(exchange.caller.tenant, stored)
+            if not await self._archive.put(exchange.caller.tenant, stored):
+                raise Unavailable("the response could not be cancelled, because the cache does not take it: try again")
         await exchange.send_json(200, stored.response)
 
     async def count_input_tokens(self, exchange: HttpExchange) -> None:
@@ -180,7 +183,7 @@ class ResponseRoutes:
                 yield envelope
 
     async def _events(self, created: "_Created", envelope: Envelope) -> AsyncGenerator[Json, None]:
-        """Yields the events of a response. It is stored before the last is: who has that may continue it at once."""
+        """Yields the events of a response. It is stored before the last one, so that a client may continue it then."""
         events = created.events
         job = await self._pipeline.prepare_chat(created.body.model, created.conversation, created.options, envelope)
         choice = Choice(0, job.prompts[0], is_first_of_prompt=True)
@@ -197,7 +200,8 @@ class ResponseRoutes:
             return
         if created.body.store is not False:
             created.stored.messages.append(events.answer())
-            await self._archive.put(envelope.tenant, created.stored)
+            # The answer is made and paid for: a client that would send it again gains nothing from an error.
+            events.response["store"] = await self._archive.put(envelope.tenant, created.stored)
         for event in last:
             yield event
 
@@ -209,7 +213,7 @@ class ResponseRoutes:
         tenant, response_id = exchange.caller.tenant, str(created.events.response["id"])
         told = await self._archive.tell_running(tenant, response_id)
         if not told or not await self._archive.put(tenant, created.stored):
-            raise Unavailable("the response could not be stored, so that nobody would find it: send it again later")
+            raise Unavailable("the response could not be stored, and could not be found later: send it again")
         if not body.stream:
             await exchange.send_json(200, created.events.response)
             self._background.start(self._run_until_cancelled(created), f"response-{response_id}")
@@ -293,7 +297,7 @@ class _Created:
         self.stored = StoredResponse(self.events.response, [*earlier, *input_messages(body)], _input_items(body))
 
     def note(self, event: Json) -> None:
-        """Keeps an event for those who read again."""
+        """Keeps an event for clients that read again."""
         if self.log is not None:
             self.log.append(typed_event(event))
 

@@ -15,7 +15,7 @@ from headrace.gateway.openai.schema import ChatBody
 
 
 def conversation_of(body: ChatBody) -> Conversation:
-    """Translates the messages, and the tools that the model is told about."""
+    """Translates the messages, and the tools that the model sees."""
     is_told = body.tool_choice != "none"
     return Conversation(
         messages=messages_of(body.messages),

@@ -1,7 +1,7 @@
 // Messages of a conversation: edited and deleted in place; answers with their tokens, reasoning and calls of tools.
 
 import { h } from "./dom.js";
-import { tokenView } from "./tokens.js";
+import { tokensUntilEnd, tokenView } from "./tokens.js";
 
 /** Results that are being written, by call: drawing the conversation again must not lose them. */
 const drafts = new WeakMap();
@@ -43,7 +43,7 @@ function editor(message, label, actions) {
 }
 
 function written(message) {
-  if (message.tokens?.length) return tokenView(message.tokens, message.content ?? "");
+  if (message.tokens?.length) return tokenView(message.calls?.length ? message.tokens : tokensUntilEnd(message.tokens, message.content ?? ""));
   return message.content ? h("div", { class: "text" }, message.content) : null;
 }
 

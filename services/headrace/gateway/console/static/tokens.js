@@ -7,12 +7,19 @@ const DEEPEST = 38;
 const visible = (text) => text.replaceAll("\n", "↵\n");
 const named = (text) => `“${text.replaceAll("\n", "↵").replaceAll(" ", "␣")}”`;
 
-/** The tokens, of which the arrow keys choose one, and what is known of the chosen one. Those that are no part of `text`,
- * such as the end of the message, are paler. */
-export function tokenView(tokens, text) {
-  const shown = tokens.reduce((places, token) => [...places, places.at(-1) + token.token.length], [0]);
-  const chosen = h("div", { class: "token-detail", role: "status" }, h("span", { class: "muted small" }, "More strongly shaded: less likely. Point at a token, or move with the arrow keys."));
-  const spans = tokens.map((token, at) => h("span", { role: "option", "aria-selected": "false", tabindex: at ? "-1" : "0", class: shown[at] < text.length ? "token" : "token special",
+/** The tokens up to the end of `text`, without the one that ends the message. All, where they do not spell the text. */
+export function tokensUntilEnd(tokens, text) {
+  const end = text && tokens.map((token) => token.token).join("").lastIndexOf(text) + text.length;
+  if (!text || end < text.length) return tokens;
+  let length = 0;
+  return tokens.filter((token) => (length += token.token.length) - token.token.length < end);
+}
+
+/** The tokens, of which the arrow keys choose one, and what is known of the chosen one. The style sheet shows the hint
+ * under the last answer only. */
+export function tokenView(tokens) {
+  const chosen = h("div", { class: "token-detail", role: "status" }, h("span", { class: "token-hint muted small" }, "More strongly shaded: less likely. Point at a token, or move with the arrow keys."));
+  const spans = tokens.map((token, at) => h("span", { role: "option", "aria-selected": "false", tabindex: at ? "-1" : "0", class: "token",
     "aria-label": `${token.token.trim() || "space"}, ${share(Math.exp(token.logprob))}`,
     vars: { "--shade": `${Math.round((1 - Math.exp(token.logprob)) * DEEPEST)}%` },
     on: { mouseenter: () => choose(at), focus: () => choose(at), keydown: (event) => move(event, at) } }, visible(token.token)));

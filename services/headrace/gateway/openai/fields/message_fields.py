@@ -8,7 +8,7 @@ from headrace.gateway.openai.fields.bulk_fields import mistake
 from headrace.gateway.openai.fields.tool_fields import FunctionName
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
-"""Role of whoever speaks in a conversation."""
+"""Role of the speaker of a message."""
 ROLES: tuple[str, ...] = get_args(Role)
 _TEXTS = {"text": "text", "refusal": "refusal"}
 """Types of the parts that are text, and the field of each that holds it."""

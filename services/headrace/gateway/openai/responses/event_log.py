@@ -26,7 +26,7 @@ class EventLog:
         self._wake()
 
     async def after(self, number: int) -> AsyncGenerator[bytes, None]:
-        """Yields the events after the one of this number, and those that are still to come."""
+        """Yields the events after the one of this number, and later ones as they come."""
         index = number + 1
         while True:
             while index < len(self._events):

@@ -39,7 +39,7 @@ class ResponseArchive:
         self._cache = cache
 
     async def get(self, tenant: Tenant, response_id: str, param: str | None = None) -> StoredResponse:
-        """Returns a response; an unfinished one has failed if nobody runs it any more. Raises NotFound, naming the
+        """Returns a response. An unfinished one that no gateway runs any more has failed. Raises NotFound, naming the
         field `param`, and Unavailable."""
         value = await self._cache.lookup_response(tenant.name, _key(response_id), TIMEOUT_SECONDS)
         stored: StoredResponse | None = None if value is None else _decode(value)

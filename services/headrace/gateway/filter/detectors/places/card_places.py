@@ -8,7 +8,8 @@ from headrace.gateway.filter.detectors.places.character_codes import (
     among,
     begins_word,
     between,
-    last_before,
+    last_until,
+    marked,
     running_sums,
 )
 from headrace.gateway.filter.detectors.places.linked_runs import LinkedRuns
@@ -23,28 +24,39 @@ def card_places(codes: Codes) -> Places:
     if np.count_nonzero(is_digit) < _LEAST:
         return np.empty(0, np.int64)
     runs = LinkedRuns.of(is_digit, among(codes, b" -"))
-    numbers = np.flatnonzero(begins_word(codes)[runs.places])
-    numbers = numbers[runs.ends[numbers] - numbers >= _LEAST]
-    last = _last_digits(runs, numbers)
-    fits = last - numbers >= _LEAST - 1
-    numbers, last = numbers[fits], last[fits]
+    if runs.longest < _LEAST:
+        return np.empty(0, np.int64)
+    following: Places = np.subtract(runs.ends, np.arange(len(runs.ends), dtype=np.int32))
+    numbers = np.flatnonzero(begins_word(codes).take(runs.places) & (following >= _LEAST))
+    last = _last_digits(runs, numbers, following)
+    fits = np.flatnonzero(last - numbers >= _LEAST - 1)
+    numbers, last = numbers.take(fits), last.take(fits)
     if not len(numbers):
         return numbers
-    sums = _luhn_sums(codes[runs.places] - np.uint8(ord("0")), numbers, last)
-    found: Places = runs.places[numbers[(sums % 10 == 0) & (sums > 0)]]
+    sums = _luhn_sums(codes.take(runs.places) - np.uint8(ord("0")), numbers, last)
+    found: Places = runs.places.take(marked(numbers, (sums % 10 == 0) & (sums > 0)))
     return found
 
 
-def _last_digits(runs: LinkedRuns, numbers: Places) -> Places:
+def _last_digits(runs: LinkedRuns, numbers: Places, following: Places) -> Places:
     """Returns the number of the last digit of the longest card number that begins at each: one behind which no digit
-    follows directly."""
-    last: Places = last_before(~runs.is_adjacent)[np.minimum(numbers + _MOST, runs.ends[numbers]) - 1]
-    return last
+    follows directly. `following`: how many digits there are in its run from each on."""
+    lengths = np.minimum(following, np.int32(_MOST)).take(numbers)
+    return last_until(~runs.is_adjacent, numbers + lengths - 1)
 
 
 def _luhn_sums(digits: Codes, first: Places, last: Places) -> Places:
     """Returns the sums of the digits from each first to each last, every second one from the right doubled."""
-    doubled = np.array([sum(divmod(2 * digit, 10)) for digit in range(10)], np.uint8)[digits]
-    is_even = np.arange(len(digits)) % 2 == 0
-    even, odd = (running_sums(np.where(plain, digits, doubled)) for plain in (is_even, ~is_even))
-    return np.where(last % 2 == 0, even[last + 1] - even[first], odd[last + 1] - odd[first])
+    doubled = digits * np.uint8(2) - np.uint8(9) * (digits > 4)
+    # One table for both parities of the last digit, so that each sum is two look-ups.
+    sums = np.concatenate([_alternating_sums(digits, doubled), _alternating_sums(doubled, digits)])
+    table = (last & 1) * (len(digits) + 1)
+    stretches: Places = sums.take(table + last + 1) - sums.take(table + first)
+    return stretches
+
+
+def _alternating_sums(evens: Codes, odds: Codes) -> Places:
+    """Returns running sums of the first values at even places, and of the second at odd ones."""
+    values = evens.copy()
+    values[1::2] = odds[1::2]
+    return running_sums(values)

@@ -1,6 +1,7 @@
 """Characters of a text as numbers of one byte, for searches over many of them at once."""
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,8 @@ Mask = NDArray[np.bool_]
 Places = NDArray[np.signedinteger]
 OTHER_LETTER, OTHER = 0x80, 0x81
 """Codes of all letters and digits outside of ASCII, and of all other characters outside of it."""
-_ALNUM = np.array([chr(code).isalnum() if code < OTHER_LETTER else code == OTHER_LETTER for code in range(256)])
+_FEW = 16
+"""Share of all places up to which they are looked up one by one."""
 
 
 def codes_of(text: str) -> Codes:
@@ -21,20 +23,25 @@ def codes_of(text: str) -> Codes:
 
 
 def among(codes: Codes, characters: bytes) -> Mask:
-    """Returns which characters are among those given."""
-    table = np.zeros(256, np.bool_)
-    table[list(characters)] = True
-    return table[codes]
+    """Returns which characters are among those given. Comparisons take a tenth of the time of a look-up each."""
+    found: Mask = functools.reduce(np.logical_or, [_within(codes, *ends) for ends in _ranges(characters)])
+    return found
 
 
 def between(codes: Codes, first: str, last: str) -> Mask:
     """Returns which characters lie between two, both included."""
-    return (codes - np.uint8(ord(first))) <= ord(last) - ord(first)
+    return _within(codes, ord(first), ord(last))
+
+
+def letters(codes: Codes) -> Mask:
+    """Returns which characters are letters of ASCII."""
+    return between(codes | np.uint8(0x20), "a", "z")
 
 
 def alphanumeric(codes: Codes) -> Mask:
     """Returns which characters are letters or digits of any script."""
-    return _ALNUM[codes]
+    is_alphanumeric: Mask = letters(codes) | between(codes, "0", "9") | (codes == OTHER_LETTER)
+    return is_alphanumeric
 
 
 def begins_word(codes: Codes) -> Mask:
@@ -43,6 +50,17 @@ def begins_word(codes: Codes) -> Mask:
     inside[1:] &= inside[:-1].copy()
     inside[:1] = False
     return ~inside
+
+
+def that_begin_words(codes: Codes, places: Places) -> Places:
+    """Returns those of some places that are not inside a word."""
+    inside = alphanumeric(codes.take(places)) & alphanumeric(codes.take(np.maximum(places, 1) - 1)) & (places > 0)
+    return marked(places, ~inside)
+
+
+def marked(places: Places, mask: Mask) -> Places:
+    """Returns those of some places that are marked, in a third of the time of `places[mask]`."""
+    return places.take(np.flatnonzero(mask))
 
 
 def ahead(mask: Mask, distance: int) -> Mask:
@@ -58,20 +76,33 @@ def ahead_all(mask: Mask, begin: int, end: int) -> Mask:
     return functools.reduce(np.logical_and, [ahead(mask, distance) for distance in range(begin, end)])
 
 
-def spelled(codes: Codes, literal: bytes) -> Mask:
-    """Returns where a literal begins."""
-    return functools.reduce(np.logical_and, [ahead(codes == code, at) for at, code in enumerate(literal)])
+def spelled(codes: Codes, literal: bytes) -> Places:
+    """Returns where a literal begins. Looks for its first two characters and its last everywhere, and for the others
+    where those are."""
+    count = max(0, len(codes) - len(literal) + 1)
+    everywhere = {0, 1, len(literal) - 1}
+    matches = [codes[at : at + count] == literal[at] for at in everywhere]
+    places = np.flatnonzero(functools.reduce(np.logical_and, matches))
+    for at in sorted(set(range(len(literal))) - everywhere) if len(places) else ():
+        places = marked(places, codes.take(places + at) == literal[at])
+    return places
 
 
-def run_ends(mask: Mask) -> Places:
-    """Returns for each character the place of the first one, from it on, of which `mask` is False."""
-    ends = np.where(mask, np.int32(len(mask)), np.arange(len(mask), dtype=np.int32))
-    return np.minimum.accumulate(ends[::-1])[::-1]
+def first_from(mask: Mask, places: Places) -> Places:
+    """Returns for each of some places the first one, from it on, of which `mask` is True; the end if there is none."""
+    return np.append(np.flatnonzero(mask), len(mask)).take(_counts_before(mask, places))
 
 
-def last_before(mask: Mask) -> Places:
-    """Returns for each character the place of the last one, up to it, of which `mask` is True; -1 if there is none."""
-    return np.maximum.accumulate(np.where(mask, np.arange(len(mask), dtype=np.int32), np.int32(-1)))
+def last_until(mask: Mask, places: Places) -> Places:
+    """Returns for each of some places the last one, up to it, of which `mask` is True; -1 if there is none."""
+    return np.append(-1, np.flatnonzero(mask)).take(_counts_before(mask, places) + mask.take(places))
+
+
+def _counts_before(mask: Mask, places: Places) -> Places:
+    """Returns of how many characters before each of some places `mask` is True."""
+    if len(places) < len(mask) // _FEW:
+        return np.searchsorted(np.flatnonzero(mask), places)
+    return running_sums(mask).take(places)
 
 
 def running_sums(values: NDArray[np.generic]) -> Places:
@@ -79,6 +110,18 @@ def running_sums(values: NDArray[np.generic]) -> Places:
     sums = np.zeros(len(values) + 1, np.int32)
     np.cumsum(values, dtype=np.int32, out=sums[1:])
     return sums
+
+
+def _within(codes: Codes, first: int, last: int) -> Mask:
+    return codes == first if first == last else (codes - np.uint8(first)) <= last - first
+
+
+@functools.cache
+def _ranges(characters: bytes) -> Sequence[tuple[int, int]]:
+    """Returns the first and the last of the characters that follow each other."""
+    known = set(characters)
+    firsts = sorted(code for code in known if code - 1 not in known)
+    return [(first, next(code for code in range(first, 257) if code + 1 not in known)) for first in firsts]
 
 
 @functools.cache

@@ -9,8 +9,10 @@ from headrace.gateway.filter.detectors.places.character_codes import (
     ahead,
     among,
     begins_word,
-    last_before,
-    run_ends,
+    first_from,
+    last_until,
+    letters,
+    marked,
 )
 
 _MOST_LOCAL, _MOST_DOMAIN = 64, 253
@@ -24,20 +26,23 @@ def email_places(codes: Codes) -> Places:
     """Returns where addresses begin."""
     signs = np.flatnonzero(codes == ord("@"))
     signs = signs[signs < len(codes) - 1]
+    signs = signs[_have_domain(codes, signs)] if len(signs) else signs
     if not len(signs):
         return signs
     is_sign = np.zeros(len(codes) + 1, np.bool_)
-    is_sign[signs[_have_domain(codes, signs)]] = True
+    is_sign[signs] = True
     is_local = among(codes, _LOCAL)
     places = np.flatnonzero(is_local & begins_word(codes))
-    ends = run_ends(is_local)[places]
-    return places[is_sign[ends] & (ends - places <= _MOST_LOCAL)]
+    ends = first_from(~is_local, places)
+    return marked(places, is_sign.take(ends) & (ends - places <= _MOST_LOCAL))
 
 
 def _have_domain(codes: Codes, signs: Places) -> Mask:
     """Returns behind which signs a name stands, a dot and two letters."""
-    is_letter = among(codes, _LETTERS)
+    is_letter = letters(codes)
     is_last_dot = (codes == ord(".")) & ahead(is_letter, 1) & ahead(is_letter, 2)
-    end = np.minimum(run_ends(among(codes, _DOMAIN))[signs + 1], signs + 2 + _MOST_DOMAIN)
-    have: Mask = last_before(is_last_dot)[end - 1] >= signs + 2
+    if not is_last_dot.any():
+        return np.zeros(len(signs), np.bool_)
+    end = np.minimum(first_from(~among(codes, _DOMAIN), signs + 1), signs + 2 + _MOST_DOMAIN)
+    have: Mask = last_until(is_last_dot, end - 1) >= signs + 2
     return have

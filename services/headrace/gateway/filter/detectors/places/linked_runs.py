@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.gateway.filter.detectors.places.character_codes import Mask, Places, ahead, run_ends
+from headrace.gateway.filter.detectors.places.character_codes import Mask, Places, ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,8 @@ class LinkedRuns:
     """Number behind the last of the run that each is in."""
     is_adjacent: Mask
     """Whether the next of the kind is the next character."""
+    longest: int
+    """Length of the longest run."""
 
     @classmethod
     def of(cls, kind: Mask, separator: Mask) -> "LinkedRuns":
@@ -24,5 +26,7 @@ class LinkedRuns:
         follows = ahead(kind, 1)
         is_linked = follows | (ahead(separator, 1) & ahead(kind, 2))
         places = np.flatnonzero(kind)
-        ends = np.minimum(run_ends(is_linked[places]) + 1, np.int32(len(places)))
-        return cls(places, ends, follows[places])
+        # The last of a text is linked to none.
+        ends = np.flatnonzero(~is_linked.take(places)).astype(np.int32) + np.int32(1)
+        lengths = np.diff(ends, prepend=0)
+        return cls(places, np.repeat(ends, lengths), follows.take(places), int(np.max(lengths, initial=0)))

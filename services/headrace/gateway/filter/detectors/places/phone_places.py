@@ -11,7 +11,7 @@ from headrace.gateway.filter.detectors.places.character_codes import (
     among,
     begins_word,
     between,
-    run_ends,
+    first_from,
     running_sums,
 )
 
@@ -55,7 +55,7 @@ def _has_digits(begins: Mask, is_digit: Mask, allowed: Mask, skipped: int, lengt
     if not len(places):
         return np.zeros_like(begins)
     counts = running_sums(is_digit)
-    end = np.minimum(run_ends(allowed)[places + skipped], places + skipped + length)
+    end = np.minimum(first_from(~allowed, places + skipped), places + skipped + length)
     marked = np.zeros_like(begins)
     marked[places[counts[end] - counts[places + skipped] >= least]] = True
     return marked
