@@ -38,8 +38,9 @@ class FileTimes:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         name = report.nodeid.partition("::")[0]
         self._seconds[name] += report.duration
-        if report.when == "teardown":
-            self._processor[name] += dict(report.user_properties).get(PROCESSOR_SECONDS, 0.0)
+        self._processor[name] += sum(
+            value for key, value in report.user_properties if key == PROCESSOR_SECONDS and isinstance(value, float)
+        )
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if len(self._seconds) < LEAST_FILES:
@@ -77,7 +78,7 @@ class ProcessorTimes:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
-        report: pytest.TestReport = yield  # type: ignore[assignment, misc]
+        report: pytest.TestReport = yield  # type: ignore[assignment]
         if report.when == "teardown":
             now = processor_seconds()
             report.user_properties.append((PROCESSOR_SECONDS, now - self._before))

@@ -55,5 +55,5 @@ def test_tests_that_are_alone_and_follow_each_other_keep_the_room(tmp_path: Path
         turn = turns.pytest_runtest_protocol(each, following)
         next(turn)
         assert is_locked(tmp_path / "room.lock")
-        turn.close()
+        assert next(turn, None) is None
         assert is_locked(tmp_path / "room.lock") == is_kept

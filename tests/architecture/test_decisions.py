@@ -23,7 +23,9 @@ def test_numbers_follow_one_another() -> None:
 
 
 def test_the_index_lists_each_once_by_its_title_and_status() -> None:
-    entries = re.findall(r"- \[(\d{4} .+)\]\(([^)]+)\)(?: \((superseded by \d{4})\))?", (FOLDER / "README.md").read_text())
+    entries = re.findall(
+        r"- \[(\d{4} .+)\]\(([^)]+)\)(?: \((superseded by \d{4})\))?", (FOLDER / "README.md").read_text()
+    )
     found = sorted((name, title, status) for title, name, status in entries)
     heads = [(page.name, *re.findall(r"# (.+)\n\nStatus: (.+?), ", page.read_text())[0]) for page in PAGES]
     assert found == [(name, title, status if status != "accepted" else "") for name, title, status in heads]

@@ -41,7 +41,7 @@ def test_steps_of_a_test_add_up_to_its_file(tmp_path: Path) -> None:
     for name in (*(f"tests/{number}.py" for number in range(LEAST_FILES)), "tests/0.py"):
         for when in ("setup", "call", "teardown"):
             report = pytest.TestReport(f"{name}::test_x", (name, 1, "test_x"), {}, "passed", None, when, duration=0.5)
-            report.user_properties.append((PROCESSOR_SECONDS, 0.5))
+            report.user_properties += [(PROCESSOR_SECONDS, 0.5)] if when == "teardown" else []
             times.pytest_runtest_logreport(report)
     times.write()
     assert read_times(tmp_path)["tests/0.py"] == {"elapsed": 3.0, "processor": 1.0}
