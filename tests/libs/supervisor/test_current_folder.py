@@ -16,7 +16,7 @@ SHADOWED = ("queue", "json", "grpc", "uvloop")
 
 
 async def commands(state_folder: Path) -> dict[str, list[str]]:
-    """What `headrace up` would start, by the kind of service, without starting it."""
+    """Commands that `headrace up` would run, by the kind of service. Starts none."""
     with StateFolder(state_folder) as state:
         platform = Platform(PlatformOptions(resolve([]), http_port=0, grpc_port=0), state)
         try:
