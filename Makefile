@@ -11,7 +11,9 @@ comma := ,
 LOCAL := local$(if $(TORCH),$(comma)torch)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
+LOCKED := gateway tokenizer scheduler cache worker
+
+.PHONY: help lock up test test-emulated test-fast coverage play unpacked-packages determinism faults soak fmt check lint sanitize gen fuzz fuzz-api test-vllm test-gpu-kernels gpu bench-vllm bench bench-scheduling bench-service-levels bench-swaps bench-engine bench-peers bench-http clean
 
 help:
 	@echo "make up      run the whole platform with the bundled model"
@@ -31,6 +33,7 @@ help:
 	@echo "make check   lint and types        make fmt    format"
 	@echo "make sanitize      the kernels' tests over builds with address, undefined-behavior and thread sanitizers"
 	@echo "make gen     regenerate libs/headrace/v1 from protos/"
+	@echo "make lock    regenerate the hashes of what Docker images install"
 	@echo "make bench   measure what the platform costs on top of the engine; also bench-scheduling,"
 	@echo "             bench-service-levels, bench-swaps, bench-engine, bench-peers and bench-http (against llama.cpp and others, set up when first wanted)"
 
@@ -111,6 +114,13 @@ fmt: .venv/.dev
 
 sanitize: .venv/.dev
 	@$(BIN)/python -m tests.libs.engine.kernels.sanitizers
+
+# Versions and hashes of all that the images install, after a change of constraints.txt or of dependencies.
+lock: .venv/.dev
+	@$(PIP) uv
+	@$(BIN)/uv pip compile --quiet pyproject.toml $(addprefix --extra ,$(LOCKED)) --constraint constraints.txt \
+		--generate-hashes --universal --python-version 3.11 --no-annotate --custom-compile-command "make lock" \
+		--output-file deploy/docker/lock.txt
 
 gen: .venv/.dev
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python protos/generate.py

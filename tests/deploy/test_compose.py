@@ -137,7 +137,8 @@ def test_nats_with_certificates_does_all_that_it_does_without(
     compose: dict[str, Any], read_compose: ReadCompose
 ) -> None:
     nats = read_compose("deploy/docker/certificates.yml")["services"]["nats"]
-    assert nats["command"] == ["--config", FILE_NAME, *compose["services"]["nats"]["command"]]
+    flag, _, *others = compose["services"]["nats"]["command"]
+    assert nats["command"] == [flag, FILE_NAME, *others]
     assert nats["volumes"] == [f"./certificates/{NATS}:{nats['working_dir']}:ro"]
 
 
@@ -220,7 +221,7 @@ def test_the_gateway_is_healthy_when_the_platform_is(compose: dict[str, Any], sc
     _, port = split(settings_of(compose, schemas, "gateway").model_dump()["http_address"])
     assert f"127.0.0.1:{port}/ready" in gateway["healthcheck"]["test"][-1]
     compile(gateway["healthcheck"]["test"][-1], "healthcheck", "exec")
-    assert set(gateway["depends_on"]) == {"nats", "tokenizer", "scheduler", "cache", "worker"}
+    assert set(gateway["depends_on"]) == {"credential", "nats", "tokenizer", "scheduler", "cache", "worker"}
 
 
 def test_images_are_pinned(compose: dict[str, Any]) -> None:
@@ -264,7 +265,7 @@ def test_containers_may_do_little(compose: dict[str, Any]) -> None:
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
-        assert service["restart"] == "unless-stopped", name
+        assert service["restart"] == ("no" if name == "credential" else "unless-stopped"), name
         assert service["deploy"]["resources"]["limits"]["memory"], name
 
 

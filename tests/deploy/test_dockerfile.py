@@ -126,13 +126,44 @@ def test_the_service_is_chosen_by_argument(stages: dict[str, list[Instruction]])
 
 
 def test_only_the_extra_of_the_service_is_installed(stages: dict[str, list[Instruction]]) -> None:
-    """The extra is installed with the versions that are tested."""
+    """The extra is installed from files whose hashes were checked, without an index."""
     install = next(run for run in values(stages["environment"], "RUN") if "install" in run)
-    assert "--constraint constraints.txt" in install
-    assert '"$(ls /wheels/headrace-*.whl)[${extras}]"' in install
-    assert 'extras="${SERVICE}"' in install
-    # Models that the kernels cannot run need torch, so the worker's image has it.
-    assert 'if [ "${SERVICE}" = worker ]; then extras=worker,torch; fi' in install
+    assert 'wheel="$(ls /wheels/headrace-*.whl)"' in install
+    assert '${install} --no-index "${wheel}[${SERVICE}]"' in install
+    # Models that the kernels cannot run need torch, so the worker's image has it, in the version that is tested.
+    torch = '${install} --constraint constraints.txt "${wheel}[torch${GPU:+,gpu}]"'
+    assert f'if [ "${{SERVICE}}" = worker ]; then {torch}; fi' in install
+
+
+def test_packages_are_downloaded_by_their_hashes(stages: dict[str, list[Instruction]]) -> None:
+    """By hash and as wheels alone: what is built from sources would bring tools whose hashes are not known."""
+    (download,) = (run for run in values(stages["wheel"], "RUN") if "pip download" in run)
+    for option in ("--require-hashes", "--requirement lock.txt", "--only-binary :all:", "--no-deps", "--dest /wheels"):
+        assert option in download, option
+
+
+def test_the_lock_names_the_versions_that_are_tested(root: Path) -> None:
+    """Each with the hash of every file: pip takes the one that fits the image."""
+    locked = pinned(root / "deploy/docker/lock.txt")
+    tested = pinned(root / "constraints.txt")
+    assert {name: tested[name] for name in locked.keys() & tested.keys()} == {
+        name: version for name, version in locked.items() if name in tested
+    }
+    assert len(locked.keys() & tested.keys()) > 20
+    entries = re.split(r"\n(?=\S)", (root / "deploy/docker/lock.txt").read_text())
+    assert [entry for entry in entries if entry[0] != "#" and "--hash=sha256:" not in entry] == []
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_lock_has_all_that_a_service_needs(root: Path, service: str) -> None:
+    known = extras(root)
+    assert closure(known[""] + known[service]) - pinned(root / "deploy/docker/lock.txt").keys() == set()
+
+
+def pinned(path: Path) -> dict[str, str]:
+    """Versions by name, in a file of requirements."""
+    found = re.findall(r"^([\w.-]+)==([^\s;]+)", path.read_text(), flags=re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in found}
 
 
 def test_kernels_for_gpus_come_with_the_compiler_that_they_need(
@@ -140,7 +171,7 @@ def test_kernels_for_gpus_come_with_the_compiler_that_they_need(
 ) -> None:
     """Triton compiles a launcher of each kernel, in C, in the running container."""
     install = next(run for run in values(stages["environment"], "RUN") if "install" in run)
-    assert 'if [ -n "${GPU}" ]; then extras="${extras},gpu"; fi' in install
+    assert "[torch${GPU:+,gpu}]" in install
     assert any('if [ -n "${GPU}" ]' in run and " gcc libc6-dev" in run for run in values(stages["service"], "RUN"))
     for name in ("environment", "service"):
         assert 'GPU=""' in values(stages[name], "ARG")

@@ -128,8 +128,15 @@ def test_explain_finds_a_scheduler_by_its_address(guarded: RunningPlatform, fold
     asked = post(guarded, "/v1/chat/completions", key, CHAT).headers["x-request-id"]
     command = [sys.executable, "-m", "headrace.cli", "explain", asked, "--json"]
     command += ["--address", guarded.service("scheduler")["address"]]
-    environment = os.environ | {"HEADRACE_SCHEDULER_CREDENTIAL": read_credential(guarded.state_dir)}
-    for arguments, found in (([], "--certificates"), (["--certificates", str(folder)], "worker-0")):
+    known = ["--certificates", str(folder)]
+    given = {"HEADRACE_SCHEDULER_CREDENTIAL": read_credential(guarded.state_dir)}
+    file = {"HEADRACE_SCHEDULER_CREDENTIAL_FILE": str(guarded.state_dir / "credential")}
+    for arguments, shown, found in (
+        ([], given, "--certificates"),
+        (known, given, "worker-0"),
+        (known, file, "worker-0"),
+    ):
+        environment = os.environ | shown
         done = subprocess.run(
             [*command, *arguments], capture_output=True, text=True, timeout=60, check=False, env=environment
         )

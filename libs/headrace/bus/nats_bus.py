@@ -49,10 +49,11 @@ _FAILURES = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutEr
 class NatsBus:
     """A Bus on a NATS server."""
 
-    def __init__(self, url: str, publisher_id: str, login: NatsLogin | None = None) -> None:
-        """`login`: the certificate to show. None: plain text, with the token in the URL, if there is one."""
+    def __init__(self, url: str, publisher_id: str, login: NatsLogin | None = None, token: str = "") -> None:
+        """`login`: the certificate to show. None: plain text, with the token, which may stand in the URL instead."""
         self._url = url
         self._login = login
+        self._token = {"token": token} if token else {}
         self._numbering = Numbering(publisher_id)
         self._gaps = GapCounter()
         self._client = Client()
@@ -199,7 +200,7 @@ class NatsBus:
                     error_cb=self._count_error,
                     reconnected_cb=self._announce_connection,
                     disconnected_cb=self._renew_login,
-                    **({} if self._login is None else self._login.options),
+                    **(self._token if self._login is None else self._login.options),
                 )
             except _FAILURES as error:
                 _log.debug("cannot reach NATS yet", extra={"error": repr(error)})

@@ -21,6 +21,7 @@ class Announcer:
         self._bus = bus
         self._registration = registration
         self._due = asyncio.Event()
+        self._is_withdrawn = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self, background: Background) -> None:
@@ -29,6 +30,9 @@ class Announcer:
 
     async def withdraw(self) -> None:
         """Stops announcing and tells that the service stops."""
+        # NATS' client may swallow a cancellation in the middle of a write to the registry.
+        self._is_withdrawn = True
+        self._due.set()
         if self._task is not None:
             await cancel_and_wait([self._task])
         service_id = self._registration.service_id
@@ -44,7 +48,7 @@ class Announcer:
     async def _announce(self) -> None:
         subject = subjects.of(subjects.registered(self._registration.kind), self._registration.service_id)
         count = 0
-        while True:
+        while not self._is_withdrawn:
             if self._due.is_set() or count % REGISTRY_EVERY == 0:
                 self._due.clear()
                 await self._bus.put(self._key, self._registration)

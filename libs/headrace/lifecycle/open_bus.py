@@ -7,7 +7,7 @@ from typing import Protocol
 from headrace.bus.bus import Bus
 from headrace.bus.nats_bus import NatsBus
 from headrace.bus.nats_login import NatsLogin
-from headrace.lifecycle.security import identity_of
+from headrace.lifecycle.security import identity_of, nats_token_of
 from headrace.lifecycle.settings import ServiceSettings
 
 
@@ -24,4 +24,6 @@ OpenBus = Callable[[ServiceSettings], ConnectingBus]
 def open_nats(settings: ServiceSettings) -> ConnectingBus:
     """Returns the bus of a service that is a process of its own: the NATS server of its settings."""
     identity = identity_of(settings)
-    return NatsBus(settings.nats_url, settings.service_id, None if identity is None else NatsLogin(identity))
+    if identity is not None:
+        return NatsBus(settings.nats_url, settings.service_id, NatsLogin(identity))
+    return NatsBus(settings.nats_url, settings.service_id, token=nats_token_of(settings))

@@ -28,7 +28,7 @@ from headrace.lifecycle.announcer import Announcer
 from headrace.lifecycle.background import Background
 from headrace.lifecycle.metrics_port import shown_metrics
 from headrace.lifecycle.private_files import keep_files_private
-from headrace.lifecycle.security import check_identity, own_channel, security_of
+from headrace.lifecycle.security import check_identity, credential_of, own_channel, security_of
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
 from headrace.rpc.deadline import Deadline
@@ -132,7 +132,7 @@ async def serving(settings: ServiceSettings, service: Service) -> AsyncIterator[
     server = Server(
         service.bind,
         service.service_names,
-        settings.credential,
+        credential_of(settings),
         service.is_public,
         security,
         service.request_limits,

@@ -1,20 +1,38 @@
 """Security of a service's connections, from its settings: who it is, whom it calls, and who may call it."""
 
 from functools import partial
+from urllib.parse import urlsplit
 
 from headrace.certificates.expiry import note_expiry
 from headrace.certificates.role_identity import RoleIdentity, read_identity
+from headrace.errors import ConfigError
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
 from headrace.rpc.channel import Channel, OpenChannel, open_channel, open_public_channel
 from headrace.rpc.port_tls import mutual_tls, public_tls
 from headrace.rpc.server import ServerSecurity
+from headrace.settings.secret_file import read_secret
 
 
 def identity_of(settings: ServiceSettings) -> RoleIdentity | None:
     """Returns the identity of a service, or None if it has no certificate. Raises ConfigError for one that cannot be
     used."""
     return None if settings.certificates is None else read_identity(settings.certificates)
+
+
+def credential_of(settings: ServiceSettings) -> str:
+    """Returns the secret that the services of a platform share; empty if there is none. Raises ConfigError."""
+    if settings.credential_file is None:
+        return settings.credential
+    if settings.credential:
+        raise ConfigError("credential and credential_file are both set: set one of them", param="credential_file")
+    return read_secret(settings.credential_file, "credential_file")
+
+
+def nats_token_of(settings: ServiceSettings) -> str:
+    """Returns the token that NATS gets beside what its URL says; empty if there is none. Raises ConfigError."""
+    has_own = urlsplit(settings.nats_url).username is not None
+    return "" if settings.credential_file is None or has_own else credential_of(settings)
 
 
 def check_identity(settings: ServiceSettings) -> None:
@@ -25,7 +43,7 @@ def check_identity(settings: ServiceSettings) -> None:
 
 def channels_to(role: str, settings: ServiceSettings) -> OpenChannel:
     """Returns what opens channels to services of a role. Raises ConfigError."""
-    return partial(open_channel, credential=settings.credential, identity=identity_of(settings), role=role)
+    return partial(open_channel, credential=credential_of(settings), identity=identity_of(settings), role=role)
 
 
 def security_of(settings: ServiceSettings, service: Service) -> ServerSecurity:

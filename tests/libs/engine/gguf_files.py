@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,23 @@ def close_writer(writer: gguf.GGUFWriter) -> None:
     writer.close()
 
 
-def convert(folder: Path, path: Path, kind: Kind = Kind.F32) -> Path:
-    """Converts a Hugging Face folder. Vectors and routers stay in fp32."""
+def add_vocabulary(writer: gguf.GGUFWriter, vocabulary: Sequence[tuple[str, int]], end: int) -> None:
+    """Texts and types of tokens, by their ids, and the end of a text that the file names."""
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([text for text, _ in vocabulary])
+    writer.add_token_types([kind for _, kind in vocabulary])
+    writer.add_token_scores([-float(index) for index in range(len(vocabulary))])
+    writer.add_eos_token_id(end)
+
+
+def convert(
+    folder: Path, path: Path, kind: Kind = Kind.F32, vocabulary: Sequence[tuple[str, int]] = (), end: int = 0
+) -> Path:
+    """Converts a Hugging Face folder. Vectors and routers stay in fp32. Without a vocabulary the file has none."""
     config = json.loads((folder / "config.json").read_text())
     writer = open_writer(path, config)
+    if vocabulary:
+        add_vocabulary(writer, vocabulary, end)
     names = gguf.get_tensor_name_map(ARCHITECTURES[config["model_type"]], config["num_hidden_layers"])
     for name, values in merge_experts(load_arrays(folder)).items():
         target = names.get_name(name, try_suffixes=(".weight", ".bias"))

@@ -12,7 +12,7 @@ from headrace.certificates.role_identity import read_identity
 from headrace.errors import ConfigError
 from headrace.lifecycle import Service, ServiceSettings, channels_to
 from headrace.lifecycle.run import serving
-from headrace.lifecycle.security import check_identity
+from headrace.lifecycle.security import check_identity, credential_of, nats_token_of
 from headrace.rpc.channel import open_channel, open_public_channel
 from headrace.rpc.health import is_serving
 
@@ -70,3 +70,18 @@ def test_an_expired_certificate_stops_the_start(folder: Path) -> None:
     assert read_identity(folder / "cache").role == "cache"
     with pytest.raises(ConfigError, match="expired"):
         check_identity(settings(certificates=folder / "cache"))
+
+
+def test_nats_gets_the_secret_of_the_file_unless_its_url_has_one(tmp_path: Path) -> None:
+    """A secret that is given by itself is for the services alone, as the URL can hold another."""
+    file = tmp_path / "credential"
+    file.write_text("hr-1234\n")
+    own = settings(credential_file=file)
+    assert (credential_of(own), nats_token_of(own)) == ("hr-1234", "hr-1234")
+    assert nats_token_of(settings(credential_file=file, nats_url="nats://other@127.0.0.1:4222")) == ""
+    assert (credential_of(settings(credential="c")), nats_token_of(settings(credential="c"))) == ("c", "")
+
+
+def test_two_secrets_are_one_too_many(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="set one of them"):
+        credential_of(settings(credential="c", credential_file=tmp_path))

@@ -15,6 +15,7 @@ from headrace.cli.output import console, print_json
 from headrace.clients.scheduler import explain as ask
 from headrace.errors import NotFound, Unauthenticated, Unavailable
 from headrace.rpc.channel import OpenChannel, open_channel
+from headrace.settings.secret_file import read_secret
 from headrace.supervisor.security.platform_certificates import operator_identity
 from headrace.supervisor.state import DEFAULT_FOLDER, read_credential, read_platform
 from headrace.v1.scheduler_pb2 import JournalEntry
@@ -22,6 +23,7 @@ from headrace.v1.scheduler_pb2 import JournalEntry
 TIMEOUT = 5.0
 INDENT = 13
 CREDENTIAL_VARIABLE = "HEADRACE_SCHEDULER_CREDENTIAL"
+CREDENTIAL_FILE_VARIABLE = f"{CREDENTIAL_VARIABLE}_FILE"
 
 
 def explain(
@@ -42,7 +44,7 @@ def explain(
         The state folder that the platform was started with.
     address
         Address of one scheduler to ask, instead of those of the state folder. Its credential, if it has one, is read
-        from HEADRACE_SCHEDULER_CREDENTIAL.
+        from HEADRACE_SCHEDULER_CREDENTIAL, or from the file that HEADRACE_SCHEDULER_CREDENTIAL_FILE names.
     certificates
         Folder of headrace certs, where the scheduler of the address has a certificate.
     json
@@ -50,7 +52,7 @@ def explain(
     """
     request_id = request.removeprefix("chatcmpl-").removeprefix("cmpl-")
     addresses = [address] if address else _schedulers(state_dir)
-    credential = os.environ.get(CREDENTIAL_VARIABLE) or ("" if address else read_credential(state_dir))
+    credential = _given_credential() or ("" if address else read_credential(state_dir))
     identity = operator_identity(certificates, {} if address else read_platform(state_dir))
     opened = partial(open_channel, credential=credential, identity=identity, role="scheduler")
     entries = asyncio.run(_ask_all(addresses, request_id, opened))
@@ -64,6 +66,14 @@ def explain(
         if entry.candidates:
             console.print(Padding(_table(entry), (0, 0, 0, INDENT)))
     console.print(f"[dim]Where the time went: headrace trace {request_id}[/]", soft_wrap=True)
+
+
+def _given_credential() -> str:
+    """Returns the credential in the environment, where a scheduler finds its own. Raises ConfigError."""
+    file = os.environ.get(CREDENTIAL_FILE_VARIABLE, "")
+    return os.environ.get(CREDENTIAL_VARIABLE, "") or (
+        read_secret(Path(file), CREDENTIAL_FILE_VARIABLE) if file else ""
+    )
 
 
 def _schedulers(state_dir: Path) -> list[str]:

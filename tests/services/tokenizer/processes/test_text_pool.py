@@ -72,6 +72,7 @@ async def test_a_conversation_has_the_tokens_of_its_rendering() -> None:
         ("{% for i in range(10**9) %}x{% endfor %}", "Range too big"),
         ("{{ 'x' * 10 ** 10 }}", "bytes of memory"),
         ("{{ 'x'|center(10 ** 10) }}", "bytes of memory"),
+        ("{% set x = 'a' * 900000000 %}", "bytes of memory"),
         (
             "{% set n = namespace(s='x') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
             r"bytes of memory|0\.3 s",

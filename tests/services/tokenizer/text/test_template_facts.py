@@ -1,6 +1,7 @@
 """Facts of chat templates, and conversations with tools in templates that know them and that do not."""
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -103,3 +104,24 @@ def test_arguments_of_the_client_reach_the_template() -> None:
 def test_they_cannot_replace_the_messages() -> None:
     conversation = Conversation((Message("user", "a"),), template_arguments={"messages": [], "bos_token": "x"})
     assert ChatTemplate(PLAIN + "{{ bos_token }}", {"bos_token": "<s>"}).render(conversation) == "[user]a[answer]<s>"
+
+
+HUNDREDS_OF_MEGABYTES = 300_000_000
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["'a' * {size}", "'%{size}d' % 1", "'a' | center({size})", "('a' * {size}) | length", "['a'] * {size}"],
+)
+@pytest.mark.parametrize("form", ["{{% set x = {} %}}", "{{{{ {} }}}}", "{{% if {} %}}{{{{ tools }}}}{{% endif %}}"])
+def test_reading_a_template_computes_none_of_its_constants(form: str, expression: str) -> None:
+    """A checkpoint's template is a stranger's program: the service reads it, and leaves running it to processes that
+    have a limit of memory."""
+    source = form.format(expression.format(size=HUNDREDS_OF_MEGABYTES))
+    tracemalloc.start()
+    try:
+        ChatTemplate(source, {})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < HUNDREDS_OF_MEGABYTES / 30
