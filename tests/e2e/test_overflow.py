@@ -1,13 +1,19 @@
 """Requests for which a queue has no room go to the smaller model that the operator names, and say so."""
 
 import asyncio
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
+import grpc
 import httpx2
 import pytest
 
 from headrace import demo_model
 from headrace.testing.running_platform import RunningPlatform, running_platform
+from headrace.v1 import inference_pb2 as pb
+from headrace.v1.inference_pb2_grpc import InferenceServiceStub
+from headrace.v1.tokenizer_pb2 import ChatMessage
 
 pytestmark = pytest.mark.slow
 CONFIG = """
@@ -20,6 +26,9 @@ sim_base_seconds = 0.02
 overflow = {big = "small"}
 """
 AT_ONCE = 6
+Answer = tuple[bool, str | None, set[str]]
+"""Whether there was one, the model that was asked for where another answered, and the models that it names."""
+Ask = Callable[[RunningPlatform, str], Awaitable[Answer]]
 
 
 @pytest.fixture(scope="module")
@@ -32,29 +41,76 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfor
         yield platform
 
 
-async def ask(platform: RunningPlatform, model: str, stream: bool) -> tuple[int, str | None, set[str]]:
-    """The status, what overflowed, and the models that the answer names."""
-    body = {"model": model, "prompt": [5, 6, 7], "max_tokens": 40, "ignore_eos": True, "stream": stream}
-    async with httpx2.AsyncClient(timeout=60) as client:
-        answer = await client.post(f"{platform.http}/v1/completions", json=body)
-    named = {part.split('"')[1] for part in answer.text.replace(" ", "").split('"model":')[1:]}
-    return answer.status_code, answer.headers.get("x-headrace-overflow"), named
+def over_http(path: str, **fields: object) -> Ask:
+    async def ask(platform: RunningPlatform, model: str) -> Answer:
+        async with httpx2.AsyncClient(timeout=60) as client:
+            answer = await client.post(f"{platform.http}{path}", json={"model": model, **fields})
+        assert answer.status_code in (200, 503, 529), answer.text
+        named = {part.split('"')[1] for part in answer.text.replace(" ", "").split('"model":')[1:]}
+        return answer.status_code == 200, answer.headers.get("x-headrace-overflow"), named
+
+    return ask
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_what_overflows_is_answered_by_the_smaller_model(crowded: RunningPlatform, stream: bool) -> None:
-    async def all_at_once(model: str) -> list[tuple[int, str | None, set[str]]]:
-        return await asyncio.gather(*(ask(crowded, model, stream) for _ in range(AT_ONCE)))
+def over_grpc(stream: bool) -> Ask:
+    async def ask(platform: RunningPlatform, model: str) -> Answer:
+        messages = [ChatMessage(role="user", content="Hello")]
+        options = pb.GenerationOptions()
+        options.sampling_params.max_token_count = 40
+        async with grpc.aio.insecure_channel(platform.grpc) as channel:
+            stub = InferenceServiceStub(channel)
+            call: Any
+            if stream:
+                call = stub.StreamChat(
+                    pb.StreamChatRequest(model=model, messages=messages, options=options), timeout=60
+                )
+                with contextlib.suppress(grpc.RpcError):
+                    async for _ in call:
+                        pass
+            else:
+                call = stub.Chat(pb.ChatRequest(model=model, messages=messages, options=options), timeout=60)
+            origin = dict(await call.trailing_metadata() or ()).get("x-headrace-overflow")
+            code = await call.code()
+        assert code in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
+        answered = code is grpc.StatusCode.OK
+        return answered, None if origin is None else str(origin), set()
+
+    return ask
+
+
+SAID = [{"role": "user", "content": "Hello"}]
+DIALECTS = {
+    "completions": over_http("/v1/completions", prompt=[5, 6, 7], max_tokens=40, ignore_eos=True),
+    "streamed completions": over_http("/v1/completions", prompt=[5, 6], max_tokens=40, ignore_eos=True, stream=True),
+    "chats": over_http("/v1/chat/completions", messages=SAID, max_tokens=40, ignore_eos=True),
+    "messages": over_http("/v1/messages", messages=SAID, max_tokens=40),
+    "streamed messages": over_http("/v1/messages", messages=SAID, max_tokens=40, stream=True),
+    "responses": over_http("/v1/responses", input="Hello", max_output_tokens=40),
+    "streamed responses": over_http("/v1/responses", input="Hello", max_output_tokens=40, stream=True),
+    "gRPC": over_grpc(stream=False),
+    "streamed gRPC": over_grpc(stream=True),
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_what_overflows_is_answered_by_the_smaller_model(crowded: RunningPlatform, name: str) -> None:
+    async def all_at_once(model: str) -> list[Answer]:
+        return await asyncio.gather(*(DIALECTS[name](crowded, model) for _ in range(AT_ONCE)))
 
     answers = asyncio.run(all_at_once("big"))
     overflowed = [answer for answer in answers if answer[1] is not None]
     assert overflowed, answers
-    for status, origin, models in answers:
-        assert status in (200, 503)
-        if status == 200:
+    assert {origin for _, origin, _ in overflowed} == {"big"}
+    for answered, origin, models in answers:
+        if answered and models:
             assert models == ({"big"} if origin is None else {"small"})
-    assert any(status == 200 for status, _, _ in overflowed)
-    # Nothing is named for the smaller one: it sends away what it has no room for.
-    answers = asyncio.run(all_at_once("small"))
+    assert any(answered for answered, _, _ in overflowed)
+
+
+def test_the_smaller_model_sends_away_what_it_has_no_room_for(crowded: RunningPlatform) -> None:
+    async def all_at_once() -> list[Answer]:
+        return await asyncio.gather(*(DIALECTS["completions"](crowded, "small") for _ in range(AT_ONCE)))
+
+    answers = asyncio.run(all_at_once())
     assert {origin for _, origin, _ in answers} == {None}
-    assert any(status == 503 for status, _, _ in answers)
+    assert not all(answered for answered, _, _ in answers)

@@ -5,11 +5,11 @@ import contextlib
 import re
 import secrets
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -33,6 +33,8 @@ from headrace.gateway.request.embedding_job import EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.overflow import HEADER as OVERFLOW_KEY
+from headrace.gateway.request.overflow import Overflow
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.translation import to_model_info, to_sampling
 from headrace.gateway.timing.request_metrics import REQUESTS
@@ -52,7 +54,17 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Event = pb.GenerationChunk | pb.GenerationSummary
 Response = type[pb.StreamGenerateResponse] | type[pb.StreamChatResponse]
 DEFAULT_TOKEN_COUNT = 16
+T = TypeVar("T")
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of a client, from its first word to its last."""
+
+    context: Context
+    record: RequestRecord
+    has_written: bool = False
 
 
 class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
@@ -63,34 +75,53 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self._gate = gate
         self._pipeline = pipeline
         self._ledger = ledger
+        self._overflow = Overflow(
+            pipeline.fleet.predicted_wait, settings.overflow, longest_wait=settings.overflow_wait_seconds
+        )
 
     async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:  # noqa: N802
         prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
-        async with self._admitted(request.model, context, "text_completion") as envelope:
-            job = await self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
-            return pb.GenerateResponse(result=await self._whole(job))
+
+        async def answer(call: _Call, model: str) -> pb.GenerateResponse:
+            async with self._admitted(call, model) as envelope:
+                job = await self._pipeline.prepare_completion(model, [prompt], None, options, envelope)
+                return pb.GenerateResponse(result=await self._whole(job))
+
+        return await self._answered(request.model, context, "text_completion", answer)
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
         conversation, options = _conversation(request), _chat_options(request)
-        async with self._admitted(request.model, context, "chat") as envelope:
-            job = await self._pipeline.prepare_chat(request.model, conversation, options, envelope)
-            return pb.ChatResponse(result=await self._whole(job))
+
+        async def answer(call: _Call, model: str) -> pb.ChatResponse:
+            async with self._admitted(call, model) as envelope:
+                job = await self._pipeline.prepare_chat(model, conversation, options, envelope)
+                return pb.ChatResponse(result=await self._whole(job))
+
+        return await self._answered(request.model, context, "chat", answer)
 
     async def StreamGenerate(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamGenerateRequest, context: Context
     ) -> None:
         prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
-        async with self._admitted(request.model, context, "text_completion") as envelope:
-            job = await self._pipeline.prepare_completion(request.model, [prompt], None, options, envelope)
-            await self._write(job, pb.StreamGenerateResponse, context, envelope.deadline)
+
+        async def answer(call: _Call, model: str) -> None:
+            async with self._admitted(call, model) as envelope:
+                job = await self._pipeline.prepare_completion(model, [prompt], None, options, envelope)
+                await self._write(job, pb.StreamGenerateResponse, call, envelope.deadline)
+
+        await self._answered(request.model, context, "text_completion", answer)
 
     async def StreamChat(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamChatRequest, context: Context
     ) -> None:
         conversation, options = _conversation(request), _chat_options(request)
-        async with self._admitted(request.model, context, "chat") as envelope:
-            job = await self._pipeline.prepare_chat(request.model, conversation, options, envelope)
-            await self._write(job, pb.StreamChatResponse, context, envelope.deadline)
+
+        async def answer(call: _Call, model: str) -> None:
+            async with self._admitted(call, model) as envelope:
+                job = await self._pipeline.prepare_chat(model, conversation, options, envelope)
+                await self._write(job, pb.StreamChatResponse, call, envelope.deadline)
+
+        await self._answered(request.model, context, "chat", answer)
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:  # noqa: N802
         inputs = _inputs(request, self._settings.max_inputs)
@@ -99,7 +130,10 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
             max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
             priority_class=request.priority_class,
         )
-        async with self._admitted(request.model, context, "embeddings", "embed", caches=True) as envelope:
+        async with (
+            self._called(request.model, context, "embeddings") as call,
+            self._admitted(call, request.model, "embed", caches=True) as envelope,
+        ):
             job = await self._pipeline.prepare_embeddings(request.model, inputs, options, envelope)
             calls = [partial(self._pipeline.embedding, sequence) for sequence in job.sequences()]
             found = await joined(calls, SEQUENCES_AT_ONCE)
@@ -116,7 +150,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         seen = [to_model_info(model) for model in self._pipeline.fleet.listed() if caller.may_use(model.model)]
         return pb.ListModelsResponse(models=seen)
 
-    async def _write(self, job: Job, response: Response, context: Context, deadline: Deadline) -> None:
+    async def _write(self, job: Job, response: Response, call: _Call, deadline: Deadline) -> None:
         """Writes a stream. Raises DeadlineExceeded when the client does not read it."""
         end = Deadline.after(deadline.remaining + PARTING_SECONDS)
         record = job.envelope.record
@@ -127,7 +161,8 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
                 record.stopwatch.lap(SERIALIZE)
                 try:
                     async with asyncio.timeout(end.remaining):
-                        await context.write(message)
+                        call.has_written = True
+                        await call.context.write(message)
                     record.note_flush()
                 except TimeoutError:
                     raise DeadlineExceeded(
@@ -164,41 +199,68 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
                 )
         yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
 
+    async def _answered(
+        self, model: str, context: Context, operation: str, answer: Callable[[_Call, str], Awaitable[T]]
+    ) -> T:
+        """Answers a call by its model, or by that model's overflow model, which the trailing metadata tell."""
+        async with self._called(model, context, operation) as call:
+
+            async def attempt(chosen: str) -> T:
+                call.record.model = chosen
+                if chosen != model:
+                    context.set_trailing_metadata(((OVERFLOW_KEY, model),))
+                return await answer(call, chosen)
+
+            return await self._overflow.run(model, self._known(call), attempt, lambda: call.has_written)
+
     @contextlib.asynccontextmanager
-    async def _admitted(
-        self, model: str, context: Context, operation: str, scope: str = "generate", *, caches: bool = False
-    ) -> AsyncIterator[Envelope]:
-        """Opens the block of a request, and tells the client its id. Raises HeadraceError."""
+    async def _called(self, model: str, context: Context, operation: str) -> AsyncIterator[_Call]:
+        """Opens the block of a call, and sends the client its id."""
         given = str(dict(context.invocation_metadata() or ()).get(REQUEST_KEY, ""))
         client_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         record = RequestRecord(client_id=client_id, api="grpc", operation=operation, model=model)
         try:
             await context.send_initial_metadata(((REQUEST_KEY, client_id),))
-            caller = await self._identified(record, context, scope)
-            with (
-                bound_request_id(client_id),
-                request_span(record),
-                self._ledger.open_request(client_id, model, record),
-            ):
-                envelope = self._envelope(caller, record, context, caches=caches)
-                record.stopwatch.lap(ADMISSION)
-                with envelope.account.settled():
-                    yield envelope
+            yield _Call(context, record)
         finally:
             self._ledger.recent.add(record)
 
-    async def _identified(self, record: RequestRecord, context: Context, scope: str) -> Caller:
-        """Returns whoever calls. Raises HeadraceError, which is counted, for an unknown key or model."""
+    @contextlib.asynccontextmanager
+    async def _admitted(
+        self, call: _Call, model: str, scope: str = "generate", *, caches: bool = False
+    ) -> AsyncIterator[Envelope]:
+        """Opens the block of an attempt at a request. Raises HeadraceError."""
+        record = call.record
+        caller = await self._identified(call, scope)
+        with (
+            bound_request_id(record.client_id),
+            request_span(record),
+            self._ledger.open_request(record.client_id, model, record),
+        ):
+            envelope = self._envelope(caller, record, call.context, caches=caches)
+            record.stopwatch.lap(ADMISSION)
+            with envelope.account.settled():
+                yield envelope
+
+    async def _identified(self, call: _Call, scope: str) -> Caller:
+        """Returns the caller. Raises HeadraceError, which is counted, for an unknown key or model."""
+        record, caller = call.record, self._known(call)
         try:
-            caller = self._caller(context)
             record.tenant = caller.tenant.name
             caller.check_scope({scope})
             caller.check_model(record.model)
             await self._pipeline.fleet.find(record.model)
             return caller
         except HeadraceError as error:
-            record.model, record.outcome = "", row_of(error).code
-            REQUESTS.labels(model="", outcome=record.outcome).inc()
+            _count_refusal(record, error)
+            raise
+
+    def _known(self, call: _Call) -> Caller:
+        """Returns the caller. Raises Unauthenticated, which is counted."""
+        try:
+            return self._caller(call.context)
+        except HeadraceError as error:
+            _count_refusal(call.record, error)
             raise
 
     def _envelope(self, caller: Caller, record: RequestRecord, context: Context, *, caches: bool) -> Envelope:
@@ -216,7 +278,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         )
 
     def _caller(self, context: Context) -> Caller:
-        """Returns whoever calls. Raises Unauthenticated."""
+        """Returns the caller. Raises Unauthenticated."""
         metadata = dict(context.invocation_metadata() or ())
         return self._gate.caller(*(str(metadata.get(name, "")) for name in ("authorization", "x-api-key")))
 
@@ -225,6 +287,12 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         remaining = context.time_remaining()
         limit = self._settings.default_timeout_seconds
         return limit if remaining is None else min(limit, remaining)
+
+
+def _count_refusal(record: RequestRecord, error: HeadraceError) -> None:
+    """Counts a call that was refused before it was one of a model's."""
+    record.model, record.outcome = "", row_of(error).code
+    REQUESTS.labels(model="", outcome=record.outcome).inc()
 
 
 def _prompt(request: pb.GenerateRequest | pb.StreamGenerateRequest) -> Prompt:

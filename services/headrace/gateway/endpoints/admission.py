@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from headrace.errors import DeadlineExceeded, InvalidRequest
@@ -14,6 +14,8 @@ from headrace.gateway.openai.model_body import M, ModelBody, ignored_fields, par
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
+from headrace.gateway.request.overflow import HEADER as OVERFLOW_HEADER
+from headrace.gateway.request.overflow import Overflow
 from headrace.gateway.request.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
 from headrace.gateway.timing.request_span import request_span
 from headrace.gateway.timing.stopwatch import ADMISSION, PARSE
@@ -26,12 +28,16 @@ _IGNORED_HEADER = "x-headrace-ignored-fields"
 
 
 class Admission:
-    """Opens the ledger entry and the trace, sets the deadline, and ends the work when the client leaves."""
+    """Chooses the model, opens the ledger entry and the trace, sets the deadline, and ends the work when the client
+    leaves."""
 
     def __init__(self, settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger) -> None:
         self._settings = settings
         self._pipeline = pipeline
         self._ledger = ledger
+        self._overflow = Overflow(
+            pipeline.fleet.predicted_wait, settings.overflow, longest_wait=settings.overflow_wait_seconds
+        )
 
     async def read(self, exchange: HttpExchange, schema: type[M], *, embeds: bool = False) -> M:
         """Reads a body. One that names no model is for the only one that the client may use. `embeds`: whether it asks
@@ -48,6 +54,18 @@ class Admission:
         if len(fitting) != 1:
             raise InvalidRequest(f"model is required: {len(fitting)} models could be meant", param="model")
         return body.model_copy(update={"model": fitting[0]})
+
+    async def answer(self, exchange: HttpExchange, body: M, answer: Callable[[M], Awaitable[None]]) -> None:
+        """Answers a body, addressed to its overflow model where its own has no room or sleeps: the headers say so."""
+
+        async def attempt(model: str) -> None:
+            if model == body.model:
+                await answer(body)
+                return
+            exchange.headers[OVERFLOW_HEADER] = body.model
+            await answer(body.model_copy(update={"model": model}))
+
+        await self._overflow.run(body.model, exchange.caller, attempt, lambda: exchange.started)
 
     @contextlib.asynccontextmanager
     async def open(

@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
-from headrace.errors import InvalidRequest, Overloaded
+from headrace.errors import InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline, Prompt
 from headrace.gateway.delivery.text_stream import Piece
@@ -23,9 +24,6 @@ from headrace.gateway.request.job import Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.timing.timings_format import timings_of
 from headrace.rpc.deadline import Deadline
-
-OVERFLOW_HEADER = "x-headrace-overflow"
-B = TypeVar("B", bound=Body)
 
 
 class GenerationRoutes:
@@ -46,22 +44,17 @@ class GenerationRoutes:
         }
 
     async def completions(self, exchange: HttpExchange) -> None:
-        body = self._awake(exchange, await self._admission.read(exchange, CompletionBody))
+        body = await self._admission.read(exchange, CompletionBody)
         options, prompts = self._bounded(completion_options(body)), prompts_of(body)
         self._check_choice_count(len(prompts) * options.choice_count)
-        try:
-            await self._complete(exchange, body, prompts, options)
-        except Overloaded as error:
-            await self._complete(exchange, self._overflowed(exchange, body, error), prompts, options)
+        answer = partial(self._complete, exchange, prompts=prompts, options=options)
+        await self._admission.answer(exchange, body, answer)
 
     async def chat_completions(self, exchange: HttpExchange) -> None:
-        body = self._awake(exchange, await self._admission.read(exchange, ChatBody))
+        body = await self._admission.read(exchange, ChatBody)
         options = self._bounded(chat_options(body))
         self._check_choice_count(options.choice_count)
-        try:
-            await self._chat(exchange, body, options)
-        except Overloaded as error:
-            await self._chat(exchange, self._overflowed(exchange, body, error), options)
+        await self._admission.answer(exchange, body, partial(self._chat, exchange, options=options))
 
     async def _complete(
         self, exchange: HttpExchange, body: CompletionBody, prompts: list[Prompt], options: Options
@@ -82,25 +75,6 @@ class GenerationRoutes:
             style = ChatFormat(job, f"chatcmpl-{envelope.request_id}", body)
             async with aclosing(self._pipeline.generate(job)) as pieces:
                 await self._write(exchange, body, style, pieces)
-
-    def _overflowed(self, exchange: HttpExchange, body: B, error: Overloaded) -> B:
-        """Returns the request, addressed to the overflow model. Raises `error` if there is none that the client
-        may use, or if it has already been sent something."""
-        smaller = self._settings.overflow.get(body.model)
-        if smaller is None or exchange.started or not exchange.caller.may_use(smaller):
-            raise error
-        return _readdressed(exchange, body, smaller)
-
-    def _awake(self, exchange: HttpExchange, body: B) -> B:
-        """Returns the request, addressed to the overflow model where its own sleeps for longer than the operator lets
-        requests wait, and the other is sooner."""
-        smaller = self._settings.overflow.get(body.model)
-        if smaller is None or not exchange.caller.may_use(smaller):
-            return body
-        wait, other_wait = map(self._pipeline.fleet.predicted_wait, (body.model, smaller))
-        if wait <= self._settings.overflow_wait_seconds or other_wait >= wait:
-            return body
-        return _readdressed(exchange, body, smaller)
 
     def _bounded(self, options: Options) -> Options:
         return replace(options, ends_at_window=self._settings.ends_at_window)
@@ -129,11 +103,6 @@ class GenerationRoutes:
             await _write_events(exchange, body, style, pieces)
         else:
             await _write_whole(exchange, body, style, pieces)
-
-
-def _readdressed(exchange: HttpExchange, body: B, model: str) -> B:
-    exchange.headers[OVERFLOW_HEADER] = body.model
-    return body.model_copy(update={"model": model})
 
 
 async def _write_whole(exchange: HttpExchange, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]) -> None:

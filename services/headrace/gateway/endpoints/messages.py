@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 
+from headrace.clients.conversation import Conversation
 from headrace.gateway.anthropic.message_body import CountBody, MessageBody
 from headrace.gateway.anthropic.message_error import message_error
 from headrace.gateway.anthropic.message_events import MessageEvents
@@ -15,7 +17,7 @@ from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_e
 from headrace.gateway.openai.response import Choice
 from headrace.gateway.openai.token_logprobs import Json
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job
+from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
 
 
@@ -37,6 +39,12 @@ class MessageRoutes:
         exchange.headers["request-id"] = exchange.headers["x-request-id"]
         body = await self._admission.read(exchange, MessageBody)
         conversation, options = message_conversation(body), message_options(body)
+        answer = partial(self._answer, exchange, conversation=conversation, options=options)
+        await self._admission.answer(exchange, body, answer)
+
+    async def _answer(
+        self, exchange: HttpExchange, body: MessageBody, conversation: Conversation, options: Options
+    ) -> None:
         async with self._running(exchange, body) as envelope:
             job = await self._pipeline.prepare_chat(body.model, conversation, options, envelope)
             prompt = job.prompts[0]

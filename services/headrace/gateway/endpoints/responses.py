@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 
 from headrace.clients.message import Message
 from headrace.errors import HeadraceError, InvalidRequest, Unavailable
@@ -80,11 +81,14 @@ class ResponseRoutes:
 
     async def create(self, exchange: HttpExchange) -> None:
         body = await self._read(exchange)
-        facts = self._pipeline.fleet.models().get(body.model) or ModelFacts(body.model)
-        created = _Created(exchange, body, facts, await self._earlier(exchange, body))
+        earlier = await self._earlier(exchange, body)
         if body.background:
-            await self._create_in_background(created)
+            await self._create_in_background(self._created(exchange, body, earlier))
             return
+        await self._admission.answer(exchange, body, partial(self._answer, exchange, earlier=earlier))
+
+    async def _answer(self, exchange: HttpExchange, body: ResponseBody, earlier: Sequence[Message]) -> None:
+        created = self._created(exchange, body, earlier)
         async with self._running(created) as envelope, aclosing(self._events(created, envelope)) as events:
             async for event in events:
                 if body.stream:
@@ -95,6 +99,10 @@ class ResponseRoutes:
                 if body.store is not False and not created.events.response["store"]:
                     name_ignored(exchange, ["store"])
                 await exchange.send_json(200, created.events.response)
+
+    def _created(self, exchange: HttpExchange, body: ResponseBody, earlier: Sequence[Message]) -> "_Created":
+        facts = self._pipeline.fleet.models().get(body.model) or ModelFacts(body.model)
+        return _Created(exchange, body, facts, earlier)
 
     async def show(self, exchange: HttpExchange) -> None:
         query, response_id = read_stream_query(exchange.query), _id_in(exchange)
