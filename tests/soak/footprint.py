@@ -40,6 +40,11 @@ def growth_per_hour(samples: Sequence[Footprint]) -> float:
     return line.slope * 3600
 
 
+def second_half(samples: Sequence[Footprint]) -> Sequence[Footprint]:
+    """The samples after the middle."""
+    return samples[len(samples) // 2 :]
+
+
 def restarted(samples: Mapping[str, Sequence[Footprint]]) -> list[str]:
     """Names of the processes that did not live through all samples."""
     return [name for name, series in samples.items() if any(a.pid != b.pid for a, b in pairwise(series))]

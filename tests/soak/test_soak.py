@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.soak.footprint import Footprint, growth_per_hour, restarted
+from tests.soak.footprint import Footprint, growth_per_hour, restarted, second_half
 from tests.soak.run import soak
 
 pytestmark = pytest.mark.slow
@@ -33,4 +33,7 @@ def test_traffic_leaves_nothing_behind() -> None:
 def test_growth_is_a_slope_and_a_restart_is_seen() -> None:
     samples = [Footprint(float(second), 1, 50 + second / 600, 9) for second in range(0, 600, 10)]
     assert growth_per_hour(samples) == pytest.approx(6.0)
+    full = [Footprint(float(second), 1, 50 + min(second, 300) / 600, 9) for second in range(0, 600, 10)]
+    assert growth_per_hour(full) > 1
+    assert growth_per_hour(second_half(full)) == pytest.approx(0.0)
     assert restarted({"a": samples, "b": [*samples, Footprint(600.0, 2, 50, 9)]}) == ["b"]
