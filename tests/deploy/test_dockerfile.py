@@ -1,13 +1,14 @@
 """The Dockerfile and what it puts into each image. No Docker is needed: its parts are run here."""
 
 import ast
+import functools
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
@@ -83,10 +84,16 @@ def _needs(name: str, chosen: set[str]) -> Iterator[Requirement]:
 
 def imported_distributions(root: Path, service: str) -> set[str]:
     """Distributions that the code of a service imports, here or in the libraries of ours that it loads."""
-    owners = packages_distributions()
+    owners = known_owners()
     # A namespace such as `google` belongs to several distributions; it says nothing about any of them.
     found = {names[0] for module in own_imports(root, service) if len(names := [*{*owners.get(module, [])}]) == 1}
     return {str(canonicalize_name(name)) for name in found} - {"headrace"}
+
+
+@functools.cache
+def known_owners() -> Mapping[str, list[str]]:
+    """Distributions by the modules that they install. To find them takes seconds."""
+    return packages_distributions()
 
 
 def own_imports(root: Path, service: str) -> set[str]:

@@ -75,9 +75,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self._gate = gate
         self._pipeline = pipeline
         self._ledger = ledger
-        self._overflow = Overflow(
-            pipeline.fleet.predicted_wait, settings.overflow, longest_wait=settings.overflow_wait_seconds
-        )
+        self._overflow = Overflow(self._predicted_wait, settings.overflow, settings.overflow_wait_seconds)
 
     async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:  # noqa: N802
         prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
@@ -262,6 +260,9 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         except HeadraceError as error:
             _count_refusal(call.record, error)
             raise
+
+    def _predicted_wait(self, model: str) -> float:
+        return self._pipeline.fleet.predicted_wait(model)
 
     def _envelope(self, caller: Caller, record: RequestRecord, context: Context, *, caches: bool) -> Envelope:
         request_id = new_request_id(record.client_id)

@@ -35,9 +35,7 @@ class Admission:
         self._settings = settings
         self._pipeline = pipeline
         self._ledger = ledger
-        self._overflow = Overflow(
-            pipeline.fleet.predicted_wait, settings.overflow, longest_wait=settings.overflow_wait_seconds
-        )
+        self._overflow = Overflow(self._predicted_wait, settings.overflow, settings.overflow_wait_seconds)
 
     async def read(self, exchange: HttpExchange, schema: type[M], *, embeds: bool = False) -> M:
         """Reads a body. One that names no model is for the only one that the client may use. `embeds`: whether it asks
@@ -99,6 +97,9 @@ class Admission:
             with envelope.account.settled():
                 async with _limited(exchange, envelope, is_detached):
                     yield envelope
+
+    def _predicted_wait(self, model: str) -> float:
+        return self._pipeline.fleet.predicted_wait(model)
 
     def _envelope(self, exchange: HttpExchange, model: str, client_id: str, caches: bool) -> Envelope:
         caller = exchange.caller
