@@ -46,6 +46,7 @@ def over_http(path: str, **fields: object) -> Ask:
         async with httpx2.AsyncClient(timeout=60) as client:
             answer = await client.post(f"{platform.http}{path}", json={"model": model, **fields})
         assert answer.status_code in (200, 503, 529), answer.text
+        assert answer.headers.get("x-headrace-ignored-fields") in (None, "odd"), "each is named once"
         named = {part.split('"')[1] for part in answer.text.replace(" ", "").split('"model":')[1:]}
         return answer.status_code == 200, answer.headers.get("x-headrace-overflow"), named
 
@@ -82,7 +83,7 @@ SAID = [{"role": "user", "content": "Hello"}]
 DIALECTS = {
     "completions": over_http("/v1/completions", prompt=[5, 6, 7], max_tokens=40, ignore_eos=True),
     "streamed completions": over_http("/v1/completions", prompt=[5, 6], max_tokens=40, ignore_eos=True, stream=True),
-    "chats": over_http("/v1/chat/completions", messages=SAID, max_tokens=40, ignore_eos=True),
+    "chats": over_http("/v1/chat/completions", messages=SAID, max_tokens=40, ignore_eos=True, odd=1),
     "messages": over_http("/v1/messages", messages=SAID, max_tokens=40),
     "streamed messages": over_http("/v1/messages", messages=SAID, max_tokens=40, stream=True),
     "responses": over_http("/v1/responses", input="Hello", max_output_tokens=40),

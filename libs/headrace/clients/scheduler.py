@@ -135,9 +135,6 @@ class SchedulerStream:
                     failures = 0
             finally:
                 self._lose()
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                # A call that fails at the same moment raises its own error in the place of the cancellation.
-                raise asyncio.CancelledError
             pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
             failures += 1
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads the load, guards nothing

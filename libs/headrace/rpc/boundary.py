@@ -27,15 +27,22 @@ def translated(stage: str) -> Iterator[None]:
     try:
         yield
     except grpc.aio.AioRpcError as error:
+        if _is_caller_cancelled():
+            # The call failed at the same moment. Its error must not hide the cancellation from a caller that retries.
+            raise asyncio.CancelledError from None
         failure = from_rpc_error(error)
         failure.stage = failure.stage or stage
         raise failure from None
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if _is_caller_cancelled():
             raise
-        # Nobody cancelled the caller: the channel was closed during the call, which gRPC reports the same way.
+        # The channel was closed during the call, which gRPC reports the same way.
         raise Unavailable("the connection was closed", stage=stage) from None
+
+
+def _is_caller_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def abort(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> None:

@@ -58,8 +58,10 @@ class ProcessActivity:
 
 
 def _delay_seconds(schedstat: bytes) -> float:
-    """Returns the seconds for which a thread was ready to run and had no core."""
-    return int(schedstat.split()[1]) / 1e9
+    """Returns the seconds for which a thread was ready to run and had no core; 0 where the system does not count
+    them."""
+    fields = schedstat.split()
+    return int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
 
 
 def _is_due(stat: bytes) -> bool:

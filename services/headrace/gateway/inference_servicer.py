@@ -5,7 +5,7 @@ import contextlib
 import re
 import secrets
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,6 +55,8 @@ Event = pb.GenerationChunk | pb.GenerationSummary
 Response = type[pb.StreamGenerateResponse] | type[pb.StreamChatResponse]
 DEFAULT_TOKEN_COUNT = 16
 T = TypeVar("T")
+Prepare = Callable[[str, Envelope], Awaitable[Job]]
+"""Makes the job of a request, for a model."""
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
 
 
@@ -64,6 +66,7 @@ class _Call:
 
     context: Context
     record: RequestRecord
+    caller: Caller
     has_written: bool = False
 
 
@@ -78,48 +81,24 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         self._overflow = Overflow(self._predicted_wait, settings.overflow, settings.overflow_wait_seconds)
 
     async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:  # noqa: N802
-        prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
-
-        async def answer(call: _Call, model: str) -> pb.GenerateResponse:
-            async with self._admitted(call, model) as envelope:
-                job = await self._pipeline.prepare_completion(model, [prompt], None, options, envelope)
-                return pb.GenerateResponse(result=await self._whole(job))
-
-        return await self._answered(request.model, context, "text_completion", answer)
+        result = await self._answered(request.model, context, "text_completion", self._completion(request), self._whole)
+        return pb.GenerateResponse(result=result)
 
     async def Chat(self, request: pb.ChatRequest, context: Context) -> pb.ChatResponse:  # noqa: N802
-        conversation, options = _conversation(request), _chat_options(request)
-
-        async def answer(call: _Call, model: str) -> pb.ChatResponse:
-            async with self._admitted(call, model) as envelope:
-                job = await self._pipeline.prepare_chat(model, conversation, options, envelope)
-                return pb.ChatResponse(result=await self._whole(job))
-
-        return await self._answered(request.model, context, "chat", answer)
+        result = await self._answered(request.model, context, "chat", self._chat(request), self._whole)
+        return pb.ChatResponse(result=result)
 
     async def StreamGenerate(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamGenerateRequest, context: Context
     ) -> None:
-        prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
-
-        async def answer(call: _Call, model: str) -> None:
-            async with self._admitted(call, model) as envelope:
-                job = await self._pipeline.prepare_completion(model, [prompt], None, options, envelope)
-                await self._write(job, pb.StreamGenerateResponse, call, envelope.deadline)
-
-        await self._answered(request.model, context, "text_completion", answer)
+        write = partial(self._write, response=pb.StreamGenerateResponse)
+        await self._answered(request.model, context, "text_completion", self._completion(request), write)
 
     async def StreamChat(  # type: ignore[override]  # noqa: N802
         self, request: pb.StreamChatRequest, context: Context
     ) -> None:
-        conversation, options = _conversation(request), _chat_options(request)
-
-        async def answer(call: _Call, model: str) -> None:
-            async with self._admitted(call, model) as envelope:
-                job = await self._pipeline.prepare_chat(model, conversation, options, envelope)
-                await self._write(job, pb.StreamChatResponse, call, envelope.deadline)
-
-        await self._answered(request.model, context, "chat", answer)
+        write = partial(self._write, response=pb.StreamChatResponse)
+        await self._answered(request.model, context, "chat", self._chat(request), write)
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:  # noqa: N802
         inputs = _inputs(request, self._settings.max_inputs)
@@ -148,9 +127,27 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         seen = [to_model_info(model) for model in self._pipeline.fleet.listed() if caller.may_use(model.model)]
         return pb.ListModelsResponse(models=seen)
 
-    async def _write(self, job: Job, response: Response, call: _Call, deadline: Deadline) -> None:
+    def _completion(self, request: pb.GenerateRequest | pb.StreamGenerateRequest) -> Prepare:
+        """Checks a request, and returns what makes its job. Raises InvalidRequest."""
+        prompt, options = _prompt(request), _options(request.options, DEFAULT_TOKEN_COUNT)
+
+        async def prepare(model: str, envelope: Envelope) -> Job:
+            return await self._pipeline.prepare_completion(model, [prompt], None, options, envelope)
+
+        return prepare
+
+    def _chat(self, request: ChatRequest) -> Prepare:
+        """Checks a request, and returns what makes its job. Raises InvalidRequest."""
+        conversation, options = _conversation(request), _chat_options(request)
+
+        async def prepare(model: str, envelope: Envelope) -> Job:
+            return await self._pipeline.prepare_chat(model, conversation, options, envelope)
+
+        return prepare
+
+    async def _write(self, call: _Call, job: Job, response: Response) -> None:
         """Writes a stream. Raises DeadlineExceeded when the client does not read it."""
-        end = Deadline.after(deadline.remaining + PARTING_SECONDS)
+        end = Deadline.after(job.envelope.deadline.remaining + PARTING_SECONDS)
         record = job.envelope.record
         record.is_stream = True
         async with aclosing(self._events(job)) as events:
@@ -167,7 +164,7 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
                         "the deadline passed while the response was written", stage="deliver"
                     ) from None
 
-    async def _whole(self, job: Job) -> pb.GenerationResult:
+    async def _whole(self, _call: _Call, job: Job) -> pb.GenerationResult:
         result = pb.GenerationResult()
         async with aclosing(self._events(job)) as events:
             async for event in events:
@@ -198,28 +195,36 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         yield pb.GenerationSummary(finish_reason=piece.finish_reason, usage=usage)
 
     async def _answered(
-        self, model: str, context: Context, operation: str, answer: Callable[[_Call, str], Awaitable[T]]
+        self,
+        model: str,
+        context: Context,
+        operation: str,
+        prepare: Prepare,
+        finish: Callable[[_Call, Job], Awaitable[T]],
     ) -> T:
-        """Answers a call by its model, or by that model's overflow model, which the trailing metadata tell."""
+        """Answers a call by its model, or by that model's overflow model, which the trailing metadata name."""
         async with self._called(model, context, operation) as call:
 
             async def attempt(chosen: str) -> T:
-                call.record.model = chosen
                 if chosen != model:
                     context.set_trailing_metadata(((OVERFLOW_KEY, model),))
-                return await answer(call, chosen)
+                async with self._admitted(call, chosen) as envelope:
+                    return await finish(call, await prepare(chosen, envelope))
 
-            return await self._overflow.run(model, self._known(call), attempt, lambda: call.has_written)
+            return await self._overflow.run(model, call.caller, attempt, lambda: call.has_written)
 
     @contextlib.asynccontextmanager
     async def _called(self, model: str, context: Context, operation: str) -> AsyncIterator[_Call]:
-        """Opens the block of a call, and sends the client its id."""
+        """Opens the block of a call, and sends the client its id. Raises Unauthenticated, which is counted."""
         given = str(dict(context.invocation_metadata() or ()).get(REQUEST_KEY, ""))
         client_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         record = RequestRecord(client_id=client_id, api="grpc", operation=operation, model=model)
         try:
             await context.send_initial_metadata(((REQUEST_KEY, client_id),))
-            yield _Call(context, record)
+            with _counted_refusal(record):
+                caller = self._caller(context)
+            record.tenant = caller.tenant.name
+            yield _Call(context, record, caller)
         finally:
             self._ledger.recent.add(record)
 
@@ -227,50 +232,35 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
     async def _admitted(
         self, call: _Call, model: str, scope: str = "generate", *, caches: bool = False
     ) -> AsyncIterator[Envelope]:
-        """Opens the block of an attempt at a request. Raises HeadraceError."""
+        """Opens the block of an attempt at a request. Raises HeadraceError; for a key or model that is not allowed or
+        unknown, it is counted."""
         record = call.record
-        caller = await self._identified(call, scope)
+        record.model = model
+        with _counted_refusal(record):
+            call.caller.check_scope({scope})
+            call.caller.check_model(model)
+            await self._pipeline.fleet.find(model)
         with (
             bound_request_id(record.client_id),
             request_span(record),
             self._ledger.open_request(record.client_id, model, record),
         ):
-            envelope = self._envelope(caller, record, call.context, caches=caches)
+            envelope = self._envelope(call, caches=caches)
             record.stopwatch.lap(ADMISSION)
             with envelope.account.settled():
                 yield envelope
 
-    async def _identified(self, call: _Call, scope: str) -> Caller:
-        """Returns the caller. Raises HeadraceError, which is counted, for an unknown key or model."""
-        record, caller = call.record, self._known(call)
-        try:
-            record.tenant = caller.tenant.name
-            caller.check_scope({scope})
-            caller.check_model(record.model)
-            await self._pipeline.fleet.find(record.model)
-            return caller
-        except HeadraceError as error:
-            _count_refusal(record, error)
-            raise
-
-    def _known(self, call: _Call) -> Caller:
-        """Returns the caller. Raises Unauthenticated, which is counted."""
-        try:
-            return self._caller(call.context)
-        except HeadraceError as error:
-            _count_refusal(call.record, error)
-            raise
-
     def _predicted_wait(self, model: str) -> float:
         return self._pipeline.fleet.predicted_wait(model)
 
-    def _envelope(self, caller: Caller, record: RequestRecord, context: Context, *, caches: bool) -> Envelope:
+    def _envelope(self, call: _Call, *, caches: bool) -> Envelope:
+        caller, record = call.caller, call.record
         request_id = new_request_id(record.client_id)
         record.request_id = request_id
         return Envelope(
             request_id=request_id,
             accepted=record.stopwatch.started,
-            deadline=Deadline.after(caller.allowed_seconds(self._seconds(context))),
+            deadline=Deadline.after(caller.allowed_seconds(self._seconds(call.context))),
             tenant=caller.tenant,
             traceparent=current_traceparent(),
             use_cache=caches,
@@ -290,10 +280,15 @@ class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):
         return limit if remaining is None else min(limit, remaining)
 
 
-def _count_refusal(record: RequestRecord, error: HeadraceError) -> None:
-    """Counts a call that was refused before it was one of a model's."""
-    record.model, record.outcome = "", row_of(error).code
-    REQUESTS.labels(model="", outcome=record.outcome).inc()
+@contextlib.contextmanager
+def _counted_refusal(record: RequestRecord) -> Iterator[None]:
+    """Counts an error in the block as the end of a call that is of no model."""
+    try:
+        yield
+    except HeadraceError as error:
+        record.model, record.outcome = "", row_of(error).code
+        REQUESTS.labels(model="", outcome=record.outcome).inc()
+        raise
 
 
 def _prompt(request: pb.GenerateRequest | pb.StreamGenerateRequest) -> Prompt:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import grpc
 import pytest
 
 from headrace.errors import Unavailable
@@ -21,6 +22,22 @@ async def test_a_channel_that_is_closed_under_a_call_is_a_failure_of_the_call() 
     with pytest.raises(Unavailable) as failure:
         await call(answer)
     assert failure.value.stage == "dispatch"
+
+
+async def test_a_call_that_fails_when_its_caller_is_cancelled_does_not_hide_that() -> None:
+    async def fail_when_cancelled() -> None:
+        with translated("dispatch"):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                metadata = grpc.aio.Metadata()
+                raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, metadata, metadata) from None
+
+    calling = asyncio.create_task(fail_when_cancelled())
+    await asyncio.sleep(0)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
 
 
 async def test_a_caller_that_is_cancelled_stays_cancelled() -> None:

@@ -1,16 +1,17 @@
-"""Keys of an object that its schema does not list, kept apart from those that it lists.
+"""Rewrites the objects of a JSON schema so that a key is not written twice with different escapes.
 
-llguidance 1.9.1 compares a free key with the listed ones as it is spelled, so that it takes `"\\u0061"` beside `"a"`:
-the same key twice, the second time with any value. Keys of `patternProperties` it spells in one way, and never as a
-listed key. So an object with free keys is written as one whose free keys follow a pattern.
+A schema lists some keys of an object (`properties`) and may leave others free (`additionalProperties`). llguidance
+1.9.1 compares spellings, so beside `"a"` it accepts the free key `"\\u0061"`, which is the same key, with any value.
+Keys that match `patternProperties` have only one spelling. Free keys are therefore rewritten as keys that match a
+pattern.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-MAX_CHARACTERS = 2000
-"""Most characters of all listed keys where the free ones have a schema of their own. Their pattern grows with these."""
+MAX_PATTERN_SIZE = 20_000
+"""Maximum size of all patterns of a schema together, in characters before escaping. It is 100 keys of 20 characters."""
 _LISTED, _FREE, _PATTERNS = "properties", "additionalProperties", "patternProperties"
 _SCHEMA = frozenset({_FREE, "contains", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems"})
 """Keywords of a schema."""
@@ -24,24 +25,27 @@ _CONTROL = "\\x00-\\x1f"
 
 
 def keep_free_keys_apart(schema: dict[str, Any]) -> None:
-    """Changes, in place, the objects of a schema that have both listed and free keys. Leaves alone documents in which
-    the change could be seen: those with patterns of their own, references into what would change, and objects that
-    several descriptions must fit together, as llguidance then demands patterns to be the same."""
+    """Rewrites, in place, the objects of a schema that have both listed and free keys. Leaves a schema alone if it has
+    patterns of its own, references to the parts to be rewritten, or objects that must match several schemas at once,
+    because llguidance requires their patterns to be equal. Leaves objects alone whose patterns would be too large."""
     parts = list(_parts(schema))
     if any(part.get(_PATTERNS) or "unevaluatedProperties" in part or _intersects(part) for part in parts):
         return
     if any(_FREE in part["$ref"] for part in parts if isinstance(part.get("$ref"), str)):
         return
+    size_left = MAX_PATTERN_SIZE
     for part in parts:
         listed, free = part.get(_LISTED), part.get(_FREE, True)
         if not listed or not isinstance(listed, dict) or free is False:
             continue
         if free is True or free == {}:
             pattern = f"^[^{_CONTROL}]*$" if _has_control(listed) else ""
-        elif sum(map(len, listed)) <= MAX_CHARACTERS:
-            pattern = other_keys(list(listed))
         else:
-            continue
+            size = _pattern_size(listed)
+            if size > size_left:
+                continue
+            size_left -= size
+            pattern = other_keys(list(listed))
         part |= {_PATTERNS: {pattern: free}, _FREE: False}
 
 
@@ -57,6 +61,11 @@ def other_keys(names: Sequence[str]) -> str:
     leaving = [_spelled(start) + _none_of(ends, control) for start, ends in following.items()]
     cut = [_spelled(start) for start in sorted(following.keys() - set(names))]
     return f"^(({'|'.join(leaving)}){character}*|{'|'.join(cut)})$" if cut else f"^({'|'.join(leaving)}){character}*$"
+
+
+def _pattern_size(names: Collection[str]) -> int:
+    """Returns the number of characters of all beginnings of the names, each of which the pattern spells."""
+    return sum(len(name) * (len(name) + 1) // 2 for name in names)
 
 
 def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -76,7 +76,8 @@ class Admission:
         record.stopwatch.lap(PARSE)
         record.operation, record.is_stream = verb, bool(getattr(body, "stream", None))
         if unknown := ignored_fields(body, self._settings.strict):
-            name_ignored(exchange, unknown)
+            # Not added: a second attempt names the same.
+            exchange.headers[_IGNORED_HEADER] = named(unknown)
         exchange.caller.check_model(body.model)
         await self._pipeline.fleet.find(body.model)
         request_id = exchange.headers["x-request-id"]
@@ -135,6 +136,6 @@ async def _until(deadline: Deadline) -> AsyncIterator[None]:
 
 
 def name_ignored(exchange: HttpExchange, names: Sequence[str]) -> None:
-    """Names fields without effect in the headers of an answer that has not started."""
+    """Adds fields without effect to those that the headers of an answer name, which has not started."""
     before = exchange.headers.get(_IGNORED_HEADER)
     exchange.headers[_IGNORED_HEADER] = f"{before}, {named(names)}" if before else named(names)

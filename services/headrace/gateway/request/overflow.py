@@ -46,6 +46,6 @@ class Overflow:
         return model if wait <= self.longest_wait or other_wait >= wait else smaller
 
     def _allowed(self, model: str, caller: Caller) -> str | None:
-        """Returns the smaller model, if there is one that the caller may use."""
+        """Returns the smaller model, if there is one and the caller may use both."""
         smaller = self.smaller.get(model)
-        return smaller if smaller is not None and caller.may_use(smaller) else None
+        return smaller if smaller is not None and caller.may_use(model) and caller.may_use(smaller) else None
