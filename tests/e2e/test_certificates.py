@@ -1,5 +1,4 @@
-"""A whole platform whose services know each other by certificates: it does all that it does without, and refuses
-whoever is somebody else."""
+"""A platform with a certificate for each service: everything works as without, and other identities are refused."""
 
 import asyncio
 import json
@@ -241,8 +240,8 @@ def test_nats_lets_a_worker_hear_no_others(guarded: RunningPlatform, folder: Pat
 
 
 async def refusals(platform: RunningPlatform, shown: RoleIdentity, subject: str, *, hears: bool = False) -> list[str]:
-    """Says or hears something at NATS, and returns what is refused of it. Whatever is refused comes before the refusal
-    of what nobody may say."""
+    """Publishes or subscribes at NATS, and returns the refusals. Ends at the refusal of a subject that is closed to
+    all, which comes after the others."""
     found: list[str] = []
     ended = asyncio.Event()
 

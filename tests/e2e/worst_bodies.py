@@ -17,6 +17,8 @@ TEXTS = {
 }
 FEW_TEXTS = {name: TEXTS[name] for name in ("digits", "spaces", "signs")}
 """Those that are sent over every protocol."""
+LONG_KEYS = {"properties": {"." * 1900: {}}, "additionalProperties": {"type": "string"}}
+"""A long key that is listed, where all others have a schema of their own."""
 WIDE_SCHEMA = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(2500)}}
 
 
@@ -90,6 +92,7 @@ def _forms() -> Iterator[WorstBody]:
     ask: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1}
     for name, schema in (
         ("wide", WIDE_SCHEMA),
+        ("keys", {"properties": {f"o{number}": LONG_KEYS for number in range(30)}}),
         ("values", {"enum": [f"e{number}" for number in range(400_000)]}),
         ("pattern", {"type": "string", "pattern": repeated("(a|b)*")}),
     ):

@@ -1,10 +1,10 @@
-"""Start → ready → serve → drain → stop, once for every service.
+"""Lifecycle that all services share: start, ready, serve, drain, stop.
 
-1. Build: the app connects its clients and loads what it owns.
-2. Listen, with health red: nobody is sent here yet.
-3. Call yourself: the handlers answer before anyone is told that they exist.
-4. Health green, then announce. Never the other way round: an advertised service without handlers hangs its callers.
-5. On SIGTERM or SIGINT: withdraw, health red, let running work end, refuse new calls, close in reverse order.
+1. Build: the app connects its clients and loads its data.
+2. Listen, with health red, so that no calls arrive yet.
+3. Call itself, to make sure that the handlers answer.
+4. Turn health green, then announce. In the other order, callers of an announced service without handlers would hang.
+5. On SIGTERM or SIGINT: withdraw, turn health red, finish running work, refuse new calls, close in reverse order.
 """
 
 import asyncio

@@ -67,7 +67,7 @@ def _origins(layers: Sequence[Layer]) -> dict[str, str]:
 def _validated(
     schema: type[Settings], section: str, merged: Mapping[str, Any], origins: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Returns the values as a service would see them; those that were given, where others are missing."""
+    """Returns the values as the service would see them. If required values are missing, returns only the given ones."""
     try:
         return schema.model_validate(merged).model_dump(mode="json")
     except ValidationError as error:

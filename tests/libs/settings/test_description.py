@@ -1,4 +1,4 @@
-"""Every setting is told with its value and its origin, and no secret with its value."""
+"""Every setting is shown with its value and origin, except for the values of secrets."""
 
 import importlib
 import re

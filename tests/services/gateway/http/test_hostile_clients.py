@@ -1,5 +1,5 @@
-"""Clients that send too much, too slowly or too deep, and clients that do not read: each gets a typed error in time,
-and nobody else waits for it."""
+"""Clients that send too much, too slowly or too deeply nested bodies, or do not read, get a typed error in time and
+delay no other client."""
 
 import asyncio
 import contextlib

@@ -39,7 +39,7 @@ class Result:
 
 
 class ResultLog:
-    """Adds answers. Each is on the disk before `add` returns; those that come together share the wait."""
+    """Appends answers to a file. Each is on disk before `add` returns; concurrent calls share one flush."""
 
     def __init__(self, folder: Path, fence: int) -> None:
         """Raises FileExistsError if another gateway has the same fence."""
@@ -50,7 +50,7 @@ class ResultLog:
         self._failure: OSError | None = None
 
     async def add(self, content: Any) -> None:
-        """Adds an answer. Raises OSError, from then on always: nobody knows how much of a line was written."""
+        """Appends an answer. Raises OSError, also on every later call, because part of a line may have been written."""
         self._waiting.append(msgspec.json.encode(content) + b"\n")
         async with self._writing:
             if self._failure is not None:
