@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import random
 import time
 import traceback
@@ -11,7 +12,7 @@ from itertools import groupby
 from tests.faults.asking import Answer, Question
 from tests.faults.fault import Fault, Scene
 from tests.faults.linked_platform import linked
-from tests.faults.observation import Observation, observe
+from tests.faults.observation import Observation, observe, recovery
 from tests.faults.platforms import Platform, Shape, disarm, read_metrics, up, wait_until_whole, what_is_held
 from tests.faults.questions import EVERYTHING, POOLS, PROBES, TEXT, pool
 from tests.faults.traffic import Prober, Traffic, ask_undisturbed
@@ -84,6 +85,8 @@ class Stage:
             disarm(self._platform)
         await asyncio.sleep(fault.linger)
         answers, probes = await asyncio.gather(traffic.stop(), prober.stop())
+        # A machine that was busy just as the traffic ended is no platform that never recovers.
+        await prober.ask_until(lambda: recovery(probes, scene.marks) < math.inf, fault.promise.recovery or 0.0)
         return answers, probes, complaints
 
 

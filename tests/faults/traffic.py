@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from itertools import cycle
 
 from tests.faults.asking import BROKEN, Answer, Question, ask
@@ -57,6 +58,12 @@ class Prober:
             await asyncio.gather(self._loop, return_exceptions=True)
         await asyncio.gather(*self._open)
         return self.answers
+
+    async def ask_until(self, enough: Callable[[], bool], seconds: float) -> None:
+        """Asks one probe after another until the answers are enough, or the time is over."""
+        deadline = time.monotonic() + seconds
+        while not enough() and time.monotonic() < deadline:
+            await self._ask_once()
 
     async def _probe(self) -> None:
         while True:

@@ -57,8 +57,8 @@ class NatsBus:
         self._numbering = Numbering(publisher_id)
         self._gaps = GapCounter()
         self._client = Client()
-        self._without_rollups = set[Store]()
-        """Buckets known to take no message that removes others."""
+        self._buckets = dict[Store, KeyValue]()
+        """Buckets found on this connection and forgotten at the first failure, as NATS may have lost them."""
         self._subscriptions: list[tuple[str, Callable[[Msg], Any]]] = []
         self._connect_callbacks: list[Callable[[], None]] = []
         self._connecting: asyncio.Task[None] | None = None
@@ -154,7 +154,7 @@ class NatsBus:
         return found
 
     async def read(self, key: str, message_type: type[M], store: Store = LEASES) -> Versioned[M] | None:
-        with _required():
+        with self._required():
             try:
                 entry = await (await self._bucket(store)).get(key)
             except nats.js.errors.KeyNotFoundError:
@@ -164,7 +164,7 @@ class NatsBus:
         return Versioned(message_type(), entry.revision or 0)
 
     async def swap(self, key: str, message: Message, revision: int, store: Store = LEASES) -> int | None:
-        with _required():
+        with self._required():
             bucket = await self._bucket(store)
             try:
                 return int(await bucket.update(key, message.SerializeToString(), last=revision))
@@ -217,6 +217,7 @@ class NatsBus:
                 _log.warning("the renewed certificate is not used yet", extra={"error": repr(error)})
 
     async def _announce_connection(self) -> None:
+        self._buckets.clear()
         _log.info("connected to NATS")
         for callback in self._connect_callbacks:
             callback()
@@ -231,6 +232,12 @@ class NatsBus:
     async def _bucket(self, store: Store) -> KeyValue:
         if not self.connected:
             raise nats.errors.ConnectionClosedError
+        if store not in self._buckets:
+            self._buckets[store] = await self._open_bucket(store)
+        return self._buckets[store]
+
+    async def _open_bucket(self, store: Store) -> KeyValue:
+        """Finds a bucket, or makes it where this login may."""
         jetstream = self._client.jetstream(timeout=REQUEST_TIMEOUT)
         may_make = self._login is None or self._login.may_make(store)
         try:
@@ -239,18 +246,28 @@ class NatsBus:
             if not may_make:
                 raise
             bucket = await jetstream.create_key_value(KeyValueConfig(bucket=store.bucket, ttl=store.lifetime))
-        if may_make and store not in self._without_rollups:
+        if may_make:
             await _forbid_rollups(jetstream, store)
-            self._without_rollups.add(store)
         return bucket
 
     @contextlib.contextmanager
-    def _tolerated(self, action: str) -> Any:
+    def _tolerated(self, action: str) -> Iterator[None]:
+        """Counts a failure of the registry and goes on: what is registered is registered again."""
         try:
             yield
         except _FAILURES as error:
+            self._buckets.clear()
             EVENTS_DROPPED.labels(reason=f"registry_{action}_failed").inc()
             _log.debug("the registry did not answer", extra={"action": action, "error": repr(error)})
+
+    @contextlib.contextmanager
+    def _required(self) -> Iterator[None]:
+        """Turns every failure of the store into StoreAway."""
+        try:
+            yield
+        except _FAILURES as error:
+            self._buckets.clear()
+            raise StoreAway(f"the store of NATS does not answer: {error!r}") from None
 
 
 async def _forbid_rollups(jetstream: JetStreamContext, store: Store) -> None:
@@ -258,12 +275,3 @@ async def _forbid_rollups(jetstream: JetStreamContext, store: Store) -> None:
     config = (await jetstream.stream_info(store.stream)).config
     if config.allow_rollup_hdrs:
         await jetstream.update_stream(config.evolve(allow_rollup_hdrs=False))
-
-
-@contextlib.contextmanager
-def _required() -> Iterator[None]:
-    """Turns every failure of the store into StoreAway."""
-    try:
-        yield
-    except _FAILURES as error:
-        raise StoreAway(f"the store of NATS does not answer: {error!r}") from None

@@ -6,12 +6,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import nats
 import pytest
 
 from headrace import failpoints
 from headrace.bus import bus as bus_module
-from headrace.bus import subjects
-from headrace.bus.bus import EVENT_GAPS, Bus, GapCounter, Numbering
+from headrace.bus import nats_bus, subjects
+from headrace.bus.bus import EVENT_GAPS, LEASES, Bus, GapCounter, Numbering, StoreAway
 from headrace.bus.memory_bus import MemoryBus
 from headrace.bus.nats_bus import NatsBus
 from headrace.supervisor.nats_server import LocalNats
@@ -50,6 +51,11 @@ async def until(condition: Callable[[], bool], probe: Callable[[], object] | Non
         await asyncio.sleep(0.01)
 
 
+@pytest.fixture(autouse=True)
+def a_busy_machine_is_no_lost_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nats_bus, "REQUEST_TIMEOUT", 15.0)
+
+
 @pytest.fixture
 async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     server = NatsServer(tmp_path)
@@ -65,11 +71,11 @@ async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[B
         return
     server = NatsServer(tmp_path)
     await server.start()
-    nats_bus = NatsBus(server.local.url, "test")
-    nats_bus.start()
-    await until(lambda: nats_bus.connected)
-    yield nats_bus
-    await nats_bus.close()
+    over_nats = NatsBus(server.local.url, "test")
+    over_nats.start()
+    await until(lambda: over_nats.connected)
+    yield over_nats
+    await over_nats.close()
     await server.kill()
 
 
@@ -110,6 +116,25 @@ async def test_connecting_is_told_again_after_a_loss(nats_server: NatsServer) ->
     await until(lambda: len(connects) == 2)
     await bus.publish("headrace.v1.worker.x.registered", ServiceRegistered(service_id="found"))
     await until(lambda: heard == ["found"])
+    await bus.close()
+
+
+@pytest.mark.process
+async def test_a_bucket_that_somebody_deleted_is_made_again(nats_server: NatsServer) -> None:
+    bus = NatsBus(nats_server.local.url, "test")
+    bus.start()
+    await until(lambda: bus.connected)
+    assert await bus.swap("lease", ServiceRegistered(service_id="first"), 0) is not None
+    operator = await nats.connect(nats_server.local.url)
+    assert await operator.jetstream().delete_key_value(LEASES.bucket)
+    await operator.close()
+    assert await bus.read("lease", ServiceRegistered) is None
+    with contextlib.suppress(StoreAway):
+        await bus.swap("lease", ServiceRegistered(service_id="second"), 0)
+    assert await bus.swap("lease", ServiceRegistered(service_id="second"), 0) is not None
+    found = await bus.read("lease", ServiceRegistered)
+    assert found is not None
+    assert found.message.service_id == "second"
     await bus.close()
 
 
