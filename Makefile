@@ -173,7 +173,7 @@ bench-swaps: .venv/.dev
 	@$(BIN)/python -m tests.benchmarks.model_swaps
 
 bench-engine: .venv/.dev
-	@$(BIN)/python -m tests.benchmarks.offline
+	@$(BIN)/python -m tests.benchmarks.quantization
 
 # Takes hours with all peers and shapes: SHAPES="tinyllama-1.1b config.json", PEERS=llama.cpp and ROUNDS=1 take less.
 SHAPES ?= tinyllama-1.1b llama-3.2-1b qwen3-0.6b smollm2-135m

@@ -28,6 +28,6 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv /opt/headrace \
     && /opt/headrace/bin/python -m pip install --disable-pip-version-check \
         --constraint /build/constraints.txt "$(ls /wheels/headrace-*.whl)[local,torch]" \
-    && HOME=/root /opt/headrace/bin/python -m headrace.offline.backends.backend_environment "${BACKEND}"
+    && HOME=/root /opt/headrace/bin/python -m headrace.quantization.backends.backend_environment "${BACKEND}"
 WORKDIR /models
 ENTRYPOINT ["/bin/sh", "-c", "exec headrace quantize --backend \"${BACKEND}\" \"$@\"", "headrace"]

@@ -6,13 +6,13 @@ import pytest
 from tests.architecture.test_imports import imports_of
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
-DOORS = ["hears.py", "tells.py", "app.py"]
-"""Files of a service that may import the bus: all that it hears, all that it tells, and their wiring."""
+DOORS = ["subscriber.py", "publisher.py", "app.py"]
+"""Files of a service that may import the bus: what it subscribes to, what it publishes, and their wiring."""
 STORES = ["scheduler/leases.py", "gateway/access/limits/shared_budgets.py", "gateway/batches/batch_leases.py"]
 """Files that keep entries in the bus's key-value store, which is no news to anybody."""
 WIDER_EDGE = ["gateway"]
 """Services in which more files read messages; test_service_boundaries.py holds that none keeps any."""
-EDGE = ["servicer.py", "translation.py", "hears.py", "tells.py", "app.py"]
+EDGE = ["servicer.py", "translation.py", "subscriber.py", "publisher.py", "app.py"]
 """Files that may know generated messages, in any folder of a service."""
 STREAMS = ["scheduler/gateway_session.py"]
 """Files that hold one end of a stream, and so read and write its messages."""
@@ -75,14 +75,14 @@ def test_news_come_and_go_through_two_files(root: Path, service: str) -> None:
 
 def test_a_side_door_is_found(tmp_path: Path) -> None:
     (tmp_path / "cache" / "deep").mkdir(parents=True)
-    (tmp_path / "cache" / "hears.py").write_text("from headrace.bus import subjects\n")
+    (tmp_path / "cache" / "subscriber.py").write_text("from headrace.bus import subjects\n")
     (tmp_path / "cache" / "deep" / "index.py").write_text("from headrace.bus.bus import Bus\n")
     assert side_doors(tmp_path, "cache") == ["cache/deep/index.py"]
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_door_is_used(root: Path, service: str) -> None:
-    for door in ("hears.py", "tells.py"):
+    for door in ("subscriber.py", "publisher.py"):
         path = root / "services" / "headrace" / service / door
         assert not path.exists() or any(name.startswith("headrace.bus") for name in imports_of(path)), path
 

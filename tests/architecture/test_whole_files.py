@@ -8,11 +8,11 @@ RENAMING = ("rename", "replace", "renames")
 MAY_RENAME = {
     "libs/headrace/storage/whole_file.py",
     # Folders, which no rename of a file can stand for.
-    "libs/headrace/offline/backends/backend_quantizer.py",
-    "libs/headrace/offline/quantization/checkpoint_writer.py",
+    "libs/headrace/quantization/backends/backend_quantizer.py",
+    "libs/headrace/quantization/checkpoint_writer.py",
     "services/headrace/cache/response_store.py",
     # Weights: safetensors writes them to a path, and packed ones are locked from before they have their name.
-    "libs/headrace/offline/quantization/unfinished_checkpoint.py",
+    "libs/headrace/quantization/unfinished_checkpoint.py",
     "libs/headrace/engine/cpu/weights/packed_cache.py",
     # A download, which goes on where it stopped.
     "libs/headrace/supervisor/files/pull.py",

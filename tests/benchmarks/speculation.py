@@ -28,9 +28,9 @@ from rich.table import Table
 from tests.benchmarks.grown_model import SHAPES, grow
 
 from headrace.cli.output import console, print_json
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT, DRAFT
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import EngineRequest, EngineStats, SamplingParams

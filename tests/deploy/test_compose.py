@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 import yaml
 
-from headrace.bus.nats_conf import FILE_NAME
-from headrace.certificates.role import NATS
 from headrace.lifecycle import ServiceSettings
 from headrace.planning.device_profile import read_profile
+from headrace.security.certificates.role import NATS
+from headrace.security.nats_conf import FILE_NAME
 from headrace.settings import Settings, load
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]

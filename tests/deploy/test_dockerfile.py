@@ -22,9 +22,9 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from headrace.certificates.certificate_folder import CertificateFolder
-from headrace.certificates.role_identity import read_identity
 from headrace.demo_model import CHECKPOINT
+from headrace.security.certificates.certificate_folder import CertificateFolder
+from headrace.security.certificates.role_identity import read_identity
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]
 LOADED_LATER = {"worker": ["headrace.engine.engines.text_engine"]}

@@ -16,10 +16,10 @@ import pytest
 from headrace.bus.nats_bus import NatsBus
 from headrace.cache.app import open_app
 from headrace.cache.config import CacheSettings
-from headrace.clients.cache import GrpcCacheClient
 from headrace.errors import Unauthenticated
 from headrace.lifecycle import ServiceSettings, channels_to
 from headrace.lifecycle.run import serving
+from headrace.service_clients.cache import GrpcCacheClient
 from headrace.supervisor.nats_server import LocalNats, find_nats_server
 
 SERVICES = ["gateway", "tokenizer", "scheduler", "cache", "worker"]

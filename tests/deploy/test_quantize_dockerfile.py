@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.offline.backends.backend_environment import BACKENDS
+from headrace.quantization.backends.backend_environment import BACKENDS
 
 BUILD_TOOLS = {"setuptools>=77.0.3", "wheel"}
 
@@ -24,7 +24,7 @@ def test_the_image_makes_the_environment_that_it_uses(root: Path) -> None:
     found = re.search(r"^ARG BACKEND=(\w+)$", text, re.MULTILINE)
     assert found is not None
     assert found[1] in BACKENDS
-    assert 'python -m headrace.offline.backends.backend_environment "${BACKEND}"' in text
+    assert 'python -m headrace.quantization.backends.backend_environment "${BACKEND}"' in text
     assert "XDG_DATA_HOME=/opt" in text
     for source in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):
         assert all((root / path).exists() for path in source.split())

@@ -16,15 +16,15 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from headrace.access.key_file import FILE_NAME, KeyFile
-from headrace.bus.nats_login import NatsLogin
-from headrace.certificates.authority import Authority, SignedPair
-from headrace.certificates.certificate_folder import CertificateFolder
-from headrace.certificates.role_identity import RoleIdentity, read_identity
-from headrace.clients.cache import GrpcCacheClient
-from headrace.clients.scheduler import explain
-from headrace.clients.worker import GrpcWorkerClient
 from headrace.errors import Forbidden, Unavailable
 from headrace.rpc.channel import open_channel
+from headrace.security.certificates.authority import Authority, SignedPair
+from headrace.security.certificates.certificate_folder import CertificateFolder
+from headrace.security.certificates.role_identity import RoleIdentity, read_identity
+from headrace.security.nats_login import NatsLogin
+from headrace.service_clients.cache import GrpcCacheClient
+from headrace.service_clients.scheduler import explain
+from headrace.service_clients.worker import GrpcWorkerClient
 from headrace.supervisor.state import read_credential
 from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2, inference_pb2_grpc

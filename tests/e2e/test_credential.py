@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.clients.worker import GrpcWorkerClient
 from headrace.errors import Unauthenticated
 from headrace.rpc.channel import open_channel
+from headrace.service_clients.worker import GrpcWorkerClient
 from headrace.supervisor.state import read_credential
 from headrace.testing.running_platform import RunningPlatform
 

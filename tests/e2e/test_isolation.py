@@ -20,7 +20,7 @@ from tests.e2e.worst_bodies import FEW_TEXTS, MODEL, WorstBody, repeated, worst_
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from headrace.lifecycle.private_files import OTHERS
+from headrace.storage.private_files import OTHERS
 from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1.tokenizer_pb2 import ChatMessage

@@ -23,7 +23,6 @@ from tests.integration.in_process_texts import InProcessTexts
 from headrace.bus.memory_bus import MemoryBus
 from headrace.cache.app import open_app as open_cache
 from headrace.cache.config import CacheSettings
-from headrace.clients.worker import GrpcWorkerClient
 from headrace.gateway.app import open_app as open_gateway
 from headrace.gateway.config import GatewaySettings
 from headrace.lifecycle import Service, ServiceSettings
@@ -31,6 +30,7 @@ from headrace.lifecycle.run import serving
 from headrace.rpc.channel import open_channel
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
+from headrace.service_clients.worker import GrpcWorkerClient
 from headrace.testing.connection import Link
 from headrace.testing.free_ports import free_ports
 from headrace.testing.tcp_proxy import TcpProxy

@@ -9,10 +9,10 @@ import pytest
 from tests.integration.in_process_platform import InProcessPlatform, Shape, in_process_platform
 
 from headrace import demo_model
-from headrace.clients.worker import GrpcWorkerClient
 from headrace.errors import Unavailable
 from headrace.rpc.channel import open_channel
 from headrace.rpc.member_address import joined
+from headrace.service_clients.worker import GrpcWorkerClient
 
 pytestmark = pytest.mark.anyio
 NAMES = ("alpha", "beta.v1", "gamma")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from tests.grpc_leftovers import leftovers_forgiven
 
-from headrace.clients.scheduler import SchedulerStream
 from headrace.gateway.app import open_app as open_gateway
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.platform_health import PlatformHealth
@@ -16,14 +15,15 @@ from headrace.gateway.http.server import HttpServer
 from headrace.lifecycle import Service
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
-from headrace.scheduler.hears import SchedulerSubscriber
 from headrace.scheduler.leases import Leases
+from headrace.scheduler.publisher import SchedulerPublisher
 from headrace.scheduler.scheduler import Scheduler
-from headrace.scheduler.tells import SchedulerPublisher
+from headrace.scheduler.subscriber import SchedulerSubscriber
+from headrace.service_clients.scheduler import SchedulerStream
 from headrace.testing.free_ports import free_ports
 from headrace.worker.app import open_app as open_worker
 from headrace.worker.config import WorkerSettings
-from headrace.worker.tells import WorkerPublisher
+from headrace.worker.publisher import WorkerPublisher
 
 pytestmark = pytest.mark.anyio
 

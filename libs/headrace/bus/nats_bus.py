@@ -33,7 +33,7 @@ from headrace.bus.bus import (
     StoreAway,
     Versioned,
 )
-from headrace.bus.nats_login import NatsLogin
+from headrace.bus.login import Login
 from headrace.telemetry.traces import current_traceparent
 
 RECONNECT_WAIT: Any = 0.2  # nats-py annotates an int and takes a float
@@ -49,7 +49,7 @@ _FAILURES = (NatsError, JetStreamError, OSError, TimeoutError, asyncio.TimeoutEr
 class NatsBus:
     """A Bus on a NATS server."""
 
-    def __init__(self, url: str, publisher_id: str, login: NatsLogin | None = None, token: str = "") -> None:
+    def __init__(self, url: str, publisher_id: str, login: Login | None = None, token: str = "") -> None:
         """`login`: the certificate to show. None: plain text, with the token, which may stand in the URL instead."""
         self._url = url
         self._login = login

@@ -11,8 +11,8 @@ from headrace.claims.claim import Claim
 from headrace.claims.engine_load import EngineLoad
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.contract.engine_config import EngineConfig
-from headrace.offline.evaluation.text import evaluation_text
-from headrace.offline.evaluation.token_windows import cut_windows
+from headrace.evaluation.text import evaluation_text
+from headrace.evaluation.token_windows import cut_windows
 
 ROUNDS = 3
 OUTPUTS = 64

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.offline.evaluation.quality_record import RecordedQuality
+    from headrace.evaluation.quality_record import RecordedQuality
 
 UNKNOWN_QUALITY = "quality not known"
 

@@ -5,8 +5,8 @@ from headrace.client.answer_stream import AnswerStream
 from headrace.client.findings import Embeddings, Model, Ranked, Ranking, RequestTrace, UsageRow
 from headrace.client.headrace import Headrace
 from headrace.client.options import Tool
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 
 __all__ = [
     "Answer",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.tool_call import ToolCall
 
 
 @dataclass(frozen=True, slots=True)

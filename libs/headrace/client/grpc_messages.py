@@ -8,8 +8,8 @@ from headrace.client.answer import Answer, CallChunk, Chunk, TokenUsage
 from headrace.client.findings import Model
 from headrace.client.options import Call, ChatOptions, Question
 from headrace.client.transport import Input
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1 import tokenizer_pb2
 from headrace.v1.generation_pb2 import (

@@ -20,9 +20,9 @@ from headrace.client.http_transport import HttpTransport
 from headrace.client.options import Call, CallOptions, ChatOptions, GenerationOptions, Question, check
 from headrace.client.retries import Retries
 from headrace.client.transport import Input, Transport
-from headrace.clients.message import Message
+from headrace.domain.deadline import Deadline
+from headrace.domain.message import Message
 from headrace.errors import ConfigError, HeadraceError, InvalidRequest, Unavailable
-from headrace.rpc.deadline import Deadline
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8000"
 KEY_VARIABLE = "HEADRACE_API_KEY"

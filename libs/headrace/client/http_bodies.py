@@ -7,8 +7,8 @@ from typing import Any
 from headrace.client.answer import Answer, CallChunk, Chunk, TokenUsage
 from headrace.client.findings import Model, RequestTrace
 from headrace.client.options import FORMATS, Call, CallOptions, Question, Tool
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 
 Json = dict[str, Any]
 _NAMES = {"max_reasoning_tokens": "thinking_token_budget", "template_arguments": "chat_template_kwargs"}

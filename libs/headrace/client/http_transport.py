@@ -16,8 +16,8 @@ from headrace.client.http_bodies import DONE, Json, chunk_of, event_of, model_of
 from headrace.client.http_errors import error_in, error_of
 from headrace.client.options import Call, Question
 from headrace.client.transport import Input
+from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, Unavailable
-from headrace.rpc.deadline import Deadline
 from headrace.settings.web.connection_options import AUTHORITY_VARIABLE, connection_options, is_untrusted
 
 PARTING_SECONDS = 1.0

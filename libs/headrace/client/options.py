@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-from headrace.clients.message import Message
+from headrace.domain.deadline import Deadline
+from headrace.domain.message import Message
 from headrace.errors import InvalidRequest
-from headrace.rpc.deadline import Deadline
 
 Priority = Literal["realtime", "interactive", "default", "batch"]
 FORMATS = ("json_schema", "regex", "choices")

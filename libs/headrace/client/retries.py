@@ -5,8 +5,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, Overloaded, Unavailable
-from headrace.rpc.deadline import Deadline
 
 SHOULD_RETRY = "should_retry"
 """Name, among the details of an error, of the platform's own word: true or false."""

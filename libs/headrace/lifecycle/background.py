@@ -5,8 +5,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import TaskDied
-from headrace.rpc.deadline import Deadline
 
 CLOSE_SECONDS = 2.0
 CANCEL_INTERVAL = 0.1

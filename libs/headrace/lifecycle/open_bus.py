@@ -6,9 +6,9 @@ from typing import Protocol
 
 from headrace.bus.bus import Bus
 from headrace.bus.nats_bus import NatsBus
-from headrace.bus.nats_login import NatsLogin
 from headrace.lifecycle.security import identity_of, nats_token_of
 from headrace.lifecycle.settings import ServiceSettings
+from headrace.security.nats_login import NatsLogin
 
 
 class ConnectingBus(Bus, Protocol):

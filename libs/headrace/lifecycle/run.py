@@ -23,20 +23,20 @@ from typing import TypeVar
 import uvloop
 
 from headrace import failpoints
+from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, TaskDied, Unavailable
 from headrace.lifecycle.announcer import Announcer
 from headrace.lifecycle.background import Background
 from headrace.lifecycle.metrics_port import shown_metrics
-from headrace.lifecycle.private_files import keep_files_private
 from headrace.lifecycle.security import check_identity, credential_of, own_channel, security_of
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
-from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
 from headrace.rpc.member_address import joined
 from headrace.rpc.server import Server
 from headrace.settings import load
 from headrace.settings.description import DESCRIBE_FLAG, described
+from headrace.storage.private_files import keep_files_private
 from headrace.telemetry.logs import configure_logging
 from headrace.telemetry.traces import configure_tracing
 from headrace.v1.events_pb2 import ServiceRegistered

@@ -3,14 +3,14 @@
 from functools import partial
 from urllib.parse import urlsplit
 
-from headrace.certificates.expiry import note_expiry
-from headrace.certificates.role_identity import RoleIdentity, read_identity
 from headrace.errors import ConfigError
 from headrace.lifecycle.service import Service
 from headrace.lifecycle.settings import ServiceSettings
 from headrace.rpc.channel import Channel, OpenChannel, open_channel, open_public_channel
-from headrace.rpc.port_tls import mutual_tls, public_tls
 from headrace.rpc.server import ServerSecurity
+from headrace.security.certificates.expiry import note_expiry
+from headrace.security.certificates.role_identity import RoleIdentity, read_identity
+from headrace.security.port_tls import mutual_tls, public_tls
 from headrace.settings.secret_file import read_secret
 
 

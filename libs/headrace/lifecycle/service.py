@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.bus.bus import Bus
+from headrace.domain.deadline import Deadline
 from headrace.lifecycle.background import Background
 from headrace.rpc.checks.request_limits import RequestLimits
-from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Bind
 
 

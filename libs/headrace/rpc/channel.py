@@ -6,11 +6,11 @@ from typing import TypeAlias
 
 import grpc
 
-from headrace.certificates.role import name_of
-from headrace.certificates.role_identity import RoleIdentity, first_name
 from headrace.rpc.credentialed_channel import CredentialedChannel
 from headrace.rpc.member_address import split
 from headrace.rpc.options import CHANNEL_OPTIONS
+from headrace.security.certificates.role import name_of
+from headrace.security.certificates.role_identity import RoleIdentity, first_name
 
 Channel: TypeAlias = grpc.aio.Channel
 OpenChannel: TypeAlias = Callable[[str], Channel]

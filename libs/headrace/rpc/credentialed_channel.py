@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 
 from headrace.rpc import member_address
-from headrace.rpc.credential import KEY, bearer
+from headrace.security.credential import KEY, bearer
 
 
 class CredentialedChannel(grpc.aio.Channel):

@@ -14,10 +14,10 @@ from grpc_reflection.v1alpha import reflection
 from headrace.errors import AddressInUse
 from headrace.rpc.boundary import Boundary, let_in
 from headrace.rpc.checks.request_limits import RequestLimits
-from headrace.rpc.credential import CredentialGuard
+from headrace.rpc.credential_guard import CredentialGuard
 from headrace.rpc.options import PUBLIC_SERVER_OPTIONS, SERVER_OPTIONS
-from headrace.rpc.port_tls import PortTls
-from headrace.rpc.role_rules import check_role
+from headrace.security.port_tls import PortTls
+from headrace.security.role_rules import check_role
 
 Bind: TypeAlias = Callable[[grpc.aio.Server], None]
 """Adds the servicers of a service to a gRPC server that has not started."""

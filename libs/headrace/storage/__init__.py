@@ -1,1 +1,1 @@
-"""Files on disk that survive a crash whole."""
+"""Files that survive a crash whole, and that only their user can read."""

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.bus.nats_conf import nats_conf
-from headrace.bus.nats_login import NatsLogin
 from headrace.errors import ConfigError
+from headrace.security.nats_conf import nats_conf
+from headrace.security.nats_login import NatsLogin
 from headrace.supervisor.ports import HOST
 
 CONNECT_TIMEOUT = 1.0

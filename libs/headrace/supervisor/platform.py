@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx2
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import ConfigError, Unavailable
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.rpc.channel import Channel
-from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import answers, is_serving
 from headrace.settings.flags import as_flags
 from headrace.supervisor.files.log_rotation import keep_rotating, old_log

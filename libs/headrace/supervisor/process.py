@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import ConfigError, Unavailable
 from headrace.lifecycle.cancel_and_wait import cancel_and_wait
 from headrace.lifecycle.run import EXIT_BAD_START
-from headrace.rpc.deadline import Deadline
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
 
 State = Literal["starting", "ready", "restarting", "stopped"]

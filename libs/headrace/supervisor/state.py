@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import ConfigError, NotFound
-from headrace.lifecycle.private_files import close_all_to_others, close_to_others
+from headrace.storage.private_files import close_all_to_others, close_to_others
 from headrace.storage.whole_file import write_whole
 
 DEFAULT_FOLDER = Path("~/.local/state/headrace")

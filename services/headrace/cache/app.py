@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
 from headrace.cache.config import CacheSettings
-from headrace.cache.hears import CacheSubscriber
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.response_store import ResponseStore
 from headrace.cache.servicer import CacheServicer
+from headrace.cache.subscriber import CacheSubscriber
 from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats
 from headrace.v1 import cache_pb2_grpc
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.cache.prefix_index import PrefixIndex
-from headrace.clients.block_change import BlockChange
-from headrace.clients.block_list import BlockList
+from headrace.domain.block_change import BlockChange
+from headrace.service_clients.block_list import BlockList
 
 MAX_WORKERS = 10_000
 FORGET_SECONDS = 600.0

@@ -7,11 +7,11 @@ import random
 from prometheus_client import Counter
 
 from headrace.cache.block_feed import BlockFeed
-from headrace.clients.worker import GrpcWorkerClient
+from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, Unavailable
 from headrace.lifecycle import Background
 from headrace.rpc.channel import OpenChannel
-from headrace.rpc.deadline import Deadline
+from headrace.service_clients.worker import GrpcWorkerClient
 
 MAX_CALLS = 8
 """Most lists asked for at the same time: after a restart every worker is asked."""

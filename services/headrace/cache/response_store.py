@@ -15,7 +15,7 @@ import lmdb
 
 from headrace import failpoints
 from headrace.errors import StorageFull
-from headrace.lifecycle.private_files import close_all_to_others
+from headrace.storage.private_files import close_all_to_others
 
 _HEADER = struct.Struct(">dQ")  # expiry as Unix seconds, position in `order`
 _POSITION = struct.Struct(">Q")

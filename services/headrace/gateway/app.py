@@ -11,12 +11,7 @@ from functools import partial
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from headrace.clients.cache import GrpcCacheClient
-from headrace.clients.hedged_tokenizer import HedgedTokenizer
-from headrace.clients.scheduler import SchedulerStream
-from headrace.clients.several_caches import SeveralCaches
-from headrace.clients.tokenizer import GrpcTokenizerClient
-from headrace.clients.worker import GrpcWorkerClient
+from headrace.domain.deadline import Deadline
 from headrace.gateway.access.gate import open_gate
 from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
@@ -51,7 +46,6 @@ from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
-from headrace.gateway.hears import GatewaySubscriber
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.server import HttpServer
@@ -61,16 +55,22 @@ from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.openapi.document_routes import DocumentRoutes
 from headrace.gateway.peers.known_requests import KnownRequests
 from headrace.gateway.peers.peers import Peers
+from headrace.gateway.publisher import GatewayInquirer
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
-from headrace.gateway.tells import GatewayInquirer
+from headrace.gateway.subscriber import GatewaySubscriber
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats
 from headrace.rpc.channel import Channel, OpenChannel
 from headrace.rpc.checks.request_limits import RequestLimits
-from headrace.rpc.deadline import Deadline
 from headrace.rpc.health import is_serving
+from headrace.service_clients.cache import GrpcCacheClient
+from headrace.service_clients.hedged_tokenizer import HedgedTokenizer
+from headrace.service_clients.scheduler import SchedulerStream
+from headrace.service_clients.several_caches import SeveralCaches
+from headrace.service_clients.tokenizer import GrpcTokenizerClient
+from headrace.service_clients.worker import GrpcWorkerClient
 from headrace.v1 import inference_pb2_grpc
 
 FAREWELL_SECONDS = 1.0

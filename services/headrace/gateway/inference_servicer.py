@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 import grpc
 
-from headrace.clients.conversation import Conversation
+from headrace.domain.conversation import Conversation
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import new_request_id
 from headrace.errors import DeadlineExceeded, HeadraceError, InvalidRequest
 from headrace.errors.table import row_of
 from headrace.gateway.access.caller import Caller
@@ -41,8 +43,6 @@ from headrace.gateway.timing.request_metrics import REQUESTS
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.request_span import request_span
 from headrace.gateway.timing.stopwatch import ADMISSION, SERIALIZE
-from headrace.identity.ids import new_request_id
-from headrace.rpc.deadline import Deadline
 from headrace.telemetry.call_metadata import REQUEST_KEY
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import current_traceparent

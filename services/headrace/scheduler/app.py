@@ -4,19 +4,19 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 
-from headrace.clients.cache import GrpcCacheClient
-from headrace.clients.several_caches import SeveralCaches
 from headrace.lifecycle import AddressBook, Background, OpenBus, Service, channels_to, open_nats
 from headrace.scheduler.config import SchedulerSettings
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.journal import Journal
-from headrace.scheduler.hears import SchedulerSubscriber
 from headrace.scheduler.leases import Leases
 from headrace.scheduler.prefixes import Prefixes
+from headrace.scheduler.publisher import SchedulerPublisher
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.servicer import SchedulerServicer
-from headrace.scheduler.tells import SchedulerPublisher
+from headrace.scheduler.subscriber import SchedulerSubscriber
 from headrace.scheduler.worker_watches import WorkerWatches
+from headrace.service_clients.cache import GrpcCacheClient
+from headrace.service_clients.several_caches import SeveralCaches
 from headrace.v1 import scheduler_pb2_grpc
 
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 
+from headrace.domain.ids import attempt_id
 from headrace.errors import HeadraceError, InvalidRequest, Overloaded
-from headrace.identity.ids import attempt_id
 from headrace.lifecycle import cancel_and_wait, wait_at_most
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.scheduler.core import events

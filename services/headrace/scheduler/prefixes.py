@@ -3,10 +3,10 @@
 import contextlib
 from dataclasses import dataclass
 
-from headrace.clients.cache import CacheClient
 from headrace.engine.batching.block_hash import hash_blocks
 from headrace.errors import HeadraceError
 from headrace.scheduler.core.model_desk import ModelDesk
+from headrace.service_clients.cache import CacheClient
 
 LOOKUP_SECONDS = 0.02
 MAX_BLOCKS = 512

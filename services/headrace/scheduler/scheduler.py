@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from prometheus_client import Counter, Histogram
 
-from headrace.clients.scheduler import WORKER_DETAIL
-from headrace.clients.worker import WorkerClient
+from headrace.domain.ids import trace_attributes
 from headrace.errors import HeadraceError, Overloaded, QueueTimeout, Unavailable
-from headrace.identity.ids import trace_attributes
 from headrace.lifecycle import cancel_and_wait
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
@@ -23,6 +21,8 @@ from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.waiter import Order, Place, Waiter
 from headrace.scheduler.translation import DispatchAnswer, to_answer, to_error, to_member
+from headrace.service_clients.scheduler import WORKER_DETAIL
+from headrace.service_clients.worker import WorkerClient
 from headrace.telemetry.traces import is_recorded, record_span
 
 TICK_SECONDS = 0.2

@@ -5,14 +5,14 @@ import logging
 import random
 from collections.abc import Callable
 
-from headrace.clients.worker import GrpcWorkerClient, WorkerClient
+from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, Unavailable
 from headrace.lifecycle import Background, cancel_and_wait
 from headrace.rpc.channel import Channel, OpenChannel
-from headrace.rpc.deadline import Deadline
 from headrace.scheduler.core import events
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.translation import to_report
+from headrace.service_clients.worker import GrpcWorkerClient, WorkerClient
 
 SILENCE_SECONDS = 1.2
 """Seconds of silence after which a stream is opened again: workers speak four times a second."""

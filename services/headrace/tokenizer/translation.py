@@ -5,9 +5,9 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.text.text_model import TextModel
 from headrace.tokenizer.text.vocabulary import Vocabulary

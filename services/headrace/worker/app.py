@@ -7,15 +7,15 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 
+from headrace.domain.deadline import Deadline
 from headrace.lifecycle import Background, OpenBus, Service, open_nats
-from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.config import WorkerSettings
 from headrace.worker.hosting.engine_host import EngineHost
 from headrace.worker.hosting.hosted_model import HostedModel
 from headrace.worker.hosting.servicer import HostServicer
+from headrace.worker.publisher import WorkerPublisher
 from headrace.worker.requests.runtime import exit_after_crash
-from headrace.worker.tells import WorkerPublisher
 
 SWITCH_SECONDS = 0.0005
 """Longest that the event loop and the engine keep each other from running Python. The default is 5 ms, half a step."""

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 
 from headrace import failpoints
+from headrace.domain.deadline import Deadline
 from headrace.errors import InvalidRequest, Unavailable, Unsupported
-from headrace.rpc.deadline import Deadline
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
 from headrace.worker.requests.outbox import Outbox

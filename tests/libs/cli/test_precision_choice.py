@@ -5,7 +5,7 @@ from collections.abc import Set
 import pytest
 
 from headrace.cli.precision_choice import Candidate, judge
-from headrace.offline.evaluation.quality_record import RecordedQuality
+from headrace.evaluation.quality_record import RecordedQuality
 
 AGREEMENT = {"float32": 1.0, "bfloat16": 0.996, "int8": 0.998, "int4": 0.967}
 QUALITIES = {name: RecordedQuality(name, 20.0, share, 100) for name, share in AGREEMENT.items()}

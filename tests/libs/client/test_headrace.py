@@ -13,8 +13,6 @@ from typing import Any
 import grpc
 import pytest
 
-from headrace.certificates.certificate_folder import CertificateFolder
-from headrace.certificates.role_identity import RoleIdentity
 from headrace.client import Headrace
 from headrace.errors import (
     ConfigError,
@@ -27,6 +25,8 @@ from headrace.errors import (
     Unavailable,
 )
 from headrace.rpc.boundary import Boundary
+from headrace.security.certificates.certificate_folder import CertificateFolder
+from headrace.security.certificates.role_identity import RoleIdentity
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1 import inference_pb2_grpc
 from headrace.v1.generation_pb2 import FINISH_REASON_STOP

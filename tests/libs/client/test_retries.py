@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from headrace.client.retries import SHOULD_RETRY, Retries, pause_after
+from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, InternalError, InvalidRequest, Overloaded, RateLimited, Unavailable
-from headrace.rpc.deadline import Deadline
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from headrace.engine.speculation.step_cost import StepCost
 from headrace.engine.torch import load as load_torch
 from headrace.engine.torch.operators import choose_operators
 from headrace.engine.torch.operators.torch_operators import TorchOperators
-from headrace.offline.evaluation import sequence_model
+from headrace.evaluation import sequence_model
 
 DEFAULTS: dict[str, Any] = {}
 """Settings of the engine that a test runs under: see `each_kernel`."""

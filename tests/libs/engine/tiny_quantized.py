@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix
-from headrace.offline.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
+from headrace.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
 
 GROUP = 32
 Method = Literal["awq", "gptq", "int8", "compressed-tensors"]

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from headrace.bus.memory_bus import MemoryBus
-from headrace.certificates.authority import Authority, SignedPair
-from headrace.certificates.certificate_folder import CertificateFolder
-from headrace.certificates.role_identity import read_identity
 from headrace.errors import ConfigError
 from headrace.lifecycle import Service, ServiceSettings, channels_to
 from headrace.lifecycle.run import serving
 from headrace.lifecycle.security import check_identity, credential_of, nats_token_of
 from headrace.rpc.channel import open_channel, open_public_channel
 from headrace.rpc.health import is_serving
+from headrace.security.certificates.authority import Authority, SignedPair
+from headrace.security.certificates.certificate_folder import CertificateFolder
+from headrace.security.certificates.role_identity import read_identity
 
 pytestmark = pytest.mark.anyio
 

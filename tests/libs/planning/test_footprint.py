@@ -11,10 +11,10 @@ from headrace.demo_model import CHECKPOINT
 from headrace.engine.checkpoints.model_config import read_model_config
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.offline.evaluation.sequence_model import SequenceModel
-from headrace.offline.quantization.checkpoint_quantizer import quantize_checkpoint
-from headrace.offline.quantization.quantization_settings import QuantizationSettings
+from headrace.evaluation.sequence_model import SequenceModel
 from headrace.planning.footprint import Footprint, list_footprints
+from headrace.quantization.checkpoint_quantizer import quantize_checkpoint
+from headrace.quantization.quantization_settings import QuantizationSettings
 
 
 def footprints(source: Path) -> list[Footprint]:

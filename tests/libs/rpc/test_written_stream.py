@@ -6,10 +6,10 @@ import gc
 import grpc
 import pytest
 
-from headrace.clients import scheduler as module
-from headrace.clients.scheduler import SchedulerStream
-from headrace.clients.worker import GrpcWorkerClient
 from headrace.errors import HeadraceError
+from headrace.service_clients import scheduler as module
+from headrace.service_clients.scheduler import SchedulerStream
+from headrace.service_clients.worker import GrpcWorkerClient
 from headrace.v1.worker_pb2 import AttachRequest
 
 pytestmark = pytest.mark.anyio

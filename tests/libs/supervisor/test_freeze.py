@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.rpc.deadline import Deadline
+from headrace.domain.deadline import Deadline
 from headrace.supervisor.freeze import AnswerPatience, until_frozen
 from headrace.supervisor.process import ProcessSpec, SupervisedProcess
 

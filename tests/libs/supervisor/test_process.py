@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import ConfigError
 from headrace.lifecycle.run import EXIT_BAD_START, EXIT_TASK_DIED
-from headrace.rpc.deadline import Deadline
 from headrace.supervisor.process import ProcessSpec, SupervisedProcess
 
 pytestmark = pytest.mark.anyio

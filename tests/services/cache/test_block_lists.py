@@ -14,21 +14,21 @@ from headrace.cache.block_feed import BlockFeed
 from headrace.cache.block_lists import BlockLists
 from headrace.cache.prefix_index import PrefixIndex
 from headrace.cache.translation import to_block_change
+from headrace.domain.deadline import Deadline
 from headrace.engine.contract.request import BlockEvents
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.lifecycle import Background
 from headrace.rpc.channel import open_channel
-from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Server
 from headrace.v1.events_pb2 import BlocksChanged
 from headrace.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server
-from headrace.worker import tells
+from headrace.worker import publisher
+from headrace.worker.publisher import WorkerPublisher
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
 from headrace.worker.status.block_log import MAX_HASHES
 from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
-from headrace.worker.tells import WorkerPublisher
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 20.0
@@ -113,7 +113,7 @@ def named(*names: str) -> set[bytes]:
 
 @pytest.fixture
 def bus(monkeypatch: pytest.MonkeyPatch) -> MemoryBus:
-    monkeypatch.setattr(tells, "QUIET_BLOCKS_INTERVAL", 0.1)
+    monkeypatch.setattr(publisher, "QUIET_BLOCKS_INTERVAL", 0.1)
     return MemoryBus()
 
 

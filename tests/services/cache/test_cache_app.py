@@ -11,22 +11,22 @@ from headrace.bus.nats_bus import NatsBus
 from headrace.cache.app import open_app
 from headrace.cache.block_lists import LISTS
 from headrace.cache.config import CacheSettings
-from headrace.clients.cache import GrpcCacheClient
+from headrace.domain.deadline import Deadline
 from headrace.engine.contract.request import BlockEvents
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.lifecycle.run import serving
 from headrace.rpc.channel import open_channel
-from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Server
+from headrace.service_clients.cache import GrpcCacheClient
 from headrace.supervisor.nats_server import LocalNats
 from headrace.v1.worker_pb2_grpc import add_WorkerServiceServicer_to_server
-from headrace.worker import tells
+from headrace.worker import publisher
+from headrace.worker.publisher import WorkerPublisher
 from headrace.worker.requests.runtime import Runtime
 from headrace.worker.servicer import WorkerServicer
 from headrace.worker.status.block_log import MAX_HASHES
 from headrace.worker.status.device_rates import DeviceRates
 from headrace.worker.status.status_board import StatusBoard
-from headrace.worker.tells import WorkerPublisher
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 PATIENCE = 20.0
@@ -113,7 +113,7 @@ async def until_held(cache: GrpcCacheClient, *hashes: bytes) -> None:
 
 @pytest.fixture
 async def nats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nats]:
-    monkeypatch.setattr(tells, "QUIET_BLOCKS_INTERVAL", 0.2)
+    monkeypatch.setattr(publisher, "QUIET_BLOCKS_INTERVAL", 0.2)
     made = Nats(tmp_path / "nats")
     await made.start()
     yield made

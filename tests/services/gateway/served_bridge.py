@@ -9,6 +9,7 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import ModelNotFound, Unavailable
 from headrace.gateway.access.gate import OPEN_GATE
 from headrace.gateway.config import GatewaySettings
@@ -25,7 +26,6 @@ from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED
 
 PATIENCE = 15.0

@@ -14,8 +14,8 @@ from headrace.cli.output import console, error_console, fail, print_json
 from headrace.supervisor.model_source import ModelSource, resolve
 
 if TYPE_CHECKING:
-    from headrace.offline.evaluation.quality import Quality
-    from headrace.offline.evaluation.served_model import ServedModel
+    from headrace.evaluation.quality import Quality
+    from headrace.evaluation.served_model import ServedModel
 
 MIB = 1 << 20
 SEQUENCE_LENGTH = 256
@@ -87,10 +87,10 @@ def _measure(
 ) -> list[_Row]:
     """Returns a row for the reference, if there is one, and for each of `ways`: a precision, and whether it is
     exact."""
-    from headrace.offline.evaluation.quality import measure
-    from headrace.offline.evaluation.served_model import ServedModel
-    from headrace.offline.evaluation.text import evaluation_text, read_text
-    from headrace.offline.evaluation.token_windows import cut_windows
+    from headrace.evaluation.quality import measure
+    from headrace.evaluation.served_model import ServedModel
+    from headrace.evaluation.text import evaluation_text, read_text
+    from headrace.evaluation.token_windows import cut_windows
 
     content = evaluation_text() if text is None else read_text(text)
     windows = cut_windows(content, source.folder, SEQUENCE_LENGTH, limit)
@@ -115,7 +115,7 @@ def _measure(
 
 def _record(folder: Path, rows: Sequence[_Row]) -> None:
     """Records every row but the reference, which has no comparison."""
-    from headrace.offline.evaluation.quality_record import RecordedQuality, write_record
+    from headrace.evaluation.quality_record import RecordedQuality, write_record
 
     compared = [row for row in rows if row.quality.top1_agreement is not None]
     found = {row.precision: RecordedQuality.of(row.precision, row.quality) for row in compared}

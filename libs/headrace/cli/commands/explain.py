@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 
 from headrace.cli.output import console, print_json
-from headrace.clients.scheduler import explain as ask
 from headrace.errors import NotFound, Unauthenticated, Unavailable
 from headrace.rpc.channel import OpenChannel, open_channel
+from headrace.service_clients.scheduler import explain as ask
 from headrace.settings.secret_file import read_secret
 from headrace.supervisor.security.platform_certificates import operator_identity
 from headrace.supervisor.state import DEFAULT_FOLDER, read_credential, read_platform

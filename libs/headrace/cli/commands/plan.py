@@ -20,7 +20,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.supervisor.model_source import resolve
 
 if TYPE_CHECKING:
-    from headrace.offline.evaluation.quality_record import RecordedQuality
+    from headrace.evaluation.quality_record import RecordedQuality
     from headrace.planning.deployment import Deployment
     from headrace.planning.device_profile import DeviceProfile
 
@@ -182,8 +182,8 @@ def _row(deployment: "Deployment", context: int, batch: Sequence[int]) -> _Row:
 def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, RecordedQuality]":
     """Recorded qualities, plus those that this machine can measure in reasonable time, or at all if `measure` is
     set."""
-    from headrace.offline.evaluation.precision_quality import REFERENCE, measure_precisions
-    from headrace.offline.evaluation.quality_record import read_record
+    from headrace.evaluation.precision_quality import REFERENCE, measure_precisions
+    from headrace.evaluation.quality_record import read_record
 
     known = read_record(source)
     sizes = {row.precision: row.weight_bytes for row in rows}

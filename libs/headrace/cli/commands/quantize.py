@@ -13,7 +13,7 @@ from headrace.cli.share_progress import ShareProgress
 from headrace.supervisor.model_source import resolve
 
 if TYPE_CHECKING:
-    from headrace.offline.quantization.quantization_settings import QuantizationSettings
+    from headrace.quantization.quantization_settings import QuantizationSettings
 
 MIB = 1 << 20
 OURS = BackendOptions()
@@ -59,9 +59,9 @@ def quantize(
         Print one JSON object.
     """
     require_engine_parts()
-    from headrace.offline.backends.backend_environment import BACKENDS
-    from headrace.offline.evaluation.text import calibration_text, read_text
-    from headrace.offline.quantization.quantization_settings import QuantizationSettings
+    from headrace.evaluation.text import calibration_text, read_text
+    from headrace.quantization.backends.backend_environment import BACKENDS
+    from headrace.quantization.quantization_settings import QuantizationSettings
 
     if sequences < 1:
         fail("--sequences must be at least 1", json)
@@ -76,7 +76,7 @@ def quantize(
 
 
 def _quantize(folder: Path, target: Path, settings: "QuantizationSettings", text: str, json: bool) -> None:
-    from headrace.offline.quantization.checkpoint_quantizer import quantize_checkpoint
+    from headrace.quantization.checkpoint_quantizer import quantize_checkpoint
 
     with ShareProgress() as progress:
         summary = quantize_checkpoint(folder, target, settings, text, progress.report)
@@ -95,8 +95,8 @@ def _quantize(folder: Path, target: Path, settings: "QuantizationSettings", text
 def _quantize_with_backend(
     options: BackendOptions, folder: Path, target: Path, settings: "QuantizationSettings", text: str, json: bool
 ) -> None:
-    from headrace.offline.backends.backend_environment import BACKENDS, find_python, make_environment
-    from headrace.offline.backends.backend_quantizer import quantize_with_backend
+    from headrace.quantization.backends.backend_environment import BACKENDS, find_python, make_environment
+    from headrace.quantization.backends.backend_quantizer import quantize_with_backend
 
     backend = BACKENDS[options.backend]
     made = make_environment(backend) if options.make_backend else None

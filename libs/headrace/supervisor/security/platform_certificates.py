@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.bus.nats_login import NatsLogin
-from headrace.certificates.expiry import check_expiry
-from headrace.certificates.role import NATS, OPERATOR
-from headrace.certificates.role_identity import RoleIdentity, read_identity
 from headrace.rpc.channel import Channel, open_channel
+from headrace.security.certificates.expiry import check_expiry
+from headrace.security.certificates.role import NATS, OPERATOR
+from headrace.security.certificates.role_identity import RoleIdentity, read_identity
+from headrace.security.nats_login import NatsLogin
 
 if TYPE_CHECKING:
-    from headrace.certificates.certificate_folder import CertificateFolder
+    from headrace.security.certificates.certificate_folder import CertificateFolder
 
 KEY = "certificates"
 """Entry of a platform's description that names the folder."""
@@ -60,6 +60,6 @@ def operator_identity(folder: Path | None, described: Mapping[str, str]) -> Role
 
 def _folder(path: Path) -> "CertificateFolder":
     # Importing it takes tens of milliseconds, which a platform in plain text does not need.
-    from headrace.certificates.certificate_folder import CertificateFolder
+    from headrace.security.certificates.certificate_folder import CertificateFolder
 
     return CertificateFolder(path)

@@ -11,7 +11,7 @@ from prometheus_client import Counter
 from headrace.access.usage_record import UsageRecord, to_line
 from headrace.access.usage_report import day_of, file_name
 from headrace.errors import ConfigError
-from headrace.lifecycle.private_files import close_all_to_others
+from headrace.storage.private_files import close_all_to_others
 
 MODE = 0o600
 USAGE_LOST = Counter("headrace_usage_records_lost", "Records of usage that could not be written")

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest
 from headrace.gateway.anthropic.message_body import Blocks
 

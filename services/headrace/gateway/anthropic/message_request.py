@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.gateway.anthropic.message_blocks import BlockReader, blocks_text
 from headrace.gateway.anthropic.message_body import CountBody, GivenMessage, MessageBody
 from headrace.gateway.chat.output_grammar import Grammar

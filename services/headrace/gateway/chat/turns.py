@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from headrace.clients.message import Message
+from headrace.domain.message import Message
 
 _ABOVE = ("system", "developer")
 """Roles of instructions, which most templates take as one message, and only before all others."""

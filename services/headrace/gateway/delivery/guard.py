@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.errors import ContentFiltered, HeadraceError, ModelNotFound, Unavailable
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.filter.guard_rule import GuardRule

@@ -5,10 +5,10 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
-from headrace.clients.cache import CacheClient
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
-from headrace.clients.tokenizer import TokenizerClient
+from headrace.domain.conversation import Conversation
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import new_request_id
+from headrace.domain.message import Message
 from headrace.errors import ContentFiltered, InternalError, InvalidRequest, Unsupported
 from headrace.gateway.access.account import Account
 from headrace.gateway.chat.answer_style import AnswerStyle
@@ -36,8 +36,8 @@ from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE, WAIT
-from headrace.identity.ids import new_request_id
-from headrace.rpc.deadline import Deadline
+from headrace.service_clients.cache import CacheClient
+from headrace.service_clients.tokenizer import TokenizerClient
 from headrace.v1.generation_pb2 import Embedding, FinishReason
 from headrace.v1.worker_pb2 import TokenDelta
 

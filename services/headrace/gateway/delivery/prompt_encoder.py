@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.encoded_conversation import EncodedConversation
-from headrace.clients.tokenizer import TokenizerClient
+from headrace.domain.conversation import Conversation
+from headrace.domain.deadline import Deadline
+from headrace.domain.encoded_conversation import EncodedConversation
 from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.vocabularies import Vocabularies
-from headrace.rpc.deadline import Deadline
+from headrace.service_clients.tokenizer import TokenizerClient
 
 TOKENIZER_RETRY_PAUSE = 0.1
 _CONVERSATION_FIELDS = ("messages", "prompt")

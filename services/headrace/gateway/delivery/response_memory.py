@@ -7,7 +7,6 @@ from contextlib import aclosing
 
 from google.protobuf.message import DecodeError
 
-from headrace.clients.cache import CacheClient
 from headrace.errors import HeadraceError
 from headrace.gateway.delivery.token_meter import TokenMeter
 from headrace.gateway.delivery.token_stream import TokenStream
@@ -16,6 +15,7 @@ from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.translation import to_sampling_params
 from headrace.gateway.timing.request_metrics import CACHE_HITS, CACHE_MISSES
 from headrace.gateway.timing.stopwatch import CACHE
+from headrace.service_clients.cache import CacheClient
 from headrace.v1.worker_pb2 import TokenDelta
 
 CACHE_TIMEOUT = 0.25

@@ -5,10 +5,10 @@ import hashlib
 import time
 from collections.abc import Sequence
 
-from headrace.clients.scheduler import SchedulerStream
+from headrace.domain.deadline import Deadline
 from headrace.errors import QueueTimeout
 from headrace.gateway.delivery.self_placement import SelfPlacement
-from headrace.rpc.deadline import Deadline
+from headrace.service_clients.scheduler import SchedulerStream
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 
 ABSENCE_SECONDS = 1.0

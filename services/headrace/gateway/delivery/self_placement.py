@@ -7,12 +7,12 @@ from typing import Protocol
 
 from prometheus_client import Counter
 
-from headrace.clients.scheduler import WORKER_DETAIL
+from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.errors.status import from_status
 from headrace.gateway.delivery.translation import to_batch_member, to_place
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.rpc.deadline import Deadline
+from headrace.service_clients.scheduler import WORKER_DETAIL
 from headrace.v1.scheduler_pb2 import Generation, Place, Submission
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 

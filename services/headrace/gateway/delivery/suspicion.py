@@ -1,10 +1,10 @@
 """Suspicion that one sequence is what ends the workers it runs on."""
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import SequenceId
 from headrace.errors import InternalError
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.fleet.quarantine import SUSPECT_LOSSES, Quarantine
-from headrace.identity.ids import SequenceId
-from headrace.rpc.deadline import Deadline
 
 
 class Suspicion:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from prometheus_client import Counter
 
-from headrace.clients.scheduler import WORKER_DETAIL
+from headrace.domain.deadline import Deadline
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,
@@ -26,7 +26,7 @@ from headrace.gateway.delivery.translation import note_timings, to_settlement, t
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inbox import Inbox
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.rpc.deadline import Deadline
+from headrace.service_clients.scheduler import WORKER_DETAIL
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 from headrace.v1.worker_pb2 import TokenDelta
 

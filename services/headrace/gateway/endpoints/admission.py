@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import new_request_id
 from headrace.errors import DeadlineExceeded, InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
@@ -19,8 +21,6 @@ from headrace.gateway.request.overflow import Overflow
 from headrace.gateway.request.request_class import CLASS_HEADER, TTFT_HEADER, class_of, first_token_seconds
 from headrace.gateway.timing.request_span import request_span
 from headrace.gateway.timing.stopwatch import ADMISSION, PARSE
-from headrace.identity.ids import new_request_id
-from headrace.rpc.deadline import Deadline
 from headrace.telemetry.logs import bound_request_id
 from headrace.telemetry.traces import continued_trace, current_traceparent
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline, Prompt
@@ -23,7 +24,6 @@ from headrace.gateway.openai.schema import Body, ChatBody, CompletionBody
 from headrace.gateway.request.job import Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.timing.timings_format import timings_of
-from headrace.rpc.deadline import Deadline
 
 
 class GenerationRoutes:

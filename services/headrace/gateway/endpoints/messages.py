@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
-from headrace.clients.conversation import Conversation
+from headrace.domain.conversation import Conversation
 from headrace.gateway.anthropic.message_body import CountBody, MessageBody
 from headrace.gateway.anthropic.message_error import message_error
 from headrace.gateway.anthropic.message_events import MessageEvents

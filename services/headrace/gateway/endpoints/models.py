@@ -5,12 +5,12 @@ import contextlib
 import time
 from collections.abc import Mapping
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, ModelNotFound
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.request.model_facts import ModelFacts
-from headrace.rpc.deadline import Deadline
 
 _PATH = "/v1/models"
 PATIENCE_SECONDS = 0.5

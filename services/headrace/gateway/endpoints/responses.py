@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
-from headrace.clients.message import Message
+from headrace.domain.deadline import Deadline
+from headrace.domain.message import Message
 from headrace.errors import HeadraceError, InvalidRequest, Unavailable
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
@@ -40,7 +41,6 @@ from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.lifecycle import Background
-from headrace.rpc.deadline import Deadline
 
 _PATH = "/v1/responses"
 CANCEL_POLL_SECONDS = 0.5

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from headrace.clients.conversation import Conversation
+from headrace.domain.conversation import Conversation
+from headrace.domain.deadline import Deadline
 from headrace.errors import InvalidRequest
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
@@ -15,7 +16,6 @@ from headrace.gateway.openai.token_logprobs import token_text
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE
-from headrace.rpc.deadline import Deadline
 
 
 class TextRoutes:

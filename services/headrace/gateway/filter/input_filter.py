@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.errors import ContentFiltered
 from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.text_filter import TextFilter

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, HeadraceError
 from headrace.errors.tree import GatewayStopping
-from headrace.rpc.deadline import Deadline
 from headrace.v1.worker_pb2 import TokenDelta
 
 

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.clients.worker import WorkerClient
 from headrace.errors import HeadraceError
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.translation import to_worker_facts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.lifecycle import AddressBook, Background
+from headrace.service_clients.worker import WorkerClient
 
 TIMEOUT = 1.0
 """Seconds that a worker from the previous run has to answer."""

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded
-from headrace.rpc.deadline import Deadline
 
 SUSPECT_LOSSES = 2
 """Workers lost in a row, without a new token in between, that make a request a suspect."""

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled, UnsupportedMediaType, UploadTimeout
 from headrace.gateway.access.caller import ANYONE
 from headrace.gateway.config import GatewaySettings
@@ -23,7 +24,6 @@ from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeo
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import RECEIVE, SERIALIZE, Stopwatch
 from headrace.gateway.timing.timings_format import timing_headers
-from headrace.rpc.deadline import Deadline
 
 _encode = msgspec.json.Encoder().encode
 Event = bytes

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import AddressInUse, ConfigError
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.config import GatewaySettings
@@ -18,7 +19,6 @@ from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.connection import HttpConnection
 from headrace.gateway.http.response_socket import ResponseSocket
 from headrace.gateway.http.socket_connection import SocketConnection
-from headrace.rpc.deadline import Deadline
 
 STARTUP_TIMEOUT = 10.0
 BACKLOG = 2048

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest
 from headrace.gateway.chat.tools.tool import Tool
 from headrace.gateway.chat.tools.tool_choice import agreed_use

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import RequestId
 from headrace.gateway.access.account import Account
 from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.timing.request_record import RequestRecord
-from headrace.identity.ids import RequestId
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PriorityClass
 
 

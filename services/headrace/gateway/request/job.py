@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from headrace.clients.conversation import Conversation
+from headrace.domain.conversation import Conversation
+from headrace.domain.ids import sequence_id
 from headrace.errors import ContextExceeded, InvalidRequest
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
@@ -14,7 +15,6 @@ from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.request.truncation import Truncation
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.identity.ids import sequence_id
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import PriorityClass
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, Overloaded, RequestCancelled
 from headrace.errors.table import row_of
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.gateway.timing.request_metrics import REQUEST_DURATION, REQUESTS, count_stages, exemplar_of
 from headrace.gateway.timing.request_record import RequestRecord
-from headrace.rpc.deadline import Deadline
 
 POLL_SECONDS = 0.02
 

@@ -9,10 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headrace.clients.tokenizer import STAGE, TokenizerClient
 from headrace.errors import DeadlineExceeded, HeadraceError, Unavailable
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.gateway.text.translation import to_vocabulary
+from headrace.service_clients.tokenizer import STAGE, TokenizerClient
 
 _log = logging.getLogger(__name__)
 

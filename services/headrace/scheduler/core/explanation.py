@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.identity.ids import belongs_to
+from headrace.domain.ids import belongs_to
 from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.decisions import Decision
 from headrace.scheduler.core.events import Event

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.identity.ids import belongs_to
+from headrace.domain.ids import belongs_to
 from headrace.scheduler.core.decisions import Decision, Dispatch, Expire, Reject
 from headrace.scheduler.core.events import Accepted, Cancelled, Event, Failed, Refused, Settled, Submitted
 

@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.encoded_conversation import EncodedConversation
+from headrace.domain.conversation import Conversation
+from headrace.domain.encoded_conversation import EncodedConversation
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.processes.work_bound import TimeSpent, bounded_work
 from headrace.tokenizer.text.text_model import TextModel

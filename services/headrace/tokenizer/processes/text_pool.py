@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.encoded_conversation import EncodedConversation
+from headrace.domain.conversation import Conversation
+from headrace.domain.encoded_conversation import EncodedConversation
 from headrace.errors import Overloaded
 from headrace.tokenizer.processes import text_jobs
 from headrace.tokenizer.processes.text_process import TextProcess

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from headrace.clients.conversation import Conversation
+from headrace.domain.conversation import Conversation
 from headrace.errors import InvalidRequest
 
 _MARK = "\u2063headrace:the answer goes on here\u2063"

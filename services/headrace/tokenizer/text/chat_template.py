@@ -12,7 +12,7 @@ from jinja2.ext import loopcontrols
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from headrace.clients.conversation import Conversation
+from headrace.domain.conversation import Conversation
 from headrace.errors import InvalidCheckpoint, InvalidRequest
 from headrace.tokenizer.text.begun_answer import begun_answer
 from headrace.tokenizer.text.generation_tag import GenerationTag

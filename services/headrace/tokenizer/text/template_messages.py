@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.tokenizer.text.template_facts import TemplateFacts
 from headrace.tokenizer.text.tool_instructions import answer_with_calls, instructions, parsed, result_of_call
 

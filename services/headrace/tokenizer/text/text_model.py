@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from headrace.clients.conversation import Conversation
+from headrace.domain.conversation import Conversation
 from headrace.errors import ContextExceeded, Unsupported
 from headrace.folder_text.folder_ends import end_token_ids
 from headrace.folder_text.folder_tokenizer import read_tokenizer

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.clients.message import Message
+from headrace.domain.message import Message
 
 CALL_START, CALL_END = "<tool_call>\n", "\n</tool_call>"
 _RESULT_START, _RESULT_END = "<tool_response>\n", "\n</tool_response>"

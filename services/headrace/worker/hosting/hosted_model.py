@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from headrace.domain.deadline import Deadline
 from headrace.engine.contract.block_exchange import exchange_of
 from headrace.engine.contract.engine import Engine
 from headrace.engine.residency.resident_status import ResidentStatus
 from headrace.lifecycle import channels_to
-from headrace.rpc.deadline import Deadline
 from headrace.rpc.member_address import joined
 from headrace.worker.config import WorkerSettings
 from headrace.worker.requests.runtime import Runtime

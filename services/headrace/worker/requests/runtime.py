@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from headrace.domain.deadline import Deadline
 from headrace.engine.contract.block_exchange import BlockExchange
 from headrace.engine.contract.engine import Engine
 from headrace.engine.contract.request import BlockEvents, Delta, EngineRequest, EngineStats, Urgency
@@ -23,7 +24,6 @@ from headrace.errors import (
 from headrace.lifecycle import wait_at_most
 from headrace.rpc.channel import OpenChannel
 from headrace.rpc.checks.checked_ids import check_token_ids
-from headrace.rpc.deadline import Deadline
 from headrace.telemetry.traces import is_recorded, record_span
 from headrace.worker.requests.assignment import Assignment
 from headrace.worker.requests.frame import SessionDelta

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from headrace.identity.ids import AttemptId, attempt_id, trace_attributes
+from headrace.domain.ids import AttemptId, attempt_id, trace_attributes
 from headrace.telemetry.traces import is_recorded, record_span
 from headrace.worker.requests.frame import Timings
 

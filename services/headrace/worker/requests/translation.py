@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from google.rpc.status_pb2 import Status
 
+from headrace.domain.ids import attempt_id
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.reasoning_limit import ReasoningLimit
 from headrace.engine.contract.request import Delta, EngineRequest, FinishReason, SamplingParams, TokenLogprob, Urgency
 from headrace.errors import HeadraceError, InvalidRequest
 from headrace.errors.status import to_status
-from headrace.identity.ids import attempt_id
 from headrace.v1 import generation_pb2 as pb
 from headrace.v1 import worker_pb2
 from headrace.worker.requests.assignment import Assignment

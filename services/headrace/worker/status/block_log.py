@@ -3,9 +3,9 @@ list."""
 
 from collections.abc import Iterator, Sequence
 
-from headrace.clients.block_change import BlockChange
-from headrace.clients.block_list import BlockList
+from headrace.domain.block_change import BlockChange
 from headrace.engine.contract.request import BlockEvents
+from headrace.service_clients.block_list import BlockList
 
 MAX_HASHES = 32_768
 """Hashes per message: 0.6 MB of the 1 MB that NATS carries."""

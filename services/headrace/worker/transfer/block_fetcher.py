@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from headrace.clients.worker import GrpcWorkerClient, WorkerClient
+from headrace.domain.deadline import Deadline
 from headrace.engine.contract.block_exchange import BlockExchange
 from headrace.errors import HeadraceError, Overloaded, Unavailable
 from headrace.rpc.channel import OpenChannel
-from headrace.rpc.deadline import Deadline
+from headrace.service_clients.worker import GrpcWorkerClient, WorkerClient
 from headrace.worker.stepping.engine_thread import EngineThread
 from headrace.worker.transfer.block_packet import BlockPacket
 from headrace.worker.transfer.prefill_order import PrefillOrder

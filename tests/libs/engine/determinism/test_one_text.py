@@ -14,9 +14,9 @@ from tests.libs.engine.engine_running import engine_config, finish, request, tok
 from tests.libs.engine.needed_kernels import needs_kernels
 from tests.libs.engine.tiny_models import make_family, make_prompts
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT, DRAFT
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest
 from headrace.engine.engines.text_engine import TextEngine

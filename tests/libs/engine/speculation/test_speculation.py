@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests.libs.engine.engine_running import engine_config, finish, request, run, tokens, without_step_times
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT, DRAFT
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.anthropic.message_body import MessageBody
 from headrace.gateway.anthropic.message_request import message_conversation, message_options

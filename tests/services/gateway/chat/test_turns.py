@@ -2,8 +2,8 @@
 
 import time
 
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.gateway.chat.turns import in_turns
 
 CALL = ToolCall("c", "run", "{}")

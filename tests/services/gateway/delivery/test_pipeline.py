@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import RequestId, SequenceId
 from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.config import GatewaySettings
@@ -16,8 +18,6 @@ from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.identity.ids import RequestId, SequenceId
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH
 
 pytestmark = pytest.mark.anyio

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from google.rpc.status_pb2 import Status
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import Overloaded, QueueTimeout, Unavailable
 from headrace.errors.status import to_status
 from headrace.errors.tree import SchedulerGone
@@ -15,7 +16,6 @@ from headrace.gateway.delivery.schedulers import ABSENCE_SECONDS, Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.request.model_facts import ModelFacts
-from headrace.rpc.deadline import Deadline
 from headrace.v1.scheduler_pb2 import Generation, ModelQueue, Place, Settlement, Submission
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 

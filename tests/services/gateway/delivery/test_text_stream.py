@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import RequestId, SequenceId
 from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.delivery.text_stream import Piece, TextStream
 from headrace.gateway.request.envelope import Envelope
@@ -11,8 +13,6 @@ from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.identity.ids import RequestId, SequenceId
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,
     FINISH_REASON_UNSPECIFIED,

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import RequestId, SequenceId
 from headrace.errors import (
     DeadlineExceeded,
     HeadraceError,
@@ -27,8 +29,6 @@ from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.identity.ids import RequestId, SequenceId
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,
     FINISH_REASON_STOP,

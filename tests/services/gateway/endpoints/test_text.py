@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.services.gateway.served_bridge import FakePipeline, body_of, outcomes, serving, until
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.encoded_conversation import EncodedConversation
-from headrace.rpc.deadline import Deadline
+from headrace.domain.conversation import Conversation
+from headrace.domain.deadline import Deadline
+from headrace.domain.encoded_conversation import EncodedConversation
 
 pytestmark = pytest.mark.anyio
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, Overloaded, RequestCancelled
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.http import exchange as exchange_module
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import HttpExchange
-from headrace.rpc.deadline import Deadline
 
 pytestmark = pytest.mark.anyio
 

@@ -17,6 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from headrace.access.key_record import KeyRecord
+from headrace.domain.deadline import Deadline
 from headrace.errors import Unauthenticated
 from headrace.gateway.access.caller import Caller, tenant_of
 from headrace.gateway.access.gate import Gate
@@ -26,7 +27,6 @@ from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange, data_event
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.routes import Routes
-from headrace.rpc.deadline import Deadline
 
 pytestmark = pytest.mark.anyio
 CREATE = {"type": "response.create", "model": "m"}

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import RequestId
 from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
@@ -17,8 +19,6 @@ from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.identity.ids import RequestId
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH
 
 pytestmark = pytest.mark.anyio

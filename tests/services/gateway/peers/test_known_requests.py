@@ -6,12 +6,12 @@ import pytest
 
 from headrace.bus import subjects
 from headrace.bus.memory_bus import MemoryBus
-from headrace.gateway.hears import GatewaySubscriber
 from headrace.gateway.peers.known_requests import KnownRequests
 from headrace.gateway.peers.peers import Peers
 from headrace.gateway.peers.request_query import RequestQuery
+from headrace.gateway.publisher import GatewayInquirer
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.tells import GatewayInquirer
+from headrace.gateway.subscriber import GatewaySubscriber
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.v1.events_pb2 import ServiceDeregistered, ServiceRegistered
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import RequestId
 from headrace.errors import InternalError, InvalidRequest
 from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.config import GatewaySettings
@@ -15,8 +17,6 @@ from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOption
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.identity.ids import RequestId
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import FINISH_REASON_STOP
 from headrace.v1.worker_pb2 import TokenDelta
 

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.domain.deadline import Deadline
+from headrace.domain.ids import RequestId
 from headrace.errors import ContextExceeded, InvalidRequest
 from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.request.envelope import Envelope
@@ -12,8 +14,6 @@ from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.request.truncation import WHOLE_CONTEXT, Truncation
 from headrace.gateway.text.detokenizer import Vocabulary
-from headrace.identity.ids import RequestId
-from headrace.rpc.deadline import Deadline
 
 WINDOW = 16
 MODEL = ModelFacts("m", max_model_length=WINDOW, vocabulary_size=100)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.errors import InvalidRequest, Overloaded
 from headrace.tokenizer.processes import text_pool
 from headrace.tokenizer.processes.text_pool import TextPool

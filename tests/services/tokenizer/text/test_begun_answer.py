@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.text.chat_template import ChatTemplate
 

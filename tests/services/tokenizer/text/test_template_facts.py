@@ -5,9 +5,9 @@ import tracemalloc
 
 import pytest
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.gateway.chat.syntax.call_syntax import SYNTAXES
 from headrace.tokenizer.text.chat_template import ChatTemplate
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.tokenizer.text.chat_template import ChatTemplate
 
 ARGUMENTS = '{"cmd": "ls"}'

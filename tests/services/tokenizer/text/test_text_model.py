@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.errors import InvalidCheckpoint, InvalidRequest, Unsupported
 from headrace.tokenizer.text.pieces import pieces_of
 from headrace.tokenizer.text.text_model import TextModel

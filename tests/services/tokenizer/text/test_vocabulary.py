@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headrace.clients.tokenizer import GrpcTokenizerClient
 from headrace.demo_model import CHECKPOINT
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
+from headrace.service_clients.tokenizer import GrpcTokenizerClient
 from headrace.tokenizer import servicer as module
 from headrace.tokenizer.servicer import TokenizerServicer
 from headrace.tokenizer.text.template_facts import TemplateFacts

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from google.rpc.status_pb2 import Status
 
+from headrace.domain.deadline import Deadline
 from headrace.engine.contract.request import Delta
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import InternalError, InvalidRequest, StageFailed, Unavailable, Unsupported
 from headrace.errors.status import from_status
-from headrace.rpc.deadline import Deadline
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,
     PRIORITY_CLASS_BATCH,

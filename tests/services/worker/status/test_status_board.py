@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 import grpc
 import pytest
 
+from headrace.domain.deadline import Deadline
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.errors import HeadraceError, Unavailable
 from headrace.errors.status import from_status
 from headrace.rpc.channel import open_channel
-from headrace.rpc.deadline import Deadline
 from headrace.rpc.server import Server
 from headrace.v1 import worker_pb2_grpc
 from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH, SamplingParams

@@ -16,13 +16,13 @@ from tests.libs.engine.tiny_models import make_oracle, make_prompts
 from tests.services.worker.transfer.cutting_proxy import CuttingProxy
 
 from headrace import failpoints
-from headrace.clients.worker import GrpcWorkerClient
 from headrace.engine.contract.block_exchange import exchange_of
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
+from headrace.service_clients.worker import GrpcWorkerClient
 from headrace.v1 import worker_pb2 as pb
 from headrace.v1 import worker_pb2_grpc
 from headrace.v1.generation_pb2 import SamplingParams

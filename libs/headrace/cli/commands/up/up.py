@@ -19,7 +19,7 @@ from headrace.cli.compiler_remedy import missing_kernels
 from headrace.cli.key_choice import KeyChoice
 from headrace.cli.output import console, print_json, warn
 from headrace.cli.terminal.first_steps import examples
-from headrace.lifecycle.private_files import keep_files_private
+from headrace.storage.private_files import keep_files_private
 from headrace.supervisor.options import PlatformOptions
 from headrace.supervisor.platform import Platform
 from headrace.supervisor.state import DEFAULT_FOLDER, StateFolder

@@ -5,11 +5,11 @@ import logging
 from dataclasses import dataclass, field
 
 from headrace.access.key_record import KeyLimits
+from headrace.domain.deadline import Deadline
 from headrace.errors import InternalError, Unavailable
 from headrace.gateway.access.limits.key_budget import KeyBudget, Refusal, Spending, wall_clock
 from headrace.gateway.access.limits.limit import limits_of
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
-from headrace.rpc.deadline import Deadline
 
 NOTHING = Spending()
 ROUND_SECONDS = 2.0

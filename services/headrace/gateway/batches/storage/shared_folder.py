@@ -7,7 +7,7 @@ from headrace.gateway.batches.storage.batch_store import BatchStore
 from headrace.gateway.batches.storage.file_store import FileStore
 from headrace.gateway.batches.storage.free_space import FreeSpace
 from headrace.gateway.config import GatewaySettings
-from headrace.lifecycle.private_files import close_to_others
+from headrace.storage.private_files import close_to_others
 
 
 @dataclass(frozen=True, slots=True)

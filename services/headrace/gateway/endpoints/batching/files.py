@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import BinaryIO
 
+from headrace.domain.deadline import Deadline
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.batches.storage.disk import on_disk
 from headrace.gateway.batches.storage.file_store import FileStore
@@ -19,7 +20,6 @@ from headrace.gateway.http.exchange import Handler, HttpExchange
 from headrace.gateway.http.forms.page_query import PageQuery, read_page_query
 from headrace.gateway.http.forms.upload_form import FILE_FIELD, UploadForm
 from headrace.gateway.openai.batch_body import LEAST_SECONDS, MOST_SECONDS
-from headrace.rpc.deadline import Deadline
 
 _PATH = "/v1/files"
 MAX_LISTED = 10_000

@@ -5,12 +5,12 @@ import re
 
 import msgspec
 
-from headrace.clients.cache import CacheClient
 from headrace.errors import HeadraceError, NotFound
 from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.openai.responses.response_object import FAILED, IN_PROGRESS, QUEUED
 from headrace.gateway.openai.responses.stored_response import StoredResponse
 from headrace.gateway.openai.token_logprobs import Json
+from headrace.service_clients.cache import CacheClient
 
 LIFETIME_SECONDS = 24 * 3600.0
 """Time for which a response is kept, unless newer ones need the room before."""

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.gateway.chat.reading.answer_block import AnswerBlock
 from headrace.gateway.chat.reading.answer_blocks import AnswerBlocks
 from headrace.gateway.chat.reading.answer_part import AnswerPart

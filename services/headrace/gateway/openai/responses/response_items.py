@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.openai.fields.message_fields import ROLES
 from headrace.gateway.openai.responses.response_tools import FunctionName

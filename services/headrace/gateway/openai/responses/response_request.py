@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.chat.output_grammar import Grammar
 from headrace.gateway.chat.tools.tool_choice import agreed_use

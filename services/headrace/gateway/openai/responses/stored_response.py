@@ -2,7 +2,7 @@
 
 import msgspec
 
-from headrace.clients.message import Message
+from headrace.domain.message import Message
 from headrace.gateway.openai.token_logprobs import Json
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.identity.ids import AttemptId, attempt_id
+from headrace.domain.ids import AttemptId, attempt_id
 from headrace.scheduler.core.queueing.urgency import FIRST_TOKEN_SECONDS, Urgency
 
 

@@ -14,15 +14,15 @@ from safetensors.torch import load_file, save_file
 from tests.libs.engine.engine_running import engine_config
 from torch import Tensor
 
-from headrace.clients.conversation import Conversation
-from headrace.clients.message import Message
 from headrace.demo_model import CHECKPOINT
+from headrace.domain.conversation import Conversation
+from headrace.domain.message import Message
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.contract.grammar import Grammar, GrammarKind
 from headrace.engine.contract.request import Delta, EngineRequest, SamplingParams
 from headrace.engine.loading.load_text_engine import load_text_engine
 from headrace.errors import InvalidCheckpoint, Unsupported
-from headrace.offline.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
+from headrace.quantization.writer import awq_config, awq_tensors, gptq_config, gptq_tensors
 from headrace.tokenizer.text.text_model import TextModel
 
 PROMPT = tuple(TextModel("m", CHECKPOINT).encode("Continuous batching is", True))

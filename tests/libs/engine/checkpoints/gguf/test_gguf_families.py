@@ -22,7 +22,7 @@ from tests.libs.engine.gguf_files import (
 from tests.libs.engine.tiny_models import make_family, make_prompts, save_random
 
 from headrace.errors import ConfigError, InvalidCheckpoint, Unsupported
-from headrace.offline.evaluation.sequence_model import SequenceModel
+from headrace.evaluation.sequence_model import SequenceModel
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "qwen2": {},

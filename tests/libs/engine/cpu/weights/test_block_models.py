@@ -23,8 +23,8 @@ from headrace.engine.cpu.weights.packed_weights import PackedWeights, Table
 from headrace.engine.kernels.choice.kernel_choice import KernelChoice
 from headrace.engine.kernels.library import Instructions, available
 from headrace.errors.tree import InvalidCheckpoint
-from headrace.offline.evaluation.sequence_model import SequenceModel
-from headrace.offline.evaluation.served_model import ServedModel
+from headrace.evaluation.sequence_model import SequenceModel
+from headrace.evaluation.served_model import ServedModel
 
 pytestmark = needs_kernels
 

@@ -15,7 +15,7 @@ from tests.libs.engine.tiny_models import continue_greedily, make_family, make_o
 from headrace.engine.checkpoints.weights import round_to_nearest
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.offline.quantization.writer import gptq_config, gptq_tensors
+from headrace.quantization.writer import gptq_config, gptq_tensors
 
 PROMPTS = make_prompts((9, 33, 70))
 TOLERANCE = 1e-4

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from headrace.clients.message import Message
-from headrace.clients.tool_call import ToolCall
+from headrace.domain.message import Message
+from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest, Unsupported
 from headrace.gateway.openai.responses.response_items import item_messages, left_out_items
 

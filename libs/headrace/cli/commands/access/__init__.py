@@ -1,1 +1,0 @@
-"""Commands that say who may do what."""

@@ -1,1 +1,0 @@
-"""Commands about models and logs, and about what a platform does now."""

@@ -1,1 +1,0 @@
-"""Ids of requests, built and parsed in one place."""

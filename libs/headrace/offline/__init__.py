@@ -1,1 +1,0 @@
-"""Offline work on models. Above the engine, below the command line."""

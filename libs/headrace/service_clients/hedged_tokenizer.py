@@ -1,0 +1,130 @@
+"""Calls several tokenizers as if they were one that is always available."""
+
+import asyncio
+import itertools
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from headrace.domain.conversation import Conversation
+from headrace.domain.deadline import Deadline
+from headrace.domain.encoded_conversation import EncodedConversation
+from headrace.errors import Unavailable
+from headrace.service_clients.tokenizer import TokenizerClient
+from headrace.v1 import tokenizer_pb2
+
+PATIENCE = 1.0
+"""Seconds without an answer after which the next tokenizer is asked too."""
+CHARACTERS_PER_SECOND = 200_000
+"""Lowest rate at which a tokenizer is expected to encode, so that long texts get more time."""
+SUSPICION_SECONDS = 5.0
+"""Seconds for which a tokenizer that was slower than another, or away, is asked last."""
+
+T = TypeVar("T")
+
+
+class HedgedTokenizer:
+    """TokenizerClient over others. The first answer counts, and a refusal is an answer; other calls are then cancelled.
+    Raises Unavailable when no tokenizer is available."""
+
+    def __init__(self, clients: Sequence[TokenizerClient]) -> None:
+        self._clients = clients
+        self._turns = itertools.count()
+        self._suspected = [-math.inf] * len(clients)
+        """Time at which each client last failed to answer, in monotonic seconds."""
+
+    async def encode_text(
+        self,
+        model: str,
+        text: str,
+        add_special_tokens: bool | None,
+        timeout: float,
+        max_token_count: int | None = None,
+        context_token_count: int | None = None,
+    ) -> list[int]:
+        return await self._first(
+            lambda client, left: client.encode_text(
+                model, text, add_special_tokens, left, max_token_count, context_token_count
+            ),
+            timeout,
+            len(text),
+        )
+
+    async def encode_chat(
+        self,
+        model: str,
+        conversation: Conversation,
+        timeout: float,
+        context_token_count: int | None = None,
+    ) -> EncodedConversation:
+        return await self._first(
+            lambda client, left: client.encode_chat(model, conversation, left, context_token_count),
+            timeout,
+            conversation.character_count,
+        )
+
+    async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:
+        return await self._first(
+            lambda client, left: client.decode(model, token_ids, skip_special_tokens, left), timeout, len(token_ids)
+        )
+
+    async def get_vocabulary(
+        self, model: str, timeout: float, known_fingerprints: Sequence[bytes] = ()
+    ) -> tokenizer_pb2.GetVocabularyResponse:
+        return await self._first(
+            lambda client, left: client.get_vocabulary(model, left, known_fingerprints), timeout, 0
+        )
+
+    async def _first(
+        self, call: Callable[[TokenizerClient, float], Awaitable[T]], timeout: float, character_count: int
+    ) -> T:
+        deadline = Deadline.after(timeout)
+        patience = PATIENCE + character_count / CHARACTERS_PER_SECOND
+        running: dict[asyncio.Future[T], int] = {}
+        try:
+            for index in self._order():
+                running[asyncio.ensure_future(call(self._clients[index], deadline.remaining))] = index
+                is_last = len(running) == len(self._clients)
+                answer = await self._answered(running, deadline.remaining if is_last else patience)
+                if answer is not None:
+                    return answer.result()
+            raise Unavailable("no tokenizer answers", stage="tokenize")
+        finally:
+            await _cancel(running)
+
+    async def _answered(self, running: "dict[asyncio.Future[T], int]", patience: float) -> "asyncio.Future[T] | None":
+        """Returns the first call with an answer, or None if none answers in time or all that were asked are away."""
+        until = Deadline.after(patience)
+        while waiting := {call for call in running if not call.done()}:
+            await asyncio.wait(waiting, timeout=until.remaining, return_when=asyncio.FIRST_COMPLETED)
+            for call in waiting:
+                if call.done() and not isinstance(call.exception(), Unavailable):
+                    self._judge(running, call)
+                    return call
+                if call.done():
+                    self._suspected[running[call]] = time.monotonic()
+            if until.expired:
+                return None
+        return None
+
+    def _judge(self, running: "dict[asyncio.Future[T], int]", answered: "asyncio.Future[T]") -> None:
+        """Suspects the tokenizers that were asked before the one that answered."""
+        for call, index in running.items():
+            if call is answered:
+                self._suspected[index] = -math.inf
+                return
+            self._suspected[index] = time.monotonic()
+
+    def _order(self) -> list[int]:
+        """Returns the indices of the tokenizers in the order to ask them: round robin, suspected ones last."""
+        count, turn, now = len(self._clients), next(self._turns), time.monotonic()
+        in_turn = [(turn + offset) % count for offset in range(count)]
+        return sorted(in_turn, key=lambda index: now - self._suspected[index] < SUSPICION_SECONDS)
+
+
+async def _cancel(calls: "dict[asyncio.Future[T], int]") -> None:
+    """Cancels calls and waits until they end, so that no exception goes unread."""
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)

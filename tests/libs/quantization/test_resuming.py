@@ -1,0 +1,138 @@
+"""A quantization that was killed goes on where it was, to the same bytes, and never mixes with another one."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.demo_model import CHECKPOINT
+from headrace.errors import ConfigError, InvalidCheckpoint
+from headrace.evaluation.text import calibration_text
+from headrace.quantization.checkpoint_quantizer import QuantizationSummary, quantize_checkpoint
+from headrace.quantization.quantization_settings import QuantizationSettings
+from headrace.quantization.unfinished_checkpoint import open_unfinished
+
+SEQUENCES = 3
+KILLED_RUN = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from headrace.demo_model import CHECKPOINT
+from headrace.evaluation.text import calibration_text
+from headrace.quantization import {module}
+from headrace.quantization.checkpoint_quantizer import quantize_checkpoint
+from headrace.quantization.quantization_settings import QuantizationSettings
+
+torch.set_num_threads(1)  # As here: sums over activations are rounded otherwise with more.
+write, written = {module}.save_file, []
+
+def write_and_die(tensors, path, **settings):
+    write(tensors, path, **settings)
+    written.append(path)
+    if len(written) == {count}:
+        os.truncate(path, os.path.getsize(path) // 2)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+{module}.save_file = write_and_die
+settings = QuantizationSettings(sys.argv[1], sequence_count={sequences})
+quantize_checkpoint(CHECKPOINT, Path(sys.argv[2]), settings, calibration_text(), lambda *_: None)
+"""
+
+
+def run_killed(target: Path, method: str, module: str, count: int) -> None:
+    """Kills itself with half of its `count`-th file written."""
+    script = KILLED_RUN.format(module=module, count=count, sequences=SEQUENCES)
+    done = subprocess.run([sys.executable, "-c", script, method, str(target)], timeout=100, check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def quantize(target: Path, source: Path = CHECKPOINT, text: str = "", **settings: Any) -> QuantizationSummary:
+    chosen = QuantizationSettings(**({"sequence_count": SEQUENCES} | settings))
+    return quantize_checkpoint(source, target, chosen, text or calibration_text(), lambda _work, _share: None)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("method", "module", "count", "finished"),
+    [
+        ("rtn", "unfinished_checkpoint", 1, 0),
+        ("gptq", "unfinished_checkpoint", 4, 3),
+        ("awq", "unfinished_checkpoint", 4, 3),
+        ("rtn", "checkpoint_writer", 1, 5),
+    ],
+)
+def test_a_killed_run_is_continued_to_the_same_bytes(
+    tmp_path: Path, method: str, module: str, count: int, finished: int
+) -> None:
+    run_killed(tmp_path / "killed", method, module, count)
+    assert not (tmp_path / "killed").exists()
+    assert quantize(tmp_path / "killed", method=method).resumed_layer_count == finished
+    assert quantize(tmp_path / "whole", method=method).resumed_layer_count == 0
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
+
+
+@pytest.mark.process
+def test_another_run_does_not_mix_with_it(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    run_killed(target, "gptq", "unfinished_checkpoint", 3)
+    source = Path(shutil.copytree(CHECKPOINT, tmp_path / "source"))
+    config = source / "config.json"
+    config.write_text(config.read_text().replace('"initializer_range": 0.02', '"initializer_range": 0.03'))
+    for changes, named in (
+        ({"bits": 8}, "bits was 4 and is 8"),
+        ({"method": "awq"}, "method was gptq and is awq"),
+        ({"group_size": 64}, "group_size was 128 and is 64"),
+        ({"sequence_count": 4}, "sequence_count was 3 and is 4"),
+        ({"text": calibration_text() + "."}, "calibration text was"),
+        ({"source": source}, "source was"),
+    ):
+        with pytest.raises(ConfigError, match=f"unfinished run of another kind.*{named}.*delete the folder"):
+            quantize(target, **changes)
+    assert quantize(target).resumed_layer_count == 2
+
+
+@pytest.mark.process
+def test_what_is_damaged_is_named(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    run_killed(target, "gptq", "unfinished_checkpoint", 3)
+    left = tmp_path / ".target.unfinished"
+    layer = left / "layer-00001.safetensors"
+    layer.write_bytes(layer.read_bytes()[:-9])
+    with pytest.raises(InvalidCheckpoint, match=r"layer-00001\.safetensors cannot be read"):
+        quantize(target)
+    layer.unlink()
+    (left / "run.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"run\.json cannot be read.*start again"):
+        quantize(target)
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    with (
+        open_unfinished(tmp_path / "target", {}),
+        pytest.raises(ConfigError, match="Another process"),
+        open_unfinished(tmp_path / "target", {}),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_run_keeps_whole_layers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    for module, left in (("unfinished_checkpoint", []), ("checkpoint_writer", [".target.unfinished"])):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"headrace.quantization.{module}.save_file", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                quantize(tmp_path / "target", method="rtn")
+        assert [path.name for path in tmp_path.iterdir()] == left
+    assert quantize(tmp_path / "target", method="rtn").resumed_layer_count == 5

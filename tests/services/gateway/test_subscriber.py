@@ -1,0 +1,61 @@
+"""Everything heard over the bus reaches the one that needs it, as data of the gateway."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.bus import subjects
+from headrace.bus.memory_bus import MemoryBus
+from headrace.gateway.fleet.known_workers import KnownWorkers
+from headrace.gateway.fleet.worker_facts import WorkerFacts
+from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.subscriber import GatewaySubscriber
+from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
+from headrace.v1.generation_pb2 import ModelInfo
+from headrace.v1.scheduler_pb2 import ModelQueue
+from headrace.v1.worker_pb2 import WorkerStatus
+
+pytestmark = pytest.mark.anyio
+
+
+class Listener:
+    """Stands for fleet and metrics: notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def observe(self, worker: WorkerFacts) -> None:
+        self.told.append(worker)
+
+    def depart(self, worker_id: str, epoch: int) -> None:
+        self.told.append((worker_id, epoch))
+
+    def observe_queues(self, waiting_counts: dict[str, int], scheduler_id: str) -> None:
+        self.told.append((scheduler_id, waiting_counts))
+
+
+async def test_what_is_heard_is_passed_on(tmp_path: Path) -> None:
+    bus, listener = MemoryBus(), Listener()
+    workers = KnownWorkers(listener, open_worker=None, path=tmp_path / "workers.json")  # type: ignore[arg-type]
+    await GatewaySubscriber(bus).listen(workers, listener)  # type: ignore[arg-type]
+    status = WorkerStatus(worker_id="w", epoch=1, address="a:1", model_info=ModelInfo(model="m"))
+    await bus.publish(subjects.of(subjects.WORKER_HEARTBEAT, "w"), WorkerHeartbeatSent(status=status))
+    queues = SchedulerHeartbeatSent(scheduler_id="s", queues=[ModelQueue(model="m", waiting_count=3)])
+    await bus.publish(subjects.of(subjects.SCHEDULER_HEARTBEAT, "s"), queues)
+    gone = ServiceDeregistered(service_id="w", epoch=1)
+    await bus.publish(subjects.of(subjects.WORKER_DEREGISTERED, "w"), gone)
+    assert listener.told == [WorkerFacts("w", ModelFacts("m"), address="a:1", epoch=1), ("s", {"m": 3}), ("w", 1)]
+
+
+def test_it_knows_since_when_it_hears_anything() -> None:
+    bus = MemoryBus()
+    bus.disconnect()
+    subscriber = GatewaySubscriber(bus)
+    assert (subscriber.connected, subscriber.connected_at) == (False, None)
+    before = time.monotonic()
+    bus.reconnect()
+    assert subscriber.connected
+    assert subscriber.connected_at is not None
+    assert before <= subscriber.connected_at <= time.monotonic()
