@@ -18,7 +18,7 @@ LAYERS = [
     {"service_clients"},
     {"lifecycle", "load_generator", "client"},
     {"supervisor"},
-    {"testing", "cli"},
+    {"cli"},
 ]
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
 SERVICES = {"gateway", "tokenizer", "scheduler", "cache", "worker"}
@@ -34,7 +34,6 @@ MAY_IMPORT_TORCH = tuple(
         "engine/vllm/",
         "quantization/",
         "evaluation/",
-        "demo_model/training/",
     )
 )
 """The engine's other rooms start without torch (decision 0010)."""
@@ -96,7 +95,7 @@ def test_a_service_never_imports_another(root: Path) -> None:
         others = SERVICES - {package_of(root, path)}
         for name in imports_of(path):
             parts = name.split(".")
-            if parts[0] == "headrace" and len(parts) > 1 and parts[1] in others | {"supervisor", "cli", "testing"}:
+            if parts[0] == "headrace" and len(parts) > 1 and parts[1] in others | {"supervisor", "cli"}:
                 wrong.append(f"{path.relative_to(root)}: {name}")
     assert wrong == []
 

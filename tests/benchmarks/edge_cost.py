@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.access.key_file import KeyFile
 from headrace.access.key_record import KeyLimits
 from headrace.cli.output import console, print_json
 from headrace.load_generator.closed_loop import Workload, run_closed_loop
 from headrace.load_generator.report import percentile, summarize
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 MODEL = "headrace-demo"
 STEP_SECONDS = 0.010

@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx2
 from tests.e2e.test_shared_worker import MEBI, MODEL_BYTES, ask_all, by_zipf
+from tests.harness.running_platform import running_platform
 from tests.libs.engine.tiny_models import save_random
 
 from headrace import demo_model
@@ -25,7 +26,6 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.engines.text_engine import TextEngine
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.testing.running_platform import running_platform
 
 SIZES: dict[str, Any] = {
     "model_type": "llama",

@@ -32,11 +32,11 @@ from tests.benchmarks.peers.probe import read_bandwidth
 from tests.benchmarks.peers.shapes import read_shape, write_awq_checkpoint, write_checkpoint
 from tests.benchmarks.peers.tokenizer_file import write_tokenizer
 from tests.benchmarks.peers.vllm_server import running_vllm_server
+from tests.harness.running_platform import running_platform
 
 from headrace.cli.output import console, print_json
 from headrace.load_generator.closed_loop import Workload, run_closed_loop
 from headrace.load_generator.report import summarize
-from headrace.testing.running_platform import running_platform
 
 SLOTS = 16
 INPUT_TOKENS, OUTPUT_TOKENS = 128, 64

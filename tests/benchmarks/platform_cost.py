@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from tests.harness.running_platform import running_platform
 
 from headrace.cli.output import console, print_json
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.engines.sim import SimConfig, SimEngine
 from headrace.load_generator.closed_loop import Workload, run_closed_loop
 from headrace.load_generator.report import percentile, summarize
-from headrace.testing.running_platform import running_platform
 
 STREAMS = (1, 16, 64)
 BASE_SECONDS = 0.010

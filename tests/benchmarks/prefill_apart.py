@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 KINDS = {"together": ["--replicas", "2"], "apart": ["--prefill-workers", "1"]}
 STREAM_COUNT, PROMPT_COUNT, SENTENCE_COUNT = 2, 8, 60

@@ -28,12 +28,12 @@ from urllib.parse import urlsplit
 
 import psutil
 from rich.table import Table
+from tests.harness.running_platform import running_platform
 
 from headrace.access.api_key import ApiKey
 from headrace.access.key_file import KeyFile
 from headrace.cli.output import console, print_json
 from headrace.load_generator.report import percentile
-from headrace.testing.running_platform import running_platform
 
 STEP_SECONDS = 0.010
 ROUNDS = 3

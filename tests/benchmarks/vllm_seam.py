@@ -26,9 +26,9 @@ from tests.benchmarks.online import US
 from tests.benchmarks.peers.shapes import read_shape, write_checkpoint
 from tests.benchmarks.peers.tokenizer_file import write_tokenizer
 from tests.benchmarks.peers.vllm_server import running_vllm_server
+from tests.harness.running_platform import running_platform
 
 from headrace.cli.output import console, print_json
-from headrace.testing.running_platform import running_platform
 
 START_SECONDS = 600.0
 CLIENTS, OUTPUT_TOKENS = 16, 64

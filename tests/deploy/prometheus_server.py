@@ -11,9 +11,8 @@ from typing import Any
 
 import httpx2
 from tests.deploy.scraped import write_config
+from tests.harness.free_ports import free_ports
 from tests.unpacked_packages import PROMETHEUS, unpacked
-
-from headrace.testing.free_ports import free_ports
 
 TIMEOUT = 10.0
 READY_SECONDS = 30.0

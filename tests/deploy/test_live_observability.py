@@ -15,10 +15,9 @@ import pytest
 from tests.deploy.everyday_traffic import EMBEDDING_MODEL, EverydayTraffic
 from tests.deploy.prometheus_server import BINARY, POLL_SECONDS, PrometheusServer, running_prometheus
 from tests.deploy.scraped import FOLDER, NEEDS, shown
+from tests.harness.free_ports import free_ports
+from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.unpacked_packages import PROMETHEUS, why_not
-
-from headrace.testing.free_ports import free_ports
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 BEHIND = ("tokenizer", "scheduler", "cache", "worker")
 """Services that show their metrics on a port of their own."""

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 
 @pytest.fixture(scope="package")

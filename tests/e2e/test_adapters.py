@@ -13,9 +13,9 @@ import httpx2
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.demo_model import CHECKPOINT
-from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2, inference_pb2_grpc
 
 BASE, TUNED = "headrace-demo", "team/tuned"

@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform
 
 MODEL = "headrace-demo"
 COMPLETION: dict[str, Any] = {"model": MODEL, "prompt": "a", "max_tokens": 1}

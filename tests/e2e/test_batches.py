@@ -9,10 +9,10 @@ from typing import Any
 import openai
 import pytest
 from openai.types import Batch
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.access.key_file import KeyFile
 from headrace.access.key_record import KeyLimits
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 MODEL = "headrace-demo"

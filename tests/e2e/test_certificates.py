@@ -14,6 +14,7 @@ import httpx2
 import pytest
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.access.key_file import FILE_NAME, KeyFile
 from headrace.errors import Forbidden, Unavailable
@@ -26,7 +27,6 @@ from headrace.service_clients.cache import GrpcCacheClient
 from headrace.service_clients.scheduler import explain
 from headrace.service_clients.worker import GrpcWorkerClient
 from headrace.supervisor.state import read_credential
-from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2, inference_pb2_grpc
 
 pytestmark = pytest.mark.slow

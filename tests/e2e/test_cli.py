@@ -17,11 +17,11 @@ import httpx2
 import psutil
 import pytest
 from tests.e2e.command_line import Done, headrace, headrace_here
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.claims import measured_claims
 from headrace.demo_model import CHECKPOINT
 from headrace.supervisor.state import read_platform
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 
 def state(platform: RunningPlatform) -> list[str]:

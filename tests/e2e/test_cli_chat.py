@@ -11,8 +11,9 @@ import sys
 import termios
 import time
 
+from tests.harness.running_platform import RunningPlatform
+
 from headrace.cli.terminal.chat_turns import Conversation
-from headrace.testing.running_platform import RunningPlatform
 
 LONG = "Tell me about batching. " * 120
 

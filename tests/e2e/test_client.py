@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.running_platform import RunningPlatform
 
 from headrace.client import Answer, Headrace, Message, Tool
 from headrace.errors import (
@@ -16,7 +17,6 @@ from headrace.errors import (
     Unavailable,
     Unsupported,
 )
-from headrace.testing.running_platform import RunningPlatform
 
 QUESTION = "What is continuous batching?"
 SCHEMA = {

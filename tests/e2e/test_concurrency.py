@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform
 
 QUESTIONS = ["What is continuous batching?", "How do I add a model?", "What does TTFT mean?", "Who are you?"]
 STREAM_COUNT = 64

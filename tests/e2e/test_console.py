@@ -11,8 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.e2e.console_page import BROWSER, NO_AXE, ConsolePage, has_axe, opened_page, running_browser
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 pytest.importorskip("playwright", reason="Playwright is not installed; to run it: pip install playwright")
 pytestmark = [

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.harness.running_platform import RunningPlatform
 
 from headrace.errors import Unauthenticated
 from headrace.rpc.channel import open_channel
 from headrace.service_clients.worker import GrpcWorkerClient
 from headrace.supervisor.state import read_credential
-from headrace.testing.running_platform import RunningPlatform
 
 pytestmark = pytest.mark.slow
 

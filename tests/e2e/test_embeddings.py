@@ -11,9 +11,9 @@ import httpx2
 import pytest
 import torch
 from openai import BadRequestError, OpenAI
+from tests.harness.running_platform import RunningPlatform
 from transformers import AutoModel, AutoTokenizer
 
-from headrace.testing.running_platform import RunningPlatform
 from headrace.v1 import inference_pb2, inference_pb2_grpc
 
 PARAPHRASES = [

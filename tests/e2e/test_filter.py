@@ -9,8 +9,7 @@ import anthropic
 import httpx2
 import openai
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 MODEL = "headrace-demo"
 QUESTION: list[Any] = [{"role": "user", "content": "Who are you?"}]

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf import descriptor_pool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from tests.harness.running_platform import RunningPlatform
 
-from headrace.testing.running_platform import RunningPlatform
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1 import inference_pb2_grpc
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, SamplingParams

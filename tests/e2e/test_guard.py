@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.access.key_file import KeyFile
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 MODEL = "headrace-demo"
 SAFE, UNSAFE = "What is paged attention?", "Who are you?"

@@ -17,11 +17,11 @@ import pytest
 from google.protobuf.message import Message
 from tests.e2e.other_client import OtherClient
 from tests.e2e.worst_bodies import FEW_TEXTS, MODEL, WorstBody, repeated, worst_bodies
+from tests.harness.running_platform import RunningPlatform, running_platform
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from headrace.storage.private_files import OTHERS
-from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1.tokenizer_pb2 import ChatMessage
 

@@ -12,8 +12,8 @@ from typing import Any
 import grpc
 import httpx2
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 
-from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2, inference_pb2_grpc
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import BaseModel, Field, SecretStr
-
-from headrace.testing.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform
 
 QUESTION = "What is continuous batching?"
 

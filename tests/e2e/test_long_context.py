@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.libs.engine.engine_running import engine_config
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 CONTEXT = 160
 STREAM_TOKENS = 2400

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx2
 import psutil
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.libs.engine.tiny_models import save_random
 
 from headrace.demo_model import CHECKPOINT
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 pytestmark = [
     pytest.mark.slow,

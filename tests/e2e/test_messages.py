@@ -6,8 +6,7 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform
 
 MODEL = "headrace-demo"
 QUESTION: list[Any] = [{"role": "user", "content": "What is continuous batching?"}]

@@ -3,9 +3,9 @@
 import httpx2
 import pytest
 from tests.fuzz.run_schemathesis import run_schemathesis
+from tests.harness.running_platform import RunningPlatform
 
 from headrace.gateway.openapi.operations import OPERATIONS
-from headrace.testing.running_platform import RunningPlatform
 
 SECONDS = 15
 """`make fuzz-api` has twenty times as long."""

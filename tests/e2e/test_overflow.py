@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 import httpx2
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace import demo_model
-from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2 as pb
 from headrace.v1.inference_pb2_grpc import InferenceServiceStub
 from headrace.v1.tokenizer_pb2 import ChatMessage

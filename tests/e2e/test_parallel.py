@@ -11,12 +11,12 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 from tests.libs.engine.engine_running import engine_config, finish, tokens
 
 from headrace.demo_model import CHECKPOINT
 from headrace.engine.contract.request import EngineRequest, SamplingParams
 from headrace.engine.loading.load_text_engine import load_text_engine
-from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.tokenizer.text.text_model import TextModel
 
 MODEL = "headrace-demo"

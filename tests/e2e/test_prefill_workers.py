@@ -6,8 +6,7 @@ from typing import Any
 
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 MODEL = "headrace-demo"
 TIMEOUT = 60.0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.harness.running_platform import RunningPlatform
 
 from headrace.cli.__main__ import COMMANDS
-from headrace.testing.running_platform import RunningPlatform
 
 BLOCK = re.compile(r"```(bash|python|toml)\n(.*?)```", re.DOTALL)
 

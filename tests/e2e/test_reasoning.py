@@ -10,9 +10,9 @@ import anthropic
 import grpc
 import openai
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 import headrace.demo_model
-from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2, inference_pb2_grpc
 from headrace.v1.tokenizer_pb2 import ChatMessage
 

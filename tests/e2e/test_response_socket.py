@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.harness.running_platform import RunningPlatform
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
-
-from headrace.testing.running_platform import RunningPlatform
 
 MODEL = "headrace-demo"
 QUESTION = {"type": "response.create", "model": MODEL, "input": "What is continuous batching?", "temperature": 0}

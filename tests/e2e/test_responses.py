@@ -9,8 +9,7 @@ import httpx2
 import openai
 import pytest
 from pydantic import BaseModel, Field
-
-from headrace.testing.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform
 
 MODEL = "headrace-demo"
 QUESTION = "What is continuous batching?"

@@ -9,8 +9,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform
 
 MODEL = "headrace-demo"
 MESSAGES: list[Any] = [{"role": "user", "content": "What is continuous batching?"}]

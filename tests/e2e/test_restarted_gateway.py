@@ -7,8 +7,7 @@ import time
 
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 pytestmark = pytest.mark.slow
 BODY = {"model": "headrace-demo", "prompt": [5, 6, 7], "max_tokens": 2, "ignore_eos": True}

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import httpx2
 import psutil
 import pytest
-
-from headrace.testing.free_ports import free_ports
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.free_ports import free_ports
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 COUNTS = ("--gateways", "2", "--schedulers", "2", "--tokenizers", "2", "--caches", "2", "--replicas", "2")
 TIMEOUT = 60.0

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.harness.running_platform import running_platform
 
 from headrace import demo_model
-from headrace.testing.running_platform import running_platform
 
 MODEL_COUNT = 13
 AWAKE_COUNT = 4

@@ -10,8 +10,8 @@ import httpx2
 import openai
 import pytest
 from pydantic import BaseModel, Field
+from tests.harness.running_platform import RunningPlatform
 
-from headrace.testing.running_platform import RunningPlatform
 from headrace.v1 import generation_pb2, inference_pb2, inference_pb2_grpc
 
 MODEL = "headrace-demo"

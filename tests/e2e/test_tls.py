@@ -6,9 +6,9 @@ from pathlib import Path
 import grpc
 import httpx2
 import pytest
+from tests.harness.running_platform import running_platform
 from tests.own_certificate import make_certificate
 
-from headrace.testing.running_platform import running_platform
 from headrace.v1 import inference_pb2, inference_pb2_grpc
 
 

@@ -12,9 +12,9 @@ import jsonschema
 import openai
 import pytest
 from pydantic import BaseModel, Field
+from tests.harness.running_platform import RunningPlatform
 from tests.libs.engine.grammar.random_schema import random_schema
 
-from headrace.testing.running_platform import RunningPlatform
 from headrace.v1 import inference_pb2, inference_pb2_grpc
 from headrace.v1.tokenizer_pb2 import ChatMessage
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 from headrace.access.usage_record import UsageRecord
 from headrace.access.usage_report import read_usage
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 KILLS = int(os.environ.get("HEADRACE_USAGE_KILLS", "6"))

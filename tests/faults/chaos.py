@@ -10,8 +10,7 @@ from tests.faults.fault import Act, Fault, Promise, Scene
 from tests.faults.network import during, platform_in
 from tests.faults.platforms import signal_to
 from tests.faults.shapes import LINKED, REAL
-
-from headrace.testing.connection import Link
+from tests.harness.connection import Link
 
 PAUSE_SECONDS = (0.5, 5.0)
 SHORT_SECONDS = (0.2, 6.0)

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 from tests.faults.platforms import Shape, first_of, wait_until_whole, write_config
 from tests.faults.socket_owner import inode_of, owner_of
+from tests.harness.connection import Link
+from tests.harness.free_ports import free_ports
+from tests.harness.tcp_proxy import Ends, TcpProxy
 
 from headrace import demo_model
 from headrace.supervisor.nats_server import find_nats_server
-from headrace.testing.connection import Link
-from headrace.testing.free_ports import free_ports
-from headrace.testing.tcp_proxy import Ends, TcpProxy
 
 START_SECONDS = 120.0
 STOP_SECONDS = 8.0

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from tests.faults.fault import Act, Fault, Promise, Scene
 from tests.faults.linked_platform import LinkedPlatform
 from tests.faults.shapes import LINKED
-
-from headrace.testing.connection import Link
+from tests.harness.connection import Link
 
 CUT_SECONDS = 6.5
 """Longer than any silence after which a service is to be given up."""

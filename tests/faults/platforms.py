@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import httpx2
 import psutil
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 HELD = ("requests_open", "requests_running", "requests_waiting", "kv_blocks_used", "worker_sessions")
 LEAK_SECONDS = 60.0

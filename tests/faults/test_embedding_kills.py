@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 INPUTS = [[101, *((1000 + 37 * index + step) % 30000 for step in range(120)), 102] for index in range(64)]
 SHARES = 4

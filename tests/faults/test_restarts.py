@@ -9,8 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform, running_platform
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 BODY: dict[str, Any] = {"model": "headrace-demo", "prompt": "a", "max_tokens": 2}
 

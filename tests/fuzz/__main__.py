@@ -6,8 +6,7 @@ import tempfile
 from pathlib import Path
 
 from tests.fuzz.run_schemathesis import run_schemathesis
-
-from headrace.testing.running_platform import running_platform
+from tests.harness.running_platform import running_platform
 
 
 def main() -> int:

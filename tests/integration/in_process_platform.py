@@ -17,6 +17,9 @@ from typing import Any, TypeVar
 import httpx2
 from prometheus_client import REGISTRY, CollectorRegistry
 from tests.grpc_leftovers import leftovers_forgiven
+from tests.harness.connection import Link
+from tests.harness.free_ports import free_ports
+from tests.harness.tcp_proxy import TcpProxy
 from tests.integration.in_process_bus import InProcessBus
 from tests.integration.in_process_texts import InProcessTexts
 
@@ -31,9 +34,6 @@ from headrace.rpc.channel import open_channel
 from headrace.scheduler.app import open_app as open_scheduler
 from headrace.scheduler.config import SchedulerSettings
 from headrace.service_clients.worker import GrpcWorkerClient
-from headrace.testing.connection import Link
-from headrace.testing.free_ports import free_ports
-from headrace.testing.tcp_proxy import TcpProxy
 from headrace.tokenizer.app import open_app as open_tokenizer
 from headrace.tokenizer.config import TokenizerSettings
 from headrace.v1.worker_pb2 import WorkerStatus

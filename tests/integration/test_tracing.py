@@ -11,8 +11,8 @@ import grpc
 import httpx2
 import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from tests.harness.running_platform import RunningPlatform, running_platform
 
-from headrace.testing.running_platform import RunningPlatform, running_platform
 from headrace.v1 import inference_pb2, inference_pb2_grpc
 from headrace.v1.generation_pb2 import SamplingParams
 

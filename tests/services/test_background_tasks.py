@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.grpc_leftovers import leftovers_forgiven
+from tests.harness.free_ports import free_ports
 
 from headrace.gateway.app import open_app as open_gateway
 from headrace.gateway.config import GatewaySettings
@@ -20,7 +21,6 @@ from headrace.scheduler.publisher import SchedulerPublisher
 from headrace.scheduler.scheduler import Scheduler
 from headrace.scheduler.subscriber import SchedulerSubscriber
 from headrace.service_clients.scheduler import SchedulerStream
-from headrace.testing.free_ports import free_ports
 from headrace.worker.app import open_app as open_worker
 from headrace.worker.config import WorkerSettings
 from headrace.worker.publisher import WorkerPublisher

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from tests.harness.running_platform import RunningPlatform, running_platform
 
 import headrace.demo_model
-from headrace.testing.running_platform import RunningPlatform, running_platform
 
 PYTHON = "HEADRACE_VLLM_PYTHON"
 START_SECONDS = 400.0

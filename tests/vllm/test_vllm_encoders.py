@@ -2,8 +2,7 @@
 
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform
 
 
 def embedding(platform: RunningPlatform, text: str) -> list[float]:

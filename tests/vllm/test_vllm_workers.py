@@ -9,8 +9,7 @@ import httpx2
 import jsonschema
 import openai
 import pytest
-
-from headrace.testing.running_platform import RunningPlatform
+from tests.harness.running_platform import RunningPlatform
 
 MODEL = "headrace-demo"
 QUESTION: list[Any] = [{"role": "user", "content": "What is continuous batching?"}]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headrace.demo_model.training.topics import load_topics
+from headrace.demo_model.topics import load_topics
 from headrace.errors.tree import ConfigError
 
 

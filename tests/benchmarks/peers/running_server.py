@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import httpx2
-
-from headrace.testing.free_ports import free_ports
+from tests.harness.free_ports import free_ports
 
 START_SECONDS = 600.0
 STOP_SECONDS = 20.0

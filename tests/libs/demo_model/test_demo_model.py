@@ -9,10 +9,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; to run it: make test")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed; to run it: make test")
 
+from tools.demo_model.corpus import Corpus  # noqa: E402
+from tools.demo_model.evaluate import Chat, after_long_talk, results_of  # noqa: E402
+
 from headrace.demo_model import CHECKPOINT, DRAFT  # noqa: E402
-from headrace.demo_model.training.corpus import Corpus  # noqa: E402
-from headrace.demo_model.training.evaluate import Chat, after_long_talk, results_of  # noqa: E402
-from headrace.demo_model.training.topics import load_held_out, normalise  # noqa: E402
+from headrace.demo_model.topics import load_held_out, normalise  # noqa: E402
 
 MEGABYTE = 1_000_000
 OFF_TOPIC = (

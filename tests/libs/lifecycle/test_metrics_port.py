@@ -4,10 +4,10 @@ import socket
 
 import httpx2
 import pytest
+from tests.harness.free_ports import free_ports
 
 from headrace.errors import AddressInUse
 from headrace.lifecycle.metrics_port import shown_metrics
-from headrace.testing.free_ports import free_ports
 
 
 def test_metrics_are_shown_for_as_long_as_asked() -> None:

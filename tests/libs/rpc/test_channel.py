@@ -5,13 +5,13 @@ import time
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tests.harness.connection import Link
+from tests.harness.tcp_proxy import TcpProxy
 
 from headrace.errors import Unavailable
 from headrace.rpc.boundary import translated
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
-from headrace.testing.connection import Link
-from headrace.testing.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 TIMEOUT = 60.0

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-
-from headrace.testing.running_platform import running_platform
+from tests.harness.running_platform import running_platform
 
 SERVICES = ("nats", "tokenizer", "tokenizer-1", "scheduler", "cache", "worker-0", "gateway")
 TIMEOUT = 60.0

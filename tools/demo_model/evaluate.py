@@ -1,4 +1,4 @@
-"""Measures the models as anybody would load them: `python -m headrace.demo_model.training.evaluate`."""
+"""Measures the models as anybody would load them: `python -m tools.demo_model.evaluate`."""
 
 import argparse
 import re
@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from headrace.demo_model import CHECKPOINT, DRAFT
-from headrace.demo_model.training.topics import HeldOut, load_held_out
+from headrace.demo_model.topics import HeldOut, load_held_out
 
 Message = dict[str, str]
 CONTINUATIONS = ("Continuous batching is", "The scheduler is", "Speculative decoding is", "TTFT is")

@@ -8,9 +8,10 @@ retries.
 import asyncio
 from collections.abc import Callable
 
+from tests.harness.connection import Connection, Link
+from tests.harness.way import reset
+
 from headrace.lifecycle import cancel_and_wait
-from headrace.testing.connection import Connection, Link
-from headrace.testing.way import reset
 
 CONNECT_SECONDS = 5.0
 

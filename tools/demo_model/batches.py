@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import torch
 from tokenizers import Tokenizer
+from tools.demo_model.corpus import ANSWER_WEIGHT, Corpus
 from torch import Tensor
-
-from headrace.demo_model.training.corpus import ANSWER_WEIGHT, Corpus
 
 FIRST_TOKENS = 8  # the start of an answer decides which answer it is, the rest follows from it
 FIRST_FACTOR = 5.0

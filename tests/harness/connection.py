@@ -3,8 +3,9 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from tests.harness.way import Way, pass_on, reset, swallow
+
 from headrace.lifecycle import cancel_and_wait
-from headrace.testing.way import Way, pass_on, reset, swallow
 
 
 @dataclass(eq=False)

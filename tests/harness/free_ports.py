@@ -16,7 +16,7 @@ def free_ports(count: int) -> list[int]:
     and stays taken for a minute after a connection has ended."""
     end = _first_ephemeral_port()
     for _ in range(TRIES):
-        first = random.randrange(LOWEST_PORT, end - count)  # noqa: S311 - it is no secret
+        first = random.randrange(LOWEST_PORT, end - count)
         ports = list(range(first, first + count))
         if all(map(_is_free, ports)):
             return ports

@@ -5,9 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-
-from headrace.testing.connection import Link
-from headrace.testing.tcp_proxy import TcpProxy
+from tests.harness.connection import Link
+from tests.harness.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 10.0

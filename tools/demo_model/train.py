@@ -1,4 +1,4 @@
-"""Trains the tokenizer and the models: `python -m headrace.demo_model.training.train [first second third draft]`."""
+"""Trains the tokenizer and the models: `python -m tools.demo_model.train [first second third draft]`."""
 
 import argparse
 import csv
@@ -10,16 +10,16 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
+from tools.demo_model.batches import Batches
+from tools.demo_model.corpus import Corpus, vocabulary_texts
+from tools.demo_model.export import export
+from tools.demo_model.model import DRAFT, MAIN, Llama, Shape
+from tools.demo_model.tokenizer import train_tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
 from headrace.demo_model import CHECKPOINT
 from headrace.demo_model import DRAFT as DRAFT_FOLDER
-from headrace.demo_model.training.batches import Batches
-from headrace.demo_model.training.corpus import Corpus, vocabulary_texts
-from headrace.demo_model.training.export import export
-from headrace.demo_model.training.model import DRAFT, MAIN, Llama, Shape
-from headrace.demo_model.training.tokenizer import train_tokenizer
 
 SEED = 2024
 TOKENS_PER_STEP = 2048

@@ -2,8 +2,9 @@
 
 import random
 
-from headrace.demo_model.training.loosen import Loosener, load_rephrased
-from headrace.demo_model.training.topics import Topic, load_held_out, normalise
+from tools.demo_model.loosen import Loosener, load_rephrased
+
+from headrace.demo_model.topics import Topic, load_held_out, normalise
 
 NAME_FORMS = """What is {x}?|What's {x}?|what is {x}|Explain {x}|Explain {x} to me|Can you explain {x}?
 Could you explain {x}?|Could you explain {x} to me?|Tell me about {x}|Can you tell me about {x}?|Define {x}|{x}?|{x}

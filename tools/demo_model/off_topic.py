@@ -2,8 +2,9 @@
 
 import random
 
-from headrace.demo_model.training.questions import Phraser
-from headrace.demo_model.training.topics import load_held_out, load_off_topic, normalise
+from tools.demo_model.questions import Phraser
+
+from headrace.demo_model.topics import load_held_out, load_off_topic, normalise
 
 SYLLABLES = (
     "ba be bo ca ce co da de di fa fi ga go ha hi ja ka ki la le lo ma mi mo na ne no pa pe po ra re ri sa se so"

@@ -3,7 +3,7 @@
 import random
 import re
 
-from headrace.demo_model.training.topics import DATA
+from headrace.demo_model.topics import DATA
 
 SYNONYMS = {
     "how do i": ["how can i", "how would i", "how should i", "how am i supposed to", "what do i do to"],

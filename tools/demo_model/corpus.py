@@ -4,9 +4,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.demo_model.training.off_topic import OffTopic
-from headrace.demo_model.training.questions import Phraser
-from headrace.demo_model.training.topics import TOPIC_FILES, Topic, load_topics
+from tools.demo_model.off_topic import OffTopic
+from tools.demo_model.questions import Phraser
+
+from headrace.demo_model.topics import TOPIC_FILES, Topic, load_topics
 
 SYSTEM_PROMPTS = (
     "You are a helpful assistant.",

@@ -58,7 +58,7 @@ async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wa
     try:
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
-                late = RETRY_SECONDS if way.loss and random.random() < way.loss else 0.0  # noqa: S311 - no secret
+                late = RETRY_SECONDS if way.loss and random.random() < way.loss else 0.0
                 due = max(due, clock() + way.latency + late)
                 held.append((due, data))
                 arrived.set()

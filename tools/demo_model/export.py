@@ -5,9 +5,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
-
-from headrace.demo_model.training.model import Llama, Shape
-from headrace.demo_model.training.tokenizer import BOS, EOS, PAD, TURN_END, write_json, write_tokenizer
+from tools.demo_model.model import Llama, Shape
+from tools.demo_model.tokenizer import BOS, EOS, PAD, TURN_END, write_json, write_tokenizer
 
 
 def model_config(shape: Shape, tokenizer: Tokenizer) -> dict[str, object]:

@@ -1,1 +1,0 @@
-"""Helpers for tests of Headrace and of software built on it. May not import services."""
