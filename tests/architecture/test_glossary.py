@@ -1,5 +1,6 @@
 """One word for one thing: `docs/glossary.md` says which, and nothing else is written."""
 
+import ast
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -70,3 +71,16 @@ def test_a_word_is_found_in_any_form(root: Path, text: str) -> None:
 def test_keys_of_others_are_theirs() -> None:
     assert uses("vocab_size", 'raw["vocab_size"]') == []
     assert uses("vocab_size", "spec.vocab_size") == [1]
+
+
+def test_a_name_of_a_class_means_one_thing(root: Path) -> None:
+    shared = {name for row in table(root, "Classes of one name") for name in row[0].split(", ")}
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in written(root):
+        if path.suffix == ".py":
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append(path.relative_to(root).as_posix())
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in twice.items() if name not in shared} == {}
+    assert shared <= twice.keys(), "the list names classes that stand once"

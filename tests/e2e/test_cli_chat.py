@@ -13,14 +13,14 @@ import time
 
 from tests.harness.running_platform import RunningPlatform
 
-from headrace.cli.terminal.chat_turns import Conversation
+from headrace.cli.terminal.chat_turns import ChatHistory
 
 LONG = "Tell me about batching. " * 120
 
 
-def conversation(platform: RunningPlatform, **settings: object) -> Conversation:
+def conversation(platform: RunningPlatform, **settings: object) -> ChatHistory:
     body = {"model": "headrace-demo", "temperature": 0, "max_tokens": 8} | settings
-    return Conversation(f"{platform.http}/v1/chat/completions", body, "You are brief.")
+    return ChatHistory(f"{platform.http}/v1/chat/completions", body, "You are brief.")
 
 
 def test_the_oldest_turns_are_dropped_when_the_context_is_full(demo_platform: RunningPlatform) -> None:

@@ -11,7 +11,7 @@ UNKNOWN_QUALITY = "quality not known"
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PrecisionCandidate:
     """A model in one precision on one device."""
 
     precision: str
@@ -21,7 +21,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PrecisionVerdict:
     """Outcome for one candidate."""
 
     is_chosen: bool
@@ -31,7 +31,9 @@ class Verdict:
     """Reason for the outcome, in words."""
 
 
-def judge(candidates: Sequence[Candidate], qualities: Mapping[str, "RecordedQuality"], floor: float) -> list[Verdict]:
+def judge(
+    candidates: Sequence[PrecisionCandidate], qualities: Mapping[str, "RecordedQuality"], floor: float
+) -> list[PrecisionVerdict]:
     """Returns a verdict for each of `candidates`. Of two with the same size, the one with the higher agreement is
     chosen."""
     obstacles = [_obstacle(candidate, qualities.get(candidate.precision), floor) for candidate in candidates]
@@ -47,7 +49,7 @@ def judge(candidates: Sequence[Candidate], qualities: Mapping[str, "RecordedQual
     ]
 
 
-def _obstacle(candidate: Candidate, quality: "RecordedQuality | None", floor: float) -> str | None:
+def _obstacle(candidate: PrecisionCandidate, quality: "RecordedQuality | None", floor: float) -> str | None:
     if candidate.request_count == 0:
         return "does not fit"
     if quality is None:
@@ -57,8 +59,8 @@ def _obstacle(candidate: Candidate, quality: "RecordedQuality | None", floor: fl
     return None
 
 
-def _verdict(is_chosen: bool, obstacle: str | None, quality: "RecordedQuality | None") -> Verdict:
+def _verdict(is_chosen: bool, obstacle: str | None, quality: "RecordedQuality | None") -> PrecisionVerdict:
     reason = obstacle or ("smallest that will do" if is_chosen else "larger than needed")
     if quality is None:
-        return Verdict(is_chosen, None, None, reason)
-    return Verdict(is_chosen, quality.top1_agreement, quality.perplexity, reason)
+        return PrecisionVerdict(is_chosen, None, None, reason)
+    return PrecisionVerdict(is_chosen, quality.top1_agreement, quality.perplexity, reason)

@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from headrace.settings.secret import MASK, is_secret, without_users
-from headrace.settings.settings import Layer, Settings, explain, read_layers
+from headrace.settings.settings import Settings, SettingsLayer, explain, read_layers
 
 DESCRIBE_FLAG = "--describe-settings"
 """Flag with which a service prints its settings as JSON instead of starting."""
@@ -51,7 +51,7 @@ def table_schema(schema: type[Settings]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "required"}
 
 
-def _origins(layers: Sequence[Layer]) -> dict[str, str]:
+def _origins(layers: Sequence[SettingsLayer]) -> dict[str, str]:
     """Says where each value came from. A flag that repeats a value changed nothing: `headrace up` passes on addresses
     that it read where the service does."""
     origins: dict[str, str] = {}

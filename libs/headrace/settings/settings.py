@@ -86,7 +86,7 @@ def load(schema: type[S], section: str, argv: Sequence[str], environ: Mapping[st
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class SettingsLayer:
     """Values that came from one place."""
 
     origin: str
@@ -110,16 +110,16 @@ class Layer:
 
 def read_layers(
     schema: type[Settings], section: str, argv: Sequence[str], environ: Mapping[str, str]
-) -> tuple[Layer, ...]:
+) -> tuple[SettingsLayer, ...]:
     """Reads what was given for a service, not yet validated. Later layers win. Raises ConfigError."""
     flags = _parse_flags(schema, section, argv)
     defaults = _read_defaults(schema, section, flags.pop(DEFAULTS, []))
     file = flags.pop("config_file", None) or environ.get("HEADRACE_CONFIG")
     return (
-        Layer("default", defaults),
-        Layer("file", _read_file(schema, section, Path(file)) if file else {}, str(file or "")),
-        Layer("environment", _read_environment(schema, section, environ), f"HEADRACE_{section.upper()}_"),
-        Layer("flag", flags),
+        SettingsLayer("default", defaults),
+        SettingsLayer("file", _read_file(schema, section, Path(file)) if file else {}, str(file or "")),
+        SettingsLayer("environment", _read_environment(schema, section, environ), f"HEADRACE_{section.upper()}_"),
+        SettingsLayer("flag", flags),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Set
 
 import pytest
 
-from headrace.cli.precision_choice import Candidate, judge
+from headrace.cli.precision_choice import PrecisionCandidate, judge
 from headrace.evaluation.quality_record import RecordedQuality
 
 AGREEMENT = {"float32": 1.0, "bfloat16": 0.996, "int8": 0.998, "int4": 0.967}
@@ -13,7 +13,7 @@ WEIGHTS = {"float32": 400, "bfloat16": 200, "int8": 110, "int4": 60}
 
 
 def reasons(floor: float, fitting: Set[str], known: Set[str] = frozenset(AGREEMENT)) -> dict[str, str]:
-    candidates = [Candidate(name, size, int(name in fitting)) for name, size in WEIGHTS.items()]
+    candidates = [PrecisionCandidate(name, size, int(name in fitting)) for name, size in WEIGHTS.items()]
     verdicts = judge(candidates, {name: QUALITIES[name] for name in known}, floor)
     assert [verdict.is_chosen for verdict in verdicts] == [
         verdict.reason.startswith("smallest") for verdict in verdicts
@@ -50,5 +50,5 @@ def test_every_other_has_its_reason() -> None:
 
 
 def test_of_two_of_the_same_size_the_better_one_is_chosen() -> None:
-    candidates = [Candidate("bfloat16", 100, 1), Candidate("int8", 100, 1)]
+    candidates = [PrecisionCandidate("bfloat16", 100, 1), PrecisionCandidate("int8", 100, 1)]
     assert [verdict.is_chosen for verdict in judge(candidates, QUALITIES, 0.9)] == [False, True]

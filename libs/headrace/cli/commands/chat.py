@@ -11,7 +11,7 @@ from rich.markup import escape
 from headrace.cli.output import console, error_console, print_json
 from headrace.cli.target import KeyFlag, choose_model, platform_url
 from headrace.cli.terminal.answer_view import AnswerView
-from headrace.cli.terminal.chat_turns import Conversation
+from headrace.cli.terminal.chat_turns import ChatHistory
 from headrace.errors import HeadraceError
 from headrace.supervisor.state import DEFAULT_FOLDER
 
@@ -67,7 +67,7 @@ def chat(
     settings = {"model": name, "temperature": temperature}
     settings |= {"max_tokens": max_tokens} if max_tokens is not None else {}
     options = _Options(json, quiet)
-    conversation = Conversation(f"{address}/v1/chat/completions", settings, system, key)
+    conversation = ChatHistory(f"{address}/v1/chat/completions", settings, system, key)
     if prompt is not None:
         _answer(conversation, prompt, options)
         return
@@ -80,7 +80,7 @@ def chat(
     _talk(conversation, options)
 
 
-def _talk(conversation: Conversation, options: _Options) -> None:
+def _talk(conversation: ChatHistory, options: _Options) -> None:
     while True:
         try:
             question = console.input("\n[bold cyan]>[/] ").strip()
@@ -101,7 +101,7 @@ def _talk(conversation: Conversation, options: _Options) -> None:
                 error_console.print(f"[bold red]error:[/] {escape(error.message)}")
 
 
-def _answer(conversation: Conversation, question: str, options: _Options) -> None:
+def _answer(conversation: ChatHistory, question: str, options: _Options) -> None:
     """Prints an answer as it comes. Ctrl-C stops it, and the text so far stays in the conversation."""
     texts = conversation.ask(question)
     if options.as_json:
@@ -120,7 +120,7 @@ def _answer(conversation: Conversation, question: str, options: _Options) -> Non
         _print_notes(conversation, is_stopped)
 
 
-def _print_notes(conversation: Conversation, is_stopped: bool) -> None:
+def _print_notes(conversation: ChatHistory, is_stopped: bool) -> None:
     speed, notes = conversation.speed, []
     if is_stopped:
         notes.append("stopped")

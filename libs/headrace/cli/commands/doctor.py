@@ -35,7 +35,7 @@ _MARKS = {"ok": ("✓", "green"), "note": ("·", "yellow"), "problem": ("✗", "
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """Result of one check."""
 
     subject: str
@@ -53,7 +53,7 @@ def doctor(*, state_dir: Path = DEFAULT_FOLDER, json: Annotated[bool, Parameter(
     json
         Print one JSON object.
     """
-    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+    checks: tuple[Callable[[], Iterator[Diagnosis]], ...] = (
         _python, _cpu, _memory, _gpu, _engine, _nats, _ports, lambda: _state(state_dir)
     )  # fmt: skip
     findings = [finding for check in checks for finding in check()]
@@ -65,7 +65,7 @@ def doctor(*, state_dir: Path = DEFAULT_FOLDER, json: Annotated[bool, Parameter(
         raise SystemExit(1)
 
 
-def _table(findings: list[Finding]) -> Table:
+def _table(findings: list[Diagnosis]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
         mark, style = _MARKS[finding.status]
@@ -74,25 +74,25 @@ def _table(findings: list[Finding]) -> Table:
     return table
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[Diagnosis]:
     version = platform.python_version()
-    yield Finding("Python", "ok" if sys.version_info >= (3, 11) else "problem", f"{version} ({sys.executable})")
-    yield Finding("Headrace", "ok", importlib.metadata.version("headrace"))
+    yield Diagnosis("Python", "ok" if sys.version_info >= (3, 11) else "problem", f"{version} ({sys.executable})")
+    yield Diagnosis("Headrace", "ok", importlib.metadata.version("headrace"))
 
 
-def _cpu() -> Iterator[Finding]:
+def _cpu() -> Iterator[Diagnosis]:
     cores, processor = usable_core_count(), Processor.here()
-    yield Finding("CPU", "ok" if cores > 1 else "note", f"{processor.name}, {cores} cores for us")
+    yield Diagnosis("CPU", "ok" if cores > 1 else "note", f"{processor.name}, {cores} cores for us")
     if processor.features:
         yield _features(processor.features)
 
 
-def _features(features: frozenset[str]) -> Finding:
+def _features(features: frozenset[str]) -> Diagnosis:
     """Tells of the features that decide how fast a model runs."""
     used, spare = ([name for name in names if name in features] for names in (TELLING, UNUSED))
     told = f"kernels use {', '.join(used)}" if used else f"none that kernels use, which are {', '.join(TELLING)}"
     told += f"; no kernels here use its {', '.join(spare)}" if spare else ""
-    return Finding("CPU features", "ok" if used else "note", told)
+    return Diagnosis("CPU features", "ok" if used else "note", told)
 
 
 def _read_lines(path: str) -> list[str]:
@@ -102,57 +102,59 @@ def _read_lines(path: str) -> list[str]:
         return []
 
 
-def _memory() -> Iterator[Finding]:
+def _memory() -> Iterator[Diagnosis]:
     fields = {line.split(":")[0]: line.split() for line in _read_lines("/proc/meminfo") if ":" in line}
     if "MemAvailable" in fields:
         free, total = (int(fields[name][1]) * 1024 / GIB for name in ("MemAvailable", "MemTotal"))
         status: Literal["ok", "note"] = "ok" if free > 2 else "note"
-        yield Finding("Memory", status, f"{free:.1f} of {total:.1f} GiB free")
+        yield Diagnosis("Memory", status, f"{free:.1f} of {total:.1f} GiB free")
     if nodes := usable_nodes():
         yield _numa(nodes)
 
 
-def _numa(nodes: list[int]) -> Finding:
+def _numa(nodes: list[int]) -> Diagnosis:
     """Tells over how many nodes a worker spreads its memory, after trying it."""
     if len(nodes) == 1:
-        return Finding("NUMA", "ok", "1 node")
+        return Diagnosis("NUMA", "ok", "1 node")
     try:
         is_interleaved = interleave_over(nodes)
     except OSError as error:
         remedy = "permit set_mempolicy, or start with numactl --interleave=all"
-        return Finding("NUMA", "note", f"{len(nodes)} nodes; models on the CPU are not interleaved: {error}; {remedy}")
+        return Diagnosis(
+            "NUMA", "note", f"{len(nodes)} nodes; models on the CPU are not interleaved: {error}; {remedy}"
+        )
     outcome = "are interleaved over them" if is_interleaved else "keep the memory policy that somebody chose"
-    return Finding("NUMA", "ok", f"{len(nodes)} nodes; models on the CPU {outcome}")
+    return Diagnosis("NUMA", "ok", f"{len(nodes)} nodes; models on the CPU {outcome}")
 
 
-def _gpu() -> Iterator[Finding]:
+def _gpu() -> Iterator[Diagnosis]:
     binary = shutil.which("nvidia-smi")
     if binary is None:
-        yield Finding("GPU", "note", "none: models run on the CPU")
+        yield Diagnosis("GPU", "note", "none: models run on the CPU")
         return
     query = [binary, "--query-gpu=name,memory.total", "--format=csv,noheader"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        yield Finding("GPU", "note", f"nvidia-smi does not work: {error}")
+        yield Diagnosis("GPU", "note", f"nvidia-smi does not work: {error}")
         return
     for line in answer.strip().splitlines():
-        yield Finding("GPU", "ok", line)
+        yield Diagnosis("GPU", "ok", line)
 
 
-def _engine() -> Iterator[Finding]:
+def _engine() -> Iterator[Diagnosis]:
     missing = missing_parts()
     if missing:
         command = f"{sys.executable} -m pip install 'headrace[worker]'"
-        yield Finding("Engine", "problem", f"{', '.join(missing)} not installed: {command}")
+        yield Diagnosis("Engine", "problem", f"{', '.join(missing)} not installed: {command}")
         return
     has_torch = importlib.util.find_spec("torch") is not None
     without = f"without torch, which GPUs, several processes for one model and quantizing need: {torch_command()}"
-    yield Finding("Engine", "ok", f"torch {importlib.metadata.version('torch')}" if has_torch else without)
+    yield Diagnosis("Engine", "ok", f"torch {importlib.metadata.version('torch')}" if has_torch else without)
     yield from _kernels(has_torch)
 
 
-def _kernels(has_torch: bool) -> Iterator[Finding]:
+def _kernels(has_torch: bool) -> Iterator[Diagnosis]:
     """Reports the kernels that run models on the CPU, and why none are faster."""
     from headrace.engine.kernels.choice.candidates import candidates, choose_instructions
     from headrace.engine.kernels.choice.kernel_speed import MANY_ROWS, measure_kernels
@@ -162,56 +164,56 @@ def _kernels(has_torch: bool) -> Iterator[Finding]:
     try:
         chosen = choose_instructions()
     except ConfigError as error:
-        yield Finding("Kernels", "problem", error.message)
+        yield Diagnosis("Kernels", "problem", error.message)
         return
     if chosen is None:
         outcome = "models run through torch, slower" if has_torch else "no model runs without torch"
         text = f"none: {candidates()[-1].reason}; {outcome}. {compiler_remedy()}"
-        yield Finding("Kernels", "note" if has_torch else "problem", text)
+        yield Diagnosis("Kernels", "note" if has_torch else "problem", text)
         return
-    yield Finding("Kernels", "ok", f"{chosen.name}, tried against numpy")
+    yield Diagnosis("Kernels", "ok", f"{chosen.name}, tried against numpy")
     for each in passed_over(chosen, Processor.here()):
-        yield Finding(f"  not {each.instructions.name}", "note", f"{each.reason}; {each.remedy}")
+        yield Diagnosis(f"  not {each.instructions.name}", "note", f"{each.reason}; {each.remedy}")
     for speed in measure_kernels(usable_core_count()):
         reading = f"{speed.gigabytes_per_second:.1f} GB/s of int4 weights for one row"
         computing = f"{speed.gigaoperations_per_second:.0f} GOP/s for {MANY_ROWS}"
-        yield Finding(f"  {speed.instructions.name}", "ok", f"{reading}, {computing}")
+        yield Diagnosis(f"  {speed.instructions.name}", "ok", f"{reading}, {computing}")
 
 
-def _nats() -> Iterator[Finding]:
+def _nats() -> Iterator[Diagnosis]:
     try:
         binary = find_nats_server()
         version = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=True).stdout
     except HeadraceError as error:
-        yield Finding("NATS", "problem", error.message)
+        yield Diagnosis("NATS", "problem", error.message)
     except (OSError, subprocess.SubprocessError) as error:
-        yield Finding("NATS", "problem", f"nats-server does not run: {error}")
+        yield Diagnosis("NATS", "problem", f"nats-server does not run: {error}")
     else:
-        yield Finding("NATS", "ok", f"{version.strip()} ({binary})")
+        yield Diagnosis("NATS", "ok", f"{version.strip()} ({binary})")
 
 
-def _ports() -> Iterator[Finding]:
+def _ports() -> Iterator[Diagnosis]:
     for port, flag in ((8000, "--http-port"), (9000, "--grpc-port")):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))
             except OSError:
-                yield Finding(f"Port {port}", "note", f"in use; choose another with {flag}")
+                yield Diagnosis(f"Port {port}", "note", f"in use; choose another with {flag}")
             else:
-                yield Finding(f"Port {port}", "ok", "free")
+                yield Diagnosis(f"Port {port}", "ok", "free")
 
 
-def _state(state_dir: Path) -> Iterator[Finding]:
+def _state(state_dir: Path) -> Iterator[Diagnosis]:
     folder = state_dir.expanduser().absolute()
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(existing, os.W_OK):
-        yield Finding("State folder", "problem", f"{folder} cannot be written; choose another with --state-dir")
+        yield Diagnosis("State folder", "problem", f"{folder} cannot be written; choose another with --state-dir")
         return
     free = shutil.disk_usage(existing).free / GIB
-    yield Finding("State folder", "ok" if free > 1 else "note", f"{folder}, {free:.1f} GiB free")
+    yield Diagnosis("State folder", "ok" if free > 1 else "note", f"{folder}, {free:.1f} GiB free")
     try:
         platform_ = read_platform(folder)
-        yield Finding("Platform", "ok", f"runs at {platform_['http']} (pid {platform_['pid']})")
+        yield Diagnosis("Platform", "ok", f"runs at {platform_['http']} (pid {platform_['pid']})")
     except HeadraceError:
-        yield Finding("Platform", "ok", "none runs here; start one with: headrace up")
+        yield Diagnosis("Platform", "ok", "none runs here; start one with: headrace up")

@@ -13,7 +13,7 @@ from rich.table import Table
 from headrace.catalogue.catalogue import known_models
 from headrace.cli.engine_parts import require_engine_parts, require_worker_parts
 from headrace.cli.output import console, fail, print_json
-from headrace.cli.precision_choice import UNKNOWN_QUALITY, Candidate, Verdict, judge
+from headrace.cli.precision_choice import UNKNOWN_QUALITY, PrecisionCandidate, PrecisionVerdict, judge
 from headrace.cli.share_progress import ShareProgress
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.errors import ConfigError, HeadraceError
@@ -194,11 +194,11 @@ def _qualities(source: Path, rows: list[_Row], measure: bool) -> "Mapping[str, R
         return {**known, **measure_precisions(source, missing, lambda share: progress.report("measuring", share))}
 
 
-def _judge(rows: list[_Row], qualities: "Mapping[str, RecordedQuality]", floor: float) -> list[Verdict]:
+def _judge(rows: list[_Row], qualities: "Mapping[str, RecordedQuality]", floor: float) -> list[PrecisionVerdict]:
     """Returns one verdict per row, device by device."""
-    verdicts: list[Verdict] = []
+    verdicts: list[PrecisionVerdict] = []
     for _, group in itertools.groupby(rows, key=lambda row: row.device):
-        candidates = [Candidate(row.precision, row.weight_bytes, row.request_count) for row in group]
+        candidates = [PrecisionCandidate(row.precision, row.weight_bytes, row.request_count) for row in group]
         verdicts += judge(candidates, qualities, floor)
     return verdicts
 
@@ -270,7 +270,7 @@ def _print_page(deployment: "Deployment", row: _Row, context: int, batch: Sequen
         console.print(f"  [dim]assumed: {line}[/]", soft_wrap=True)
 
 
-def _judged_table(rows: list[_Row], context: int, verdicts: list[Verdict]) -> Table:
+def _judged_table(rows: list[_Row], context: int, verdicts: list[PrecisionVerdict]) -> Table:
     table = _empty_table("memory GiB", "weights MiB", f"requests of {context}", "top-1")
     table.add_column("choice", no_wrap=True)
     for row, verdict in zip(rows, verdicts, strict=True):
@@ -302,6 +302,6 @@ def _duration(seconds: float | None) -> str:
     return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
 
 
-def _verdict_cells(verdict: Verdict) -> tuple[str, str]:
+def _verdict_cells(verdict: PrecisionVerdict) -> tuple[str, str]:
     agreement = "" if verdict.top1_agreement is None else f"{verdict.top1_agreement:.1%}"
     return agreement, f"[bold green]{verdict.reason}[/]" if verdict.is_chosen else verdict.reason

@@ -32,7 +32,7 @@ class AnswerSpeed:
         return (self.token_count - 1) / (self.seconds - self.ttft_seconds)
 
 
-class Conversation:
+class ChatHistory:
     """The turns so far. When they no longer fit the model's context, the oldest are dropped."""
 
     def __init__(self, url: str, settings: dict[str, Any], system: str | None, key: str = "") -> None:

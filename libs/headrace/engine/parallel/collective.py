@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.place import ShardPlace
 
 TIMEOUT = timedelta(seconds=120)
 """Time after which a rank that waits for another gives up. A rank that died is noticed at once."""
@@ -35,14 +35,14 @@ class Collective:
     rows there are, so that a token could depend on the batch.
     """
 
-    def __init__(self, place: Place, device: torch.device, store: Store) -> None:
+    def __init__(self, place: ShardPlace, device: torch.device, store: Store) -> None:
         """Joins the group. Raises RuntimeError if the others do not come."""
         self._place = place
         self._device = device
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.world_size, timeout=TIMEOUT)
         stages = [
-            Place(first, place.tensor_count, place.stage_count).peers
+            ShardPlace(first, place.tensor_count, place.stage_count).peers
             for first in range(0, place.world_size, place.tensor_count)
         ]
         groups = {peers: dist.new_group(list(peers), timeout=TIMEOUT) for peers in stages}
@@ -68,7 +68,7 @@ class Collective:
             return part.new_empty((len(part), column_count)) if not len(part) else part
         widest = -(-column_count // self._place.tensor_count)
         padded = torch.nn.functional.pad(part, (0, widest - part.shape[1]))
-        places = [Place(rank, self._place.tensor_count, self._place.stage_count) for rank in self._place.peers]
+        places = [ShardPlace(rank, self._place.tensor_count, self._place.stage_count) for rank in self._place.peers]
         parts = zip(self._gather(padded), places, strict=True)
         return torch.cat([found[:, : len(place.part_of(column_count))] for found, place in parts], dim=1)
 

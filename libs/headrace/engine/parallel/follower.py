@@ -22,8 +22,8 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.memory.interleaving import interleave_memory
 from headrace.engine.parallel.collective import join_store
 from headrace.engine.parallel.load_stage import load_stage
-from headrace.engine.parallel.rank_channel import Channel, Order, unpack_step
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.rank_channel import Channel, RankCommand, unpack_step
+from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.parallel.stage_model import StageModel
 
 _log = logging.getLogger(__name__)
@@ -53,15 +53,15 @@ def follow(channel: Channel, model: StageModel) -> None:
     while (message := channel.receive()) is not None:
         order, content = message
         match order:
-            case Order.RUN:
+            case RankCommand.RUN:
                 model.run(unpack_step(content))
-            case Order.CLEAR:
+            case RankCommand.CLEAR:
                 model.clear(array("q", content).tolist())
-            case Order.SLEEP:
+            case RankCommand.SLEEP:
                 model.sleep()
-            case Order.WAKE:
+            case RankCommand.WAKE:
                 model.wake()
-            case Order.JOIN:
+            case RankCommand.JOIN:
                 _log.warning("asked to join a group twice")
 
 
@@ -70,7 +70,7 @@ def _join(channel: Channel, device: str) -> StageModel | None:
     if message is None:
         return None
     facts = json.loads(message[1])
-    place = Place(**facts["place"])
+    place = ShardPlace(**facts["place"])
     config = EngineConfig.model_validate(facts["config"])
     where = torch.device(device or device_of(config, place))
     if where.type == "cpu":
@@ -80,7 +80,7 @@ def _join(channel: Channel, device: str) -> StageModel | None:
     return load_stage(Path(facts["source"]), config, place, where, store).model
 
 
-def device_of(config: EngineConfig, place: Place) -> str:
+def device_of(config: EngineConfig, place: ShardPlace) -> str:
     """Returns the device of a rank where all are on one machine: the settings' kind, numbered."""
     kind = config.device.partition(":")[0]
     return kind if kind == "cpu" else f"{kind}:{place.rank}"

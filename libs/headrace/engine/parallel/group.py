@@ -15,8 +15,8 @@ from pathlib import Path
 
 from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.parallel.collective import Store, host_store
-from headrace.engine.parallel.rank_channel import Channel, Order, pack_json, pack_step
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.rank_channel import Channel, RankCommand, pack_json, pack_step
+from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.errors.tree import ConfigError
 
@@ -49,16 +49,16 @@ class Group:
 
     def run(self, arrays: StepArrays) -> None:
         """Tells all ranks to compute a step."""
-        self._tell(Order.RUN, pack_step(arrays))
+        self._tell(RankCommand.RUN, pack_step(arrays))
 
     def clear(self, blocks: list[int]) -> None:
-        self._tell(Order.CLEAR, array("q", blocks).tobytes())
+        self._tell(RankCommand.CLEAR, array("q", blocks).tobytes())
 
     def sleep(self) -> None:
-        self._tell(Order.SLEEP)
+        self._tell(RankCommand.SLEEP)
 
     def wake(self) -> None:
-        self._tell(Order.WAKE)
+        self._tell(RankCommand.WAKE)
 
     def close(self) -> None:
         """Ends all other ranks."""
@@ -67,7 +67,7 @@ class Group:
             channel.connection.close()
         _end(self._processes)
 
-    def _tell(self, order: Order, content: bytes = b"") -> None:
+    def _tell(self, order: RankCommand, content: bytes = b"") -> None:
         for channel in self._channels:
             channel.send(order, content)
 
@@ -101,7 +101,7 @@ def meet(config: EngineConfig, world_size: int) -> Rendezvous:
     return Rendezvous(listener, store, processes)
 
 
-def gather(rendezvous: Rendezvous, source: Path, config: EngineConfig, place: Place) -> list[Channel]:
+def gather(rendezvous: Rendezvous, source: Path, config: EngineConfig, place: ShardPlace) -> list[Channel]:
     """Waits for the other ranks, and tells each its place. Raises ConfigError if they do not come."""
     channels: list[Channel] = []
     limit = time.monotonic() + JOIN_SECONDS
@@ -113,10 +113,10 @@ def gather(rendezvous: Rendezvous, source: Path, config: EngineConfig, place: Pl
         while len(channels) < place.world_size - 1:
             rendezvous.listener.settimeout(max(0.01, limit - time.monotonic()))
             channels.append(Channel(rendezvous.listener.accept()[0]))
-            theirs = Place(len(channels), place.tensor_count, place.stage_count)
+            theirs = ShardPlace(len(channels), place.tensor_count, place.stage_count)
             facts = {"place": asdict(theirs), "source": str(source), "config": fields}
             facts |= {"store_host": host, "store_port": rendezvous.store.port}
-            channels[-1].send(Order.JOIN, pack_json(facts))
+            channels[-1].send(RankCommand.JOIN, pack_json(facts))
     except TimeoutError:
         for channel in channels:
             channel.close()

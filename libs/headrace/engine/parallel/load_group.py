@@ -11,7 +11,7 @@ from headrace.engine.parallel.follower import device_of
 from headrace.engine.parallel.group import Group, gather, meet
 from headrace.engine.parallel.group_runner import GroupRunner
 from headrace.engine.parallel.load_stage import load_stage
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.parallel.shards.shard_config import shard_config
 from headrace.engine.step.loaded_model import LoadedModel
 from headrace.errors.tree import Unsupported
@@ -21,7 +21,7 @@ def load_group(source: Path, model: DecoderConfig, config: EngineConfig) -> Load
     """Starts the other processes, and loads everyone's part. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     if config.adapters:
         raise Unsupported("a model with adapters cannot be shared by several processes: set the parallel counts to 1")
-    place = Place(0, config.tensor_parallel_count, config.pipeline_parallel_count)
+    place = ShardPlace(0, config.tensor_parallel_count, config.pipeline_parallel_count)
     shard_config(model, place)
     rendezvous = meet(config, place.world_size)
     channels = gather(rendezvous, source, config, place)

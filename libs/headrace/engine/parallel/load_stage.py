@@ -15,7 +15,7 @@ from headrace.engine.contract.engine_config import EngineConfig
 from headrace.engine.contract.held_memory import HeldMemory
 from headrace.engine.memory.host_cores import usable_core_count
 from headrace.engine.parallel.collective import Collective, Store
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.parallel.shards.shard_config import shard_config
 from headrace.engine.parallel.shards.sharded_weights import ShardedWeights
 from headrace.engine.parallel.stage_model import StageModel
@@ -48,7 +48,9 @@ class LoadedStage:
     dtype: torch.dtype
 
 
-def load_stage(source: Path, config: EngineConfig, place: Place, device: torch.device, store: Store) -> LoadedStage:
+def load_stage(
+    source: Path, config: EngineConfig, place: ShardPlace, device: torch.device, store: Store
+) -> LoadedStage:
     """Loads a rank's part, together with all other ranks. Raises InvalidCheckpoint, Unsupported or ConfigError."""
     whole = read_model_config(source)
     part = shard_config(whole, place)
@@ -73,18 +75,18 @@ def load_stage(source: Path, config: EngineConfig, place: Place, device: torch.d
     return LoadedStage(model, operators, attention.block_count, model_shape(whole).parameter_count, memory, dtype)
 
 
-def threads_of_a_rank(place: Place) -> int:
+def threads_of_a_rank(place: ShardPlace) -> int:
     """Returns the threads of each rank where all are on one machine and share its cores."""
     return max(1, usable_core_count() // place.world_size)
 
 
-def _ends(config: DecoderConfig, place: Place) -> DecoderPart:
+def _ends(config: DecoderConfig, place: ShardPlace) -> DecoderPart:
     rows = place.part_of(config.vocabulary_size)
     return DecoderPart(place.begins, place.ends, slice(rows.start, rows.stop))
 
 
 def _block_count(
-    config: EngineConfig, part: DecoderConfig, max_len: int, dtype: torch.dtype, device: torch.device, place: Place
+    config: EngineConfig, part: DecoderConfig, max_len: int, dtype: torch.dtype, device: torch.device, place: ShardPlace
 ) -> int:
     """Returns the blocks that this rank has room for. Ranks without devices of their own share the host's memory."""
     block_bytes = kv_shape(config, part, dtype, device).block_bytes

@@ -19,7 +19,7 @@ KEEPALIVE_SECONDS = 10
 """Time between two signs of life of a host from which nothing comes; after three that go unanswered, it is gone."""
 
 
-class Order(enum.IntEnum):
+class RankCommand(enum.IntEnum):
     """Kinds of messages."""
 
     JOIN = 0
@@ -48,21 +48,21 @@ class Channel:
             if hasattr(socket, name):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
-    def send(self, order: Order, content: bytes = b"") -> None:
+    def send(self, order: RankCommand, content: bytes = b"") -> None:
         """Sends a message. Raises InternalError where the other end is gone."""
         try:
             self.connection.sendall(_HEAD.pack(len(content), order) + content)
         except OSError as error:
             raise InternalError(f"a process of the model's group is gone: {error}") from error
 
-    def receive(self) -> tuple[Order, bytes] | None:
+    def receive(self) -> tuple[RankCommand, bytes] | None:
         """Waits for a message. None: the other end is gone."""
         head = self._read(_HEAD.size)
         if head is None:
             return None
         length, order = _HEAD.unpack(head)
         content = self._read(length)
-        return None if content is None else (Order(order), content)
+        return None if content is None else (RankCommand(order), content)
 
     def close(self) -> None:
         self.connection.close()

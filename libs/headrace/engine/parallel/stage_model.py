@@ -6,7 +6,7 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.parallel.collective import Collective
 from headrace.engine.parallel.microbatches import Microbatch, split_step
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.engine.step.step_arrays import StepArrays
 from headrace.engine.torch.attention.paged_attention import PagedAttention
 from headrace.engine.torch.decoder.decoder import Decoder
@@ -19,7 +19,7 @@ class StageModel:
     def __init__(
         self,
         config: DecoderConfig,
-        place: Place,
+        place: ShardPlace,
         decoder: Decoder,
         attention: PagedAttention,
         collective: Collective,

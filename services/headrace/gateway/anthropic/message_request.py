@@ -8,7 +8,7 @@ from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
 from headrace.gateway.anthropic.message_blocks import BlockReader, blocks_text
 from headrace.gateway.anthropic.message_body import CountBody, GivenMessage, MessageBody
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.tools.tool import Tool
 from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
@@ -99,10 +99,10 @@ def _tool_use(body: MessageBody) -> ToolUse | None:
     return agreed_use(tools, _CHOICES[given.type], allows_several=not given.disable_parallel_tool_use)
 
 
-def _grammar(body: MessageBody) -> Grammar | None:
+def _grammar(body: MessageBody) -> OutputGrammar | None:
     form = body.output_config.format if body.output_config is not None else None
     if form is None:
         return None
-    grammar = Grammar(GRAMMAR_KIND_JSON_SCHEMA, msgspec.json.encode(form.content).decode(), "output_config")
+    grammar = OutputGrammar(GRAMMAR_KIND_JSON_SCHEMA, msgspec.json.encode(form.content).decode(), "output_config")
     check_grammar(grammar)
     return grammar

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import Unsupported
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.syntax.call_syntax import CallSyntax
 from headrace.gateway.chat.syntax.lark_literals import LarkLiterals
 from headrace.gateway.chat.tools.argument_schema import argument_schema
@@ -32,7 +32,7 @@ class AnswerGrammar:
         self._rules: list[str] = []
         self._schemas: dict[str, Mapping[str, Any]] = {}
 
-    def add_content(self, wanted: Grammar) -> None:
+    def add_content(self, wanted: OutputGrammar) -> None:
         """Adds the form that the client wants of the content. Raises Unsupported for a grammar in Lark, which cannot be
         part of another."""
         if wanted.kind in (GRAMMAR_KIND_JSON_SCHEMA, GRAMMAR_KIND_JSON_OBJECT):
@@ -48,7 +48,7 @@ class AnswerGrammar:
             param = wanted.parameter or "grammar"
             raise Unsupported(f"{param} cannot be combined with tools or reasoning: use a JSON schema", param=param)
 
-    def add_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: Grammar | None) -> None:
+    def add_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: OutputGrammar | None) -> None:
         """Adds calls, and beside them content where an answer need not call."""
         write = self._literals.write
         for index, tool in enumerate(tool_use.tools):
@@ -76,13 +76,13 @@ class AnswerGrammar:
     def start_with(self, rule: str) -> None:
         self._rules.append(f"start: {rule}")
 
-    def written(self, parameter: str) -> Grammar:
+    def written(self, parameter: str) -> OutputGrammar:
         """Returns the grammar, which errors call `parameter`."""
         lark = "\n".join(["%llguidance {}", *self._rules])
         text = json.dumps({"lark": lark, "schemas": self._schemas}, ensure_ascii=False)
-        return Grammar(GRAMMAR_KIND_LARK_WITH_SCHEMAS, text, parameter)
+        return OutputGrammar(GRAMMAR_KIND_LARK_WITH_SCHEMAS, text, parameter)
 
-    def _around_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: Grammar | None) -> list[str]:
+    def _around_calls(self, syntax: CallSyntax, tool_use: ToolUse, content: OutputGrammar | None) -> list[str]:
         """Returns the rule `answer`, and those that it needs."""
         marker = self._literals.write(syntax.marker)
         if tool_use.is_required:

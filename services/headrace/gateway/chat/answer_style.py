@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.gateway.chat.answer_grammar import AnswerGrammar
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.reading.answer_reader import AnswerReader
 from headrace.gateway.chat.reading.call_reader import CallReader
 from headrace.gateway.chat.reading.reasoning_reader import ReasoningReader
@@ -44,7 +44,7 @@ class AnswerStyle:
             CallReader(self._syntax, self.tool_use) if self.tool_use is not None else None,
         )
 
-    def grammar(self, wanted: Grammar | None) -> Grammar | None:
+    def grammar(self, wanted: OutputGrammar | None) -> OutputGrammar | None:
         """Returns the grammar of the whole answer when the client wants `wanted` of its content. Raises Unsupported."""
         if self.is_plain or (self.tool_use is None and wanted is None):
             return wanted

@@ -6,7 +6,7 @@ from headrace.v1.generation_pb2 import GrammarKind
 
 
 @dataclass(frozen=True, slots=True)
-class Grammar:
+class OutputGrammar:
     """Form that the whole output must have."""
 
     kind: "GrammarKind.ValueType"

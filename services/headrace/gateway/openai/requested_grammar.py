@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.openai.fields.output_format import JsonObjectFormat, JsonSchemaFormat
 from headrace.gateway.openai.schema import Body
 from headrace.v1.generation_pb2 import (
@@ -25,7 +25,7 @@ _Wish = tuple["GrammarKind.ValueType", Any, str]
 """Kind, value (None where it was not given) and request field."""
 
 
-def requested_grammar(body: Body) -> Grammar | None:
+def requested_grammar(body: Body) -> OutputGrammar | None:
     """Returns the requested grammar. Raises InvalidRequest if there are several, or if the one is too large."""
     wishes = [wish for wish in (*_of_response_format(body), *_of_fields(body)) if wish[1] is not None]
     if body.structured_outputs is not None and all(param != "structured_outputs" for _, _, param in wishes):
@@ -37,13 +37,13 @@ def requested_grammar(body: Body) -> Grammar | None:
         raise InvalidRequest(f"the output can have one format only, not that of {first} and of {second}", param=second)
     for kind, value, param in wishes:
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        grammar = Grammar(kind=kind, text=text, parameter=param)
+        grammar = OutputGrammar(kind=kind, text=text, parameter=param)
         check_grammar(grammar)
         return grammar
     return None
 
 
-def check_grammar(grammar: Grammar) -> None:
+def check_grammar(grammar: OutputGrammar) -> None:
     """Raises InvalidRequest for grammars that can be refused without compiling."""
     param = grammar.parameter or "grammar"
     if grammar.kind == GRAMMAR_KIND_UNSPECIFIED:

@@ -28,7 +28,7 @@ def note_refusal(error: Exception) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class LedgerEntry:
     """One open request."""
 
     request_id: str
@@ -46,7 +46,7 @@ class Ledger:
         self.recent = recent or RecentRequests()
         self._max_open = max_open
         self._budgets = budgets
-        self._open: set[Entry] = set()
+        self._open: set[LedgerEntry] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -68,12 +68,12 @@ class Ledger:
             await asyncio.sleep(POLL_SECONDS)
 
     @contextmanager
-    def open_request(self, request_id: str, model: str, record: RequestRecord | None = None) -> Iterator[Entry]:
+    def open_request(self, request_id: str, model: str, record: RequestRecord | None = None) -> Iterator[LedgerEntry]:
         """Opens the entry of one request for the block. Raises Overloaded when too many are open."""
         if len(self._open) >= self._max_open:
             REQUESTS.labels(model=model, outcome="overloaded").inc()
             raise Overloaded(f"{self._max_open} requests are open already", stage="accept", retry_after=1)
-        entry = Entry(request_id, model, record or RequestRecord())
+        entry = LedgerEntry(request_id, model, record or RequestRecord())
         self._open.add(entry)
         outcome = "finished"
         try:
@@ -90,7 +90,7 @@ class Ledger:
             self._open.discard(entry)
             self._settle(entry, outcome)
 
-    def _settle(self, entry: Entry, outcome: str) -> None:
+    def _settle(self, entry: LedgerEntry, outcome: str) -> None:
         record, model = entry.record, entry.model
         record.outcome = outcome
         duration = time.monotonic() - record.stopwatch.started

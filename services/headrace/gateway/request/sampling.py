@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 
 
@@ -26,5 +26,5 @@ class Sampling:
     min_token_count: int = 0
     logprob_count: int | None = None
     prompt_logprob_count: int | None = None
-    grammar: Grammar | None = None
+    grammar: OutputGrammar | None = None
     reasoning_limit: ReasoningBudget | None = None

@@ -1,6 +1,6 @@
 """Translates messages to requests and model facts, and back."""
 
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.request.sampling import Sampling
@@ -105,9 +105,9 @@ def _to_limit_message(limit: ReasoningBudget) -> pb.ReasoningLimit:
     )
 
 
-def _to_grammar_message(grammar: Grammar) -> pb.Grammar:
+def _to_grammar_message(grammar: OutputGrammar) -> pb.Grammar:
     return pb.Grammar(kind=grammar.kind, text=grammar.text, parameter=grammar.parameter)
 
 
-def _to_grammar(grammar: pb.Grammar) -> Grammar:
-    return Grammar(grammar.kind, grammar.text, grammar.parameter)
+def _to_grammar(grammar: pb.Grammar) -> OutputGrammar:
+    return OutputGrammar(grammar.kind, grammar.text, grammar.parameter)

@@ -8,7 +8,7 @@ from headrace.scheduler.core.decisions import Decision
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.prefill import Prefill
-from headrace.scheduler.core.journal import Entry
+from headrace.scheduler.core.journal import JournalEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Line:
     """Workers considered for the request, with the figures that decided; the chosen one first."""
 
 
-def told(entry: Entry, request_id: str, now: float) -> list[Line]:
+def told(entry: JournalEntry, request_id: str, now: float) -> list[Line]:
     """Tells what an entry says about a request; `now` in seconds of the scheduler's clock."""
     age = now - entry.time
     lines = [Line(age, text)] if (text := _event(entry.event, request_id)) else []

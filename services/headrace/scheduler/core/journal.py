@@ -13,7 +13,7 @@ CAPACITY = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One event and its decisions."""
 
     time: float
@@ -27,25 +27,25 @@ class Journal:
     `complete`: such a journal, given to another core, makes it decide the same."""
 
     def __init__(self, capacity: int = CAPACITY, *, complete: bool = False) -> None:
-        self._entries: deque[Entry] = deque(maxlen=capacity)
+        self._entries: deque[JournalEntry] = deque(maxlen=capacity)
         self._complete = complete
 
     def record(self, event: Event, now: float, decisions: list[Decision]) -> None:
         """Adds an entry."""
         about_request = isinstance(event, Submitted | Cancelled | Accepted | Refused | Failed | Settled)
         if self._complete or about_request or any(isinstance(one, Dispatch | Reject | Expire) for one in decisions):
-            self._entries.append(Entry(now, event, tuple(decisions)))
+            self._entries.append(JournalEntry(now, event, tuple(decisions)))
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[JournalEntry]:
         return iter(self._entries)
 
-    def about(self, request_id: str) -> list[Entry]:
+    def about(self, request_id: str) -> list[JournalEntry]:
         """Entries in which a request occurs, oldest first. A request has one sequence or more, whose ids begin with
         its own."""
         return [entry for entry in self._entries if any(belongs_to(name, request_id) for name in _names(entry))]
 
 
-def _names(entry: Entry) -> Iterator[str]:
+def _names(entry: JournalEntry) -> Iterator[str]:
     match entry.event:
         case Submitted(ticket) | Accepted(ticket) | Refused(ticket) | Failed(ticket):
             yield ticket.request_id

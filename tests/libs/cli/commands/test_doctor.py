@@ -7,7 +7,7 @@ from rich.console import Console
 from tests.libs.engine.numa_machine import NumaMachine
 
 from headrace.cli.commands import doctor
-from headrace.cli.commands.doctor import Finding
+from headrace.cli.commands.doctor import Diagnosis
 
 
 @pytest.fixture
@@ -16,12 +16,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> NumaMachine:
 
 
 def test_one_node_is_nothing_to_spread_over(machine: NumaMachine) -> None:
-    assert doctor._numa([0]) == Finding("NUMA", "ok", "1 node")
+    assert doctor._numa([0]) == Diagnosis("NUMA", "ok", "1 node")
     assert machine.asked == []
 
 
 def test_several_nodes_are_tried(machine: NumaMachine) -> None:
-    assert doctor._numa([0, 1]) == Finding("NUMA", "ok", "2 nodes; models on the CPU are interleaved over them")
+    assert doctor._numa([0, 1]) == Diagnosis("NUMA", "ok", "2 nodes; models on the CPU are interleaved over them")
     assert machine.asked == [[0, 1]]
 
 
@@ -40,5 +40,5 @@ def test_a_refusal_is_told_with_a_remedy(machine: NumaMachine) -> None:
 
 def test_commands_are_printed_as_they_are() -> None:
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(doctor._table([Finding("Engine", "ok", "python -m pip install 'headrace[torch]'")]))
+    console.print(doctor._table([Diagnosis("Engine", "ok", "python -m pip install 'headrace[torch]'")]))
     assert "'headrace[torch]'" in console.export_text()

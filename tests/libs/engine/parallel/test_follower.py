@@ -10,8 +10,8 @@ from tests.libs.engine.numa_machine import NumaMachine
 
 from headrace.engine.parallel.collective import host_store
 from headrace.engine.parallel.follower import _join
-from headrace.engine.parallel.rank_channel import Channel, Order, pack_json
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.rank_channel import Channel, RankCommand, pack_json
+from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.errors import HeadraceError
 
 HOST = "127.0.0.1"
@@ -34,9 +34,9 @@ def test_models_on_the_cpu_are_interleaved(
 ) -> None:
     """Before anything is read: here there is no checkpoint."""
     machine, store = NumaMachine(monkeypatch), host_store(HOST, 1)
-    facts = {"place": asdict(Place(0, 1, 1)), "source": str(tmp_path), "config": {"device": device}}
+    facts = {"place": asdict(ShardPlace(0, 1, 1)), "source": str(tmp_path), "config": {"device": device}}
     leader, follower = channels
-    leader.send(Order.JOIN, pack_json(facts | {"store_host": HOST, "store_port": store.port}))
+    leader.send(RankCommand.JOIN, pack_json(facts | {"store_host": HOST, "store_port": store.port}))
     with pytest.raises(HeadraceError, match=r"config\.json"):
         _join(follower, "")
     assert machine.asked == asked

@@ -9,12 +9,12 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.grammar import Grammar as EngineGrammar
 from headrace.engine.contract.grammar import GrammarKind
+from headrace.engine.contract.grammar import Grammar as EngineGrammar
 from headrace.engine.grammar.grammar_source import write_source
 from headrace.errors import Unsupported
 from headrace.gateway.chat.answer_style import AnswerStyle
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.reading.answer_part import AnswerPart
 from headrace.gateway.chat.syntax.call_syntax import SYNTAXES
 from headrace.gateway.chat.tools.tool import Tool
@@ -97,7 +97,7 @@ def one(name: str) -> str:
     return SYNTAXES[name].opening + call(name, 0) + SYNTAXES[name].closing
 
 
-def admits(shown: AnswerStyle, text: str, wanted: Grammar | None = None) -> bool:
+def admits(shown: AnswerStyle, text: str, wanted: OutputGrammar | None = None) -> bool:
     """Whether the grammar admits a text, and that it ends there."""
     grammar = shown.grammar(wanted)
     assert grammar is not None
@@ -219,7 +219,7 @@ def test_reasoning_alone_is_read_without_a_grammar() -> None:
 def test_content_of_a_given_form_stands_beside_calls_and_after_reasoning(
     kind: Any, form: str, good: str, bad: str
 ) -> None:
-    wanted = Grammar(kind, form, "response_format")
+    wanted = OutputGrammar(kind, form, "response_format")
     beside = style("hermes", ToolUse(TOOLS))
     assert admits(beside, good, wanted)
     assert admits(beside, both("hermes"), wanted)
@@ -232,11 +232,11 @@ def test_content_of_a_given_form_stands_beside_calls_and_after_reasoning(
 
 def test_a_grammar_of_its_own_cannot_be_part_of_another() -> None:
     with pytest.raises(Unsupported, match="guided_grammar cannot be combined"):
-        style("hermes", ToolUse(TOOLS)).grammar(Grammar(GRAMMAR_KIND_LARK, "start: /a/", "guided_grammar"))
+        style("hermes", ToolUse(TOOLS)).grammar(OutputGrammar(GRAMMAR_KIND_LARK, "start: /a/", "guided_grammar"))
 
 
 def test_plain_answers_are_left_alone() -> None:
-    wanted = Grammar(GRAMMAR_KIND_REGEX, "a+", "guided_regex")
+    wanted = OutputGrammar(GRAMMAR_KIND_REGEX, "a+", "guided_regex")
     shown = style("hermes", None)
     assert shown.grammar(wanted) is wanted
     assert shown.reader() is None

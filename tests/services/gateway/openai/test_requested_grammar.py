@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.openai.model_body import parse
 from headrace.gateway.openai.requested_grammar import MAX_GRAMMAR_BYTES, check_grammar, requested_grammar
 from headrace.gateway.openai.schema import ChatBody
@@ -15,7 +15,7 @@ from headrace.v1 import generation_pb2 as pb
 SCHEMA = {"type": "object", "properties": {"größe": {"type": "integer"}}}
 
 
-def requested(**fields: Any) -> Grammar | None:
+def requested(**fields: Any) -> OutputGrammar | None:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]} | fields
     return requested_grammar(parse(ChatBody, json.dumps(body).encode()))
 
@@ -106,5 +106,5 @@ def test_what_is_refused_names_its_field(fields: dict[str, Any], text: str) -> N
 
 def test_a_grammar_that_came_over_grpc_must_have_a_kind() -> None:
     with pytest.raises(InvalidRequest, match="kind") as caught:
-        check_grammar(Grammar(pb.GRAMMAR_KIND_UNSPECIFIED, "a"))
+        check_grammar(OutputGrammar(pb.GRAMMAR_KIND_UNSPECIFIED, "a"))
     assert caught.value.param == "grammar"

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class KernelCandidate:
     """An instruction set, and whether its kernels may be used."""
 
     instructions: Instructions
@@ -28,11 +28,11 @@ class Candidate:
 
 
 @functools.cache
-def candidates() -> tuple[Candidate, ...]:
+def candidates() -> tuple[KernelCandidate, ...]:
     """Tests all instruction sets, fastest first, once, and logs those that this machine supports and the test refuses.
     Raises ConfigError if HEADRACE_ISA asks for one that there is not, or that this machine does not support."""
     forced, here = forced_instructions(), available()
-    tested = tuple(Candidate(each, _reason(each, forced, each in here)) for each in reversed(Instructions))
+    tested = tuple(KernelCandidate(each, _reason(each, forced, each in here)) for each in reversed(Instructions))
     for each in tested:
         if forced is None and each.reason and each.instructions in here:
             _log.error("kernels are not used", extra={"kernels": each.instructions.name, "why": each.reason})

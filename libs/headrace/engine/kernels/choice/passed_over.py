@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.engine.kernels.choice.candidates import Candidate, candidates
+from headrace.engine.kernels.choice.candidates import KernelCandidate, candidates
 from headrace.engine.kernels.choice.processor import Processor
 from headrace.engine.kernels.library import INSTRUCTIONS_VARIABLE, Instructions, why_not
 
@@ -35,7 +35,7 @@ def passed_over(chosen: Instructions, processor: Processor) -> list[PassedOver]:
     ]
 
 
-def _is_refused(candidate: Candidate) -> bool:
+def _is_refused(candidate: KernelCandidate) -> bool:
     """Whether a set is not used because of the self test: it can run, and nobody asks for another."""
     return not why_not(candidate.instructions) and INSTRUCTIONS_VARIABLE not in candidate.reason
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShardPlace:
     """A rank of the group: which share of every product it has, and which layers.
 
     The first ranks are the last stage, so that logits are computed where tokens are chosen, at rank 0.

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig, ExpertConfig
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.place import ShardPlace
 from headrace.errors.tree import ConfigError
 
 
-def shard_config(config: DecoderConfig, place: Place) -> DecoderConfig:
+def shard_config(config: DecoderConfig, place: ShardPlace) -> DecoderConfig:
     """Returns the decoder that a rank has: fewer layers, and of each fewer heads and inner units. Raises ConfigError
     where the model cannot be split so."""
     if config.layer_count < place.stage_count:
@@ -27,7 +27,7 @@ def shard_config(config: DecoderConfig, place: Place) -> DecoderConfig:
     )
 
 
-def _shard_experts(experts: ExpertConfig, layers: range, place: Place) -> ExpertConfig:
+def _shard_experts(experts: ExpertConfig, layers: range, place: ShardPlace) -> ExpertConfig:
     return replace(
         experts,
         intermediate_size=_share(experts.intermediate_size, "inner units of an expert", place),
@@ -35,7 +35,7 @@ def _shard_experts(experts: ExpertConfig, layers: range, place: Place) -> Expert
     )
 
 
-def _share(size: int, name: str, place: Place) -> int:
+def _share(size: int, name: str, place: ShardPlace) -> int:
     if size % place.tensor_count:
         raise ConfigError(
             f"tensor_parallel_count is {place.tensor_count}, but the model has {size} {name}: it must divide them",

@@ -9,7 +9,7 @@ from torch import Tensor
 from headrace.engine.checkpoints.facts.decoder_config import DecoderConfig
 from headrace.engine.checkpoints.weight_source import WeightSource
 from headrace.engine.checkpoints.weights.quantized_matrix import QuantizedMatrix, Weight, plain
-from headrace.engine.parallel.shards.place import Place
+from headrace.engine.parallel.shards.place import ShardPlace
 
 _LAYER = re.compile(r"^model\.layers\.(\d+)\.")
 HEADS = frozenset({"q_proj", "k_proj", "v_proj"})
@@ -25,7 +25,7 @@ class ShardedWeights:
     numbers, because heads cannot be dealt out in parts.
     """
 
-    def __init__(self, source: WeightSource, config: DecoderConfig, place: Place) -> None:
+    def __init__(self, source: WeightSource, config: DecoderConfig, place: ShardPlace) -> None:
         """`config`: of the whole model."""
         self._source = source
         self._config = config

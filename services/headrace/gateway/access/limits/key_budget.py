@@ -26,7 +26,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PlacesOfKey:
     """Requests of one gateway that run, and until when they count."""
 
     count: int
@@ -65,7 +65,7 @@ class KeyBudget:
     """State of one key. Time never runs backwards here, whatever the clocks of gateways say."""
 
     levels: dict[str, Level] = field(default_factory=dict)
-    places: dict[str, Places] = field(default_factory=dict)
+    places: dict[str, PlacesOfKey] = field(default_factory=dict)
     """Places taken, by incarnation of a gateway."""
 
     def copy(self) -> "KeyBudget":
@@ -88,7 +88,7 @@ class KeyBudget:
         """Notes how many requests of one gateway run."""
         self.places.pop(gateway, None)
         if count:
-            self.places[gateway] = Places(count, now + PLACE_SECONDS)
+            self.places[gateway] = PlacesOfKey(count, now + PLACE_SECONDS)
 
     def refusal(self, limits: KeyLimits, wanted: Spending) -> Refusal | None:
         """Returns why a request does not fit, or None if it does."""

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Verdict:
+class BudgetVerdict:
     """Answer to a wish for budget, and the budget after it."""
 
     refusal: Refusal | None
@@ -31,7 +31,7 @@ class _Wish:
     """A request that waits for its verdict."""
 
     wanted: Spending
-    verdict: "asyncio.Future[Verdict]"
+    verdict: "asyncio.Future[BudgetVerdict]"
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Draft:
 
     budget: KeyBudget
     held: int
-    verdicts: list[tuple[_Wish, Verdict]]
+    verdicts: list[tuple[_Wish, BudgetVerdict]]
     spent: Spending
 
     @property
@@ -97,7 +97,7 @@ class LimitWriter:
         budget.fill(limits_of(limits), wall_clock())
         return budget.refusal(limits, wanted) is None
 
-    async def ask(self, limits: KeyLimits, wanted: Spending) -> Verdict:
+    async def ask(self, limits: KeyLimits, wanted: Spending) -> BudgetVerdict:
         """Returns whether there is budget, which is then spent, and a place, which is then taken."""
         self._limits = limits
         wish = _Wish(wanted, asyncio.get_running_loop().create_future())
@@ -188,7 +188,7 @@ class LimitWriter:
                 draft.spent = draft.spent.plus(wish.wanted)
                 draft.held += 1
                 self._hold(draft, now)
-            draft.verdicts.append((wish, Verdict(refusal, fresh.copy())))
+            draft.verdicts.append((wish, BudgetVerdict(refusal, fresh.copy())))
         return draft
 
     def _hold(self, draft: _Draft, now: float) -> None:

@@ -1,6 +1,6 @@
 """Budgets as messages in the bucket of limits, and back."""
 
-from headrace.gateway.access.limits.key_budget import KeyBudget, Level, Places
+from headrace.gateway.access.limits.key_budget import KeyBudget, Level, PlacesOfKey
 from headrace.v1.events_pb2 import BudgetChanged, BudgetLevel, BudgetPlaces
 
 
@@ -19,5 +19,5 @@ def to_budget(message: BudgetChanged) -> KeyBudget:
     """Converts what was read to a budget."""
     return KeyBudget(
         {level.limit: Level(level.value, level.unix_seconds) for level in message.levels},
-        {place.gateway: Places(place.place_count, place.expiry_unix_seconds) for place in message.places},
+        {place.gateway: PlacesOfKey(place.place_count, place.expiry_unix_seconds) for place in message.places},
     )

@@ -7,7 +7,7 @@ import msgspec
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
 from headrace.errors import InvalidRequest, Unsupported
-from headrace.gateway.chat.output_grammar import Grammar
+from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.chat.turns import in_turns
@@ -89,14 +89,14 @@ def _seen(known: FunctionTools, chosen: ChosenTool) -> str:
     return known.find(chosen.name, chosen.namespace or "")
 
 
-def _grammar(body: ResponseBody) -> Grammar | None:
+def _grammar(body: ResponseBody) -> OutputGrammar | None:
     form = body.text.format if body.text is not None else None
     if form is None or form.type == "text":
         return None
     if form.type == "json_schema" and form.content is None:
         raise InvalidRequest("text.format must have a schema", param="text")
     is_schema = form.type == "json_schema"
-    grammar = Grammar(
+    grammar = OutputGrammar(
         GRAMMAR_KIND_JSON_SCHEMA if is_schema else GRAMMAR_KIND_JSON_OBJECT,
         msgspec.json.encode(form.content).decode() if is_schema else "",
         "text",

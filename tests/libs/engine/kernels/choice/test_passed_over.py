@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.kernels.choice import passed_over as module
-from headrace.engine.kernels.choice.candidates import Candidate
+from headrace.engine.kernels.choice.candidates import KernelCandidate
 from headrace.engine.kernels.choice.passed_over import REPORT, passed_over
 from headrace.engine.kernels.choice.processor import Processor
 from headrace.engine.kernels.library import Instructions
@@ -28,7 +28,7 @@ def told(
     monkeypatch: pytest.MonkeyPatch, reasons: dict[Instructions, str], here: Processor, can_run: set[Instructions]
 ) -> dict[str, tuple[str, str]]:
     """Returns what is said of each set that is named. Those without a reason are fine, and the fastest is chosen."""
-    found = tuple(Candidate(each, reasons.get(each, "")) for each in reversed(Instructions))
+    found = tuple(KernelCandidate(each, reasons.get(each, "")) for each in reversed(Instructions))
     monkeypatch.setattr(module, "candidates", lambda: found)
     monkeypatch.setattr(module, "why_not", lambda each: "" if each in can_run else reasons[each])
     chosen = max(each for each in Instructions if each not in reasons)
