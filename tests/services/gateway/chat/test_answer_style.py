@@ -9,8 +9,8 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 
 from headrace.demo_model import CHECKPOINT
-from headrace.engine.contract.grammar import GrammarKind
 from headrace.engine.contract.grammar import Grammar as EngineGrammar
+from headrace.engine.contract.grammar import GrammarKind
 from headrace.engine.grammar.grammar_source import write_source
 from headrace.errors import Unsupported
 from headrace.gateway.chat.answer_style import AnswerStyle
