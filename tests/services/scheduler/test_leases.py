@@ -13,6 +13,7 @@ from headrace.scheduler.core.journal import Journal
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.leases import EXPIRY_SECONDS, Leases
 from headrace.scheduler.scheduler import Scheduler
+from headrace.v1.events_pb2 import LeaseHeld
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +37,7 @@ class Candidate:
         self.leases = Leases(bus, self.scheduler, name, clock)
 
     async def renew(self) -> None:
-        await self.leases._renew("m", self.leases._leases["m"])
+        await self.leases._renew("m")
 
 
 @pytest.fixture
@@ -109,6 +110,17 @@ async def test_an_empty_store_is_claimed_again_under_a_larger_number_than_any_wo
     bus._swapped.clear()
     await first.renew()
     assert first.leases.fence("m") == 8
+
+
+async def test_a_renewal_whose_answer_was_lost_costs_nothing(trio: Trio) -> None:
+    bus, _, first, _ = trio
+    await first.leases.lead("m")
+    (key,) = [key for _, key in bus._swapped]
+    assert await bus.swap(key, LeaseHeld(scheduler_id="s0", model="m", fence=1), 1) == 2
+    for revision in (2, 3):
+        await first.renew()
+        assert first.leases.fence("m") == 1
+        assert bus._revision == revision
 
 
 async def test_without_a_store_the_model_is_led_without_a_lease(trio: Trio) -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from headrace.bus.bus import StoreAway
+from headrace.bus.bus import BATCHES, StoreAway
 from headrace.bus.memory_bus import MemoryBus
 from headrace.gateway.batches.batch_leases import EXPIRY_SECONDS, BatchLeases
+from headrace.v1.events_pb2 import BatchHeld
 
 pytestmark = pytest.mark.anyio
 
@@ -59,6 +60,18 @@ async def test_a_store_that_lost_its_data_is_written_again() -> None:
     two.bus._swapped.clear()
     assert await two.one.renew("b")
     assert await two.other.claim("b", 0) is None
+
+
+async def test_a_renewal_whose_answer_was_lost_is_written_again_at_once() -> None:
+    two = Two()
+    await two.one.claim("b", 4)
+    lost = BatchHeld(gateway="one", batch_id="b", fence=5)
+    assert await two.bus.swap("b", lost, 1, BATCHES) == 2
+    two.clock.now += EXPIRY_SECONDS - 1
+    assert await two.one.renew("b")
+    found = await two.bus.read("b", BatchHeld, BATCHES)
+    assert found is not None
+    assert (found.message, found.revision) == (lost, 3)
 
 
 async def test_without_a_store_nothing_is_claimed() -> None:
