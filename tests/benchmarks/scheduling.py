@@ -57,8 +57,8 @@ class Crowd:
             for decision in self._report(number, 1):
                 if isinstance(decision, Dispatch):
                     self._report(number, 0)
-                    for ticket in decision.tickets:
-                        self._core.handle(events.Accepted(ticket, decision.worker_id), 0.01)
+                    for member in decision.members:
+                        self._core.handle(events.Accepted(member.ticket, decision.worker_id), 0.01)
             taken.append(time.thread_time() - started)
         return taken
 

@@ -17,6 +17,7 @@ from headrace.scheduler.core import decisions, events
 from headrace.scheduler.core.core import SchedulingCore
 from headrace.scheduler.core.events import Event
 from headrace.scheduler.core.journal import Journal
+from headrace.scheduler.core.member import Member
 from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.waiter import Order, Place, Waiter
@@ -159,9 +160,8 @@ class Scheduler:
     def _flush(self) -> None:
         posted, self._posted = self._posted, {}
         for (worker_id, _epoch), batches in posted.items():
-            whole = replace(batches[-1], tickets=tuple(ticket for batch in batches for ticket in batch.tickets))
-            whole = replace(whole, prefills=tuple(prefill for batch in batches for prefill in batch.prefills))
-            task = asyncio.create_task(self._send(whole), name=f"dispatch-{worker_id}")
+            whole = replace(batches[-1], members=tuple(member for batch in batches for member in batch.members))
+            task = asyncio.create_task(self._dispatch(whole), name=f"dispatch-{worker_id}")
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
@@ -177,42 +177,38 @@ class Scheduler:
         self._wake_time = math.inf
         self.feed(events.Tick())
 
-    async def _send(self, batch: decisions.Dispatch) -> None:
+    async def _dispatch(self, batch: decisions.Dispatch) -> None:
         """Dispatches a batch. After a failed call nobody knows whether the worker has it, so every waiter is told to
         try again: the new attempt voids this one."""
-        tickets = [ticket for ticket in batch.tickets if ticket.key in self._waiting]
-        for ticket in batch.tickets:
-            if ticket not in tickets:
-                self.feed(events.Failed(ticket, batch.worker_id))
+        members = [member for member in batch.members if member.ticket.key in self._waiting]
+        for member in batch.members:
+            if member not in members:
+                self.feed(events.Failed(member.ticket, batch.worker_id))
         refusals, epoch = list[HeadraceError | None](), batch.epoch
         try:
-            if tickets:
-                answer = await self._call(batch, tickets)
+            if members:
+                answer = await self._call(batch, members)
                 refusals, epoch = answer.refusals, answer.report.epoch or batch.epoch
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for each member
             known = isinstance(error, HeadraceError)
             _log.warning("dispatch failed", extra={"worker": batch.worker_id}, exc_info=None if known else error)
-            self.feed(events.WorkerLost(tickets[0].model, batch.worker_id, batch.epoch))
+            self.feed(events.WorkerLost(members[0].ticket.model, batch.worker_id, batch.epoch))
             self.on_doubt(batch.address)
         finally:
-            for ticket, refusal in zip(tickets, refusals, strict=False):
-                self._conclude(ticket, replace(batch, epoch=epoch), refusal)
-            for ticket in tickets[len(refusals) :]:
-                self.feed(events.Failed(ticket, batch.worker_id))
-                self._refuse(ticket, _not_taken(batch.worker_id))
+            for member, refusal in zip(members, refusals, strict=False):
+                self._conclude(member.ticket, replace(batch, epoch=epoch), refusal)
+            for member in members[len(refusals) :]:
+                self.feed(events.Failed(member.ticket, batch.worker_id))
+                self._refuse(member.ticket, _not_taken(batch.worker_id))
 
-    async def _call(self, batch: decisions.Dispatch, tickets: list[Ticket]) -> DispatchAnswer:
-        now = self.clock()
-        prefills = {ticket.key: prefill for ticket, prefill in zip(batch.tickets, batch.prefills, strict=True)}
-        members = [
-            to_member(self._waiting[ticket.key].order, ticket.deadline - now, prefills[ticket.key])
-            for ticket in tickets
-        ]
-        for ticket in tickets:
-            self._waiting[ticket.key].sent_at = now
-        client, fence = self._client_of(batch.address), self.fence_of(tickets[0].model)
-        answer = to_answer(await client.dispatch(members, self._dispatch_seconds, fence))
-        BATCH_SIZE.labels(model=tickets[0].model).observe(len(members))
+    async def _call(self, batch: decisions.Dispatch, members: list[Member]) -> DispatchAnswer:
+        now, model = self.clock(), members[0].ticket.model
+        requests = [to_member(member, self._waiting[member.ticket.key].order, now) for member in members]
+        for member in members:
+            self._waiting[member.ticket.key].sent_at = now
+        client, fence = self._client_of(batch.address), self.fence_of(model)
+        answer = to_answer(await client.dispatch(requests, self._dispatch_seconds, fence))
+        BATCH_SIZE.labels(model=model).observe(len(members))
         if answer.report.worker_id == batch.worker_id:
             # Fed before the outcomes, because it already counts the members that the worker took.
             self.feed(events.WorkerReported(answer.report, answers=True))

@@ -8,8 +8,8 @@ from headrace.errors.status import from_status, to_status
 from headrace.scheduler.core.decisions import Reason, Reject
 from headrace.scheduler.core.explanation import Line
 from headrace.scheduler.core.fleet.candidate import Candidate
-from headrace.scheduler.core.fleet.prefill import Prefill
 from headrace.scheduler.core.fleet.worker import Worker, WorkerReport
+from headrace.scheduler.core.member import Member
 from headrace.scheduler.core.queueing.queue_status import QueueStatus
 from headrace.scheduler.core.queueing.ticket import Ticket
 from headrace.scheduler.core.queueing.urgency import Urgency
@@ -25,8 +25,6 @@ URGENCIES: Mapping[int, Urgency] = {
     PriorityClass.PRIORITY_CLASS_UNSPECIFIED: Urgency.DEFAULT,
     PriorityClass.PRIORITY_CLASS_BATCH: Urgency.BATCH,
 }
-
-NO_PREFILL = Prefill()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +73,14 @@ def to_prompt(generation: pb.Generation) -> Prompt:
     return Prompt(generation.model, token_ids, generation.cache_salt, generation.adapter)
 
 
-def to_member(order: Order, remaining_seconds: float, prefill: Prefill = NO_PREFILL) -> BatchMember:
-    """Converts one request of a batch, which has `remaining_seconds` left, and the decision who computes its prompt."""
-    member = BatchMember(priority_class=PriorityClass.ValueType(order.priority_class))
-    member.generation.MergeFromString(order.generation)
-    member.remaining_duration.FromNanoseconds(max(0, int(remaining_seconds * 1e9)))
-    if prefill.worker_id:
-        member.prefill_source.worker_id, member.prefill_source.address = prefill.worker_id, prefill.address
-    return member
+def to_member(member: Member, order: Order, now: float) -> BatchMember:
+    """Converts a member and what its worker reads of the request; `now` in seconds of the scheduler's clock."""
+    message = BatchMember(priority_class=PriorityClass.ValueType(order.priority_class))
+    message.generation.MergeFromString(order.generation)
+    message.remaining_duration.FromNanoseconds(max(0, int((member.ticket.deadline - now) * 1e9)))
+    if source := member.prefill.worker_id:
+        message.prefill_source.worker_id, message.prefill_source.address = source, member.prefill.address
+    return message
 
 
 def to_answer(response: DispatchResponse) -> DispatchAnswer:

@@ -175,8 +175,9 @@ class SimulatedPlatform:
         match decision:
             case decisions.Dispatch():
                 worker = self.workers[decision.worker_id]
-                worker.take(decision.tickets)
-                self.at(self.now, lambda: self._accept(worker, decision.tickets))
+                tickets = [member.ticket for member in decision.members]
+                worker.take(tickets)
+                self.at(self.now, lambda: self._accept(worker, tickets))
             case decisions.Reject(ticket, reason, retry_after):
                 outcome = self.outcomes[ticket.key]
                 outcome.rejection, outcome.retry_after = reason, retry_after

@@ -12,8 +12,7 @@ from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.ticket import Ticket
 
 STALL_SECONDS = 1.0
-"""Seconds between two events from which on this process itself is taken to have stood still: ticks come four times a
-second."""
+"""Seconds between two events after which this process is taken to have stood still: ticks come five times a second."""
 SPARE_DEADLINES = 1024
 
 

@@ -3,8 +3,7 @@
 import enum
 from dataclasses import dataclass
 
-from headrace.scheduler.core.fleet.candidate import Candidate
-from headrace.scheduler.core.fleet.prefill import Prefill
+from headrace.scheduler.core.member import Member
 from headrace.scheduler.core.queueing.ticket import Ticket
 
 
@@ -30,11 +29,7 @@ class Dispatch:
     worker_id: str
     epoch: int
     address: str
-    tickets: tuple[Ticket, ...]
-    candidates: tuple[tuple[Candidate, ...], ...]
-    """Workers considered for each ticket, with the figures that decided; the chosen one first."""
-    prefills: tuple[Prefill, ...] = ()
-    """Decision for each ticket who computes its prompt."""
+    members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)

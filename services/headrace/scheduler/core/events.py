@@ -90,7 +90,7 @@ class LeadLost:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed. Expected at least four times a second."""
+    """Time passed. Expected five times a second."""
 
 
 Event = (

@@ -52,11 +52,10 @@ def _event(event: Event, request_id: str) -> str:
 def _about(decision: Decision, request_id: str) -> list[tuple[str, tuple[Candidate, ...]]]:
     match decision:
         case decisions.Dispatch():
-            prefills = decision.prefills or (Prefill(),) * len(decision.tickets)
             return [
-                (f"{ticket.key} sent to {decision.worker_id}{_prompt_told(prefill)}", candidates)
-                for ticket, candidates, prefill in zip(decision.tickets, decision.candidates, prefills, strict=True)
-                if belongs_to(ticket.request_id, request_id)
+                (f"{one.ticket.key} sent to {decision.worker_id}{_prompt_told(one.prefill)}", one.candidates)
+                for one in decision.members
+                if belongs_to(one.ticket.request_id, request_id)
             ]
         case decisions.Reject(ticket, reason, retry_after) if belongs_to(ticket.request_id, request_id):
             return [(f"{ticket.key} rejected: {reason.value}, room expected in {retry_after:.1f} s", ())]

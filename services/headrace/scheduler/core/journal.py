@@ -56,6 +56,6 @@ def _names(entry: JournalEntry) -> Iterator[str]:
     for decision in entry.decisions:
         match decision:
             case Dispatch():
-                yield from (ticket.request_id for ticket in decision.tickets)
+                yield from (member.ticket.request_id for member in decision.members)
             case Reject(ticket) | Expire(ticket):
                 yield ticket.request_id

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from headrace.scheduler.core.decisions import Decision, Dispatch, Preempt, Reason, Reject, WakeAt
-from headrace.scheduler.core.fleet.candidate import Candidate
 from headrace.scheduler.core.fleet.fleet import Fleet
-from headrace.scheduler.core.fleet.placement import Choice, choose
-from headrace.scheduler.core.fleet.prefill import Prefill, choose_prefill
+from headrace.scheduler.core.fleet.placement import choose
+from headrace.scheduler.core.fleet.prefill import choose_prefill
 from headrace.scheduler.core.fleet.worker import NOMINAL_PREFILL_RATE, NOMINAL_STEP_SECONDS, Worker, WorkerReport
+from headrace.scheduler.core.member import Member
 from headrace.scheduler.core.policy import Policy
 from headrace.scheduler.core.queueing.accounts import Accounts
 from headrace.scheduler.core.queueing.forecast import Forecast
@@ -18,7 +18,6 @@ from headrace.scheduler.core.queueing.window import BatchWindow
 
 URGENT_SECONDS = 60.0
 """Seconds after a realtime request for which room is kept free for the next."""
-_Member = tuple[Ticket, Choice, Prefill]
 RETRY_SECONDS = 1.0
 """Seconds after which to try again when nothing can be predicted."""
 
@@ -115,22 +114,23 @@ class ModelDesk:
         if ready > now:
             yield WakeAt(ready)
             return
-        placed: dict[str, list[_Member]] = {}
+        placed: dict[Worker, list[Member]] = {}
         blocked: set[str] = set()
         while (ticket := self.queue.next(blocked, now)) is not None:
             choice = choose(ticket, self.fleet, self._policy.max_batch_token_count, self._spares(ticket, now), now)
             if choice is not None:
                 prefill = choose_prefill(ticket, choice.worker, self.fleet, self._policy.transfer, now)
-                placed.setdefault(choice.worker.worker_id, []).append((ticket, choice, prefill))
-                yield from self._send(ticket, choice.worker)
+                placed.setdefault(choice.worker, []).append(Member(ticket, prefill, choice.candidates))
+                yield from self._mark_sent(ticket, choice.worker)
             elif self._lacks_adapter(ticket):
                 self.queue.remove(ticket)
                 yield Reject(ticket, Reason.NO_ADAPTER, RETRY_SECONDS)
             else:
                 blocked.add(ticket.adapter)
-        for members in placed.values():
+        for worker, members in placed.items():
             for start in range(0, len(members), self._policy.max_batch_size):
-                yield _dispatch(members[start : start + self._policy.max_batch_size])
+                batch = tuple(members[start : start + self._policy.max_batch_size])
+                yield Dispatch(worker.worker_id, worker.report.epoch, worker.report.address, batch)
 
     def tick(self, now: float) -> Iterator[Decision]:
         """Rejects tickets that waited long enough without a worker. Time before they arrived does not count."""
@@ -147,7 +147,8 @@ class ModelDesk:
                 self.queue.remove(ticket)
                 yield Reject(ticket, Reason.NO_WORKER, RETRY_SECONDS)
 
-    def _send(self, ticket: Ticket, worker: Worker) -> Iterator[Decision]:
+    def _mark_sent(self, ticket: Ticket, worker: Worker) -> Iterator[Decision]:
+        """Counts a ticket as on its way to a worker, and tells if a sequence pauses there for it."""
         if worker.pauses_for(ticket):
             yield Preempt(worker.worker_id, 1)
         self.queue.serve(ticket)
@@ -186,11 +187,3 @@ class ModelDesk:
         prompt_tokens = self.queue.token_count / max(1, len(self.queue))
         seconds = prompt_tokens / prefill_rate + self.accounts.mean_output * step_seconds
         return max(1, self.fleet.capacity) / seconds
-
-
-def _dispatch(members: list[_Member]) -> Dispatch:
-    worker = members[0][1].worker
-    candidates: tuple[tuple[Candidate, ...], ...] = tuple(choice.candidates for _, choice, _ in members)
-    tickets = tuple(ticket for ticket, _, _ in members)
-    prefills = tuple(prefill for _, _, prefill in members)
-    return Dispatch(worker.worker_id, worker.report.epoch, worker.report.address, tickets, candidates, prefills)

@@ -99,8 +99,8 @@ class CoreMachine(RuleBasedStateMachine):
         for decision in decided:
             match decision:
                 case decisions.Dispatch():
-                    assert len(decision.tickets) <= POLICY.max_batch_size
-                    for ticket in decision.tickets:
+                    assert len(decision.members) <= POLICY.max_batch_size
+                    for ticket in (member.ticket for member in decision.members):
                         assert self.state[ticket.key] == "waiting", "placed twice, or placed after it was over"
                         assert not ticket.adapter or ticket.adapter in self.workers[decision.worker_id].adapters
                         assert ticket.deadline > self.now

@@ -59,15 +59,15 @@ BUSY = {"running_count": 6, "open_count": 6, "credit_count": 2}
 
 
 def source_of(*reports: WorkerReport, **facts: Any) -> str:
-    return place(*reports, **facts)[0].prefills[0].worker_id
+    return place(*reports, **facts)[0].members[0].prefill.worker_id
 
 
 def test_a_long_prompt_beside_running_decodes_is_computed_apart() -> None:
     dispatch, line = place(report("p", is_prefill=True), report("d", **BUSY))
     assert dispatch.worker_id == "d"
-    assert (dispatch.prefills[0].worker_id, dispatch.prefills[0].address) == ("p", "p:1")
+    assert (dispatch.members[0].prefill.worker_id, dispatch.members[0].prefill.address) == ("p", "p:1")
     assert "; p computes the prompt: 2.131 s by p, 2.060 s here, 14.060 s with those held up" in line
-    member = to_member(Order(b"", 0, ""), 5.0, dispatch.prefills[0])
+    member = to_member(dispatch.members[0], Order(b"", 0, ""), 0.0)
     assert (member.prefill_source.worker_id, member.prefill_source.address) == ("p", "p:1")
 
 
@@ -103,13 +103,13 @@ def test_otherwise_it_is_computed_where_the_request_runs(
 ) -> None:
     dispatch, line = place(report("p", is_prefill=True, **prefill), report("d", **decode), **facts)
     assert dispatch.worker_id == "d"
-    assert dispatch.prefills[0].worker_id == ""
+    assert dispatch.members[0].prefill.worker_id == ""
     assert "; it computes the prompt: " in line
 
 
 def test_a_model_without_prefill_workers_is_not_told_about_them() -> None:
     dispatch, line = place(report("a", **BUSY), report("b", **BUSY))
-    assert dispatch.prefills[0].remark == ""
+    assert dispatch.members[0].prefill.remark == ""
     assert line.endswith("sent to a")
 
 
@@ -122,7 +122,7 @@ def test_what_was_lent_counts_until_the_next_report() -> None:
     for name in ("r1", "r2"):
         ticket = Ticket(name, 1, MODEL, "t", 0.0, 600.0, 2000, 8, first_token_seconds=60.0)
         decided = core.handle(events.Submitted(ticket), 0.0)
-        chosen += [one.prefills[0].worker_id for one in decided if isinstance(one, decisions.Dispatch)]
+        chosen += [one.members[0].prefill.worker_id for one in decided if isinstance(one, decisions.Dispatch)]
     assert chosen == ["p", "q"]
 
 
@@ -139,7 +139,7 @@ def test_a_prefill_worker_that_holds_the_prefix_is_preferred() -> None:
 
 def test_without_decode_workers_prefill_workers_serve_whole_requests() -> None:
     dispatch, _ = place(report("p", is_prefill=True), report("d", draining=True))
-    assert (dispatch.worker_id, dispatch.prefills[0].worker_id) == ("p", "")
+    assert (dispatch.worker_id, dispatch.members[0].prefill.worker_id) == ("p", "")
     assert place(report("p", is_prefill=True))[0].worker_id == "p"
 
 
