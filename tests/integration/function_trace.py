@@ -35,7 +35,7 @@ class FunctionTrace:
 
     def close(self) -> None:
         """Leaves threads that begin later alone."""
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
     def _note(self, frame: FrameType, event: str, _argument: Any) -> None:
         code = frame.f_code
