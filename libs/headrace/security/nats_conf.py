@@ -8,6 +8,9 @@ from headrace.security.certificates.role_identity import AUTHORITY_FILE, CERTIFI
 from headrace.security.nats_permissions import permissions_of
 
 FILE_NAME = "nats.conf"
+REMEMBERED_CLIENTS = 100
+"""Closed connections that the server remembers, by default 10,000 of 1.6 KB each. A local platform asks over a new one
+several times a second whether the server answers."""
 
 
 def nats_conf(folder: PurePath) -> str:
@@ -37,4 +40,5 @@ def nats_conf(folder: PurePath) -> str:
         "handshake_first": True,
     }
     # NATS reads JSON too.
-    return json.dumps({"tls": tls, "authorization": {"users": users}}, indent=2) + "\n"
+    server = {"tls": tls, "authorization": {"users": users}, "max_closed_clients": REMEMBERED_CLIENTS}
+    return json.dumps(server, indent=2) + "\n"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.errors import ConfigError
-from headrace.security.nats_conf import nats_conf
+from headrace.security.nats_conf import REMEMBERED_CLIENTS, nats_conf
 from headrace.security.nats_login import NatsLogin
 from headrace.supervisor.ports import HOST
 
@@ -30,8 +30,9 @@ class LocalNats:
         self._port_folder = folder / "ports"
         self._port_folder.mkdir(parents=True, exist_ok=True)
         self._config = folder / "server.conf"
-        token_text = f"authorization {{ token: ${TOKEN_VARIABLE} }}\n" if token else ""
-        self._config.write_text(nats_conf(certificates) if certificates else token_text)
+        plain = f"max_closed_clients: {REMEMBERED_CLIENTS}\n"
+        plain += f"authorization {{ token: ${TOKEN_VARIABLE} }}\n" if token else ""
+        self._config.write_text(nats_conf(certificates) if certificates else plain)
         self._forget_ports()
         self._tls = {} if login is None else login.tls
         self._binary = find_nats_server()
