@@ -137,8 +137,8 @@ def test_a_trace_explains_the_time_under_load(collector: tuple[Collector, str], 
     for service, name in EXPECTED - {("headrace-gateway", root.name)}:
         child = spans[service, name]
         assert root.start_time_unix_nano <= child.start_time_unix_nano <= child.end_time_unix_nano
-    for each in others:
-        collector[0].wait_for(each, {("headrace-gateway", root.name)})
+    for other in others:
+        collector[0].wait_for(other, {("headrace-gateway", root.name)})
 
 
 def test_the_grpc_api_has_a_trace_and_the_clients_id(
