@@ -14,7 +14,7 @@ GENERATED = "v1/"
 class FunctionTrace:
     """Notes, while `watching`, each function entered: its file below `headrace/`, and its name with that of its class.
 
-    Threads are watched that begin after it was made; the thread that watches is too.
+    Covers the calling thread and all threads started after this object.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Leases in the key-value store of NATS: a name has one holder at a time, until that one is silent for too long.
+"""Leases in the key-value store of NATS: a name has one holder at a time, until the holder stops renewing it.
 
-Each holder begins under a larger fencing number than all before, so that one which was frozen and does not know yet
-that another has taken over does no harm (Kleppmann, How to do distributed locking, 2016). Clocks are not compared:
-everybody measures by the own one for how long an entry has not changed.
+Each new holder gets a larger fencing number, so that a holder that was frozen and missed the takeover does no harm
+(Kleppmann, How to do distributed locking, 2016). Clocks are never compared: each process measures on its own clock how
+long an entry has been unchanged.
 """
 
 import math
@@ -22,7 +22,7 @@ class LeaseKind:
 
     store: Store
     message_type: type[Message]
-    """Message with a field `fence` and two texts, which are named next. Holder "": the lease was released."""
+    """Message with a field `fence` and the two string fields named below. An empty holder means a released lease."""
     holder_field: str
     name_field: str
     to_key: Callable[[str], str] = str
@@ -35,16 +35,16 @@ class Lease:
     holder: str = ""
     fence: int = 0
     revision: int = 0
-    """0: there was none."""
+    """0 if the store has no entry."""
     since: float = -math.inf
     """Time at which this revision was first seen, or just before it was written. Monotonic seconds."""
     is_written: bool = False
-    """Whether this table wrote the revision, so that nobody has seen it before `since`."""
+    """Whether this table wrote the revision, so that no other process saw it before `since`."""
 
 
 class LeaseTable:
-    """Claims, renews and releases leases of one kind for one holder, and remembers those of others. Has no deadlines of
-    its own."""
+    """Claims, renews and releases leases of one kind for one holder, and caches those of others. Callers set the
+    deadlines."""
 
     def __init__(
         self, bus: Bus, kind: LeaseKind, holder: str, expiry: float, clock: Callable[[], float] = time.monotonic
@@ -59,16 +59,16 @@ class LeaseTable:
         self._clock = clock
 
     def is_safe(self, name: str) -> bool:
-        """Whether the lease is held here and nobody else can have taken it over yet."""
+        """Whether this holder has the lease and it cannot have been taken over yet."""
         lease = self.known.get(name, Lease())
         return lease.is_written and not self._is_expired(lease)
 
     async def claim(self, name: str, known_fence: Callable[[], int]) -> Lease | None:
-        """Takes a lease that is free, or this holder's already, under a fence larger than all before and than
-        `known_fence`, which is called only then. Returns it, or the lease of another who holds it, or None if somebody
-        else was faster. Raises StoreAway."""
+        """Takes a lease that is free or already this holder's, under a fence larger than the stored one and than
+        `known_fence()`. Returns the lease, the current holder's lease if it is taken, or None if another process won
+        the race. Raises StoreAway."""
         lease = await self.look(name)
-        # What cannot be read has no holder either, but no fence: somebody may be renewing it.
+        # An entry that cannot be decoded has neither holder nor fence, and may still be renewed by its owner.
         is_released = lease.holder == "" and lease.fence > 0
         if not (is_released or lease.holder == self.holder or self._is_expired(lease)):
             return lease
@@ -76,13 +76,13 @@ class LeaseTable:
         return self.known[name] if is_claimed else None
 
     async def renew(self, name: str) -> bool:
-        """Writes a known lease again. Returns whether the store still had its revision. Raises StoreAway."""
+        """Renews a known lease. Returns False if its revision has changed. Raises StoreAway."""
         return await self.write(name, self.known[name].fence, self.known[name].revision)
 
     async def write(self, name: str, fence: int, revision: int) -> bool:
-        """Writes a lease of this holder if its revision is still `revision`; 0: if there is none. Returns whether it
-        was. Raises StoreAway."""
-        # Counted from before the write: others count from when they see it.
+        """Writes this holder's lease if the stored revision is `revision` (0: no entry). Returns whether it was
+        written. Raises StoreAway."""
+        # Measured from before the write, so that this holder's lease expires before others consider it free.
         now = self._clock()
         written = await self._swap(name, self.holder, fence, revision)
         if written is not None:
@@ -90,7 +90,7 @@ class LeaseTable:
         return written is not None
 
     async def read(self, name: str) -> Lease:
-        """Reads a lease without remembering it. Raises StoreAway."""
+        """Reads a lease without caching it. Raises StoreAway."""
         kind, known = self._kind, self.known.get(name, Lease())
         found = await self._bus.read(kind.to_key(name), kind.message_type, kind.store)
         if found is None or found.revision == known.revision:
@@ -98,12 +98,12 @@ class LeaseTable:
         return Lease(*attrgetter(kind.holder_field, "fence")(found.message), found.revision, self._clock())
 
     async def look(self, name: str) -> Lease:
-        """Reads a lease, and remembers when its revision was first seen. Raises StoreAway."""
+        """Reads and caches a lease, with the time at which its revision was first seen. Raises StoreAway."""
         lease = self.known[name] = await self.read(name)
         return lease
 
     async def release(self, name: str) -> None:
-        """Forgets a lease. Gives it up if it was written here, so that nobody waits for its end. Raises StoreAway."""
+        """Forgets a lease, and frees it in the store if this table wrote it. Raises StoreAway."""
         lease = self.known.pop(name, Lease())
         if lease.is_written:
             await self._swap(name, "", lease.fence, lease.revision)

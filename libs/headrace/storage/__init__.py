@@ -1,1 +1,1 @@
-"""Files that survive a crash whole, and that only their user can read."""
+"""Atomic writes, and files that only their owner can read."""

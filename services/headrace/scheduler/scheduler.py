@@ -178,8 +178,8 @@ class Scheduler:
         self.feed(events.Tick())
 
     async def _dispatch(self, batch: decisions.Dispatch) -> None:
-        """Dispatches a batch. After a failed call nobody knows whether the worker has it, so every waiter is told to
-        try again: the new attempt voids this one."""
+        """Dispatches a batch. After a failed call the worker may or may not have it, so every waiter gets an error that
+        makes it retry; the new attempt voids this one."""
         members = [member for member in batch.members if member.ticket.key in self._waiting]
         for member in batch.members:
             if member not in members:

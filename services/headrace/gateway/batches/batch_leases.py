@@ -18,7 +18,7 @@ KIND = LeaseKind(BATCHES, BatchHeld, "gateway", "batch_id")
 
 
 class BatchLeases:
-    """Claims batches, renews what it holds, and gives it up. NATS counts as away when it does not answer in time."""
+    """Claims, renews and releases batches. NATS counts as away when it does not answer in time."""
 
     def __init__(self, bus: Bus, holder: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`holder`: incarnation of this gateway."""
@@ -48,7 +48,7 @@ class BatchLeases:
             return False
 
     async def release(self, batch_id: str) -> None:
-        """Gives a batch up, so that nobody has to wait for the end of its lease. Raises StoreAway."""
+        """Releases a batch at once instead of letting its lease expire. Raises StoreAway."""
         async with _answering():
             await self._table.release(batch_id)
 
@@ -60,7 +60,7 @@ class BatchLeases:
 
 @contextlib.asynccontextmanager
 async def _answering() -> AsyncIterator[None]:
-    """Opens a block in which NATS must answer in time, or counts as away."""
+    """Raises StoreAway if the block takes longer than STORE_SECONDS."""
     try:
         async with asyncio.timeout(STORE_SECONDS):
             yield

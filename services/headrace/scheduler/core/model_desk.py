@@ -148,7 +148,7 @@ class ModelDesk:
                 yield Reject(ticket, Reason.NO_WORKER, RETRY_SECONDS)
 
     def _mark_sent(self, ticket: Ticket, worker: Worker) -> Iterator[Decision]:
-        """Counts a ticket as on its way to a worker, and tells if a sequence pauses there for it."""
+        """Counts a ticket as in flight to a worker, and yields Preempt if a sequence pauses there for it."""
         if worker.pauses_for(ticket):
             yield Preempt(worker.worker_id, 1)
         self.queue.serve(ticket)
