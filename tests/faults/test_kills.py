@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from tests.harness.running_platform import RunningPlatform, running_platform
 
-from headrace.gateway.openai.responses.response_archive import SIGN_OF_LIFE_SECONDS
+from headrace.gateway.api.openai.responses.response_archive import SIGN_OF_LIFE_SECONDS
 
 PROMPT = "Continuous batching is"
 RECOVERY_SECONDS = 15.0

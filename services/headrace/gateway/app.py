@@ -15,9 +15,25 @@ from headrace.domain.deadline import Deadline
 from headrace.gateway.access.gate import open_gate
 from headrace.gateway.access.limits.limiter import Limiter
 from headrace.gateway.access.limits.shared_budgets import SharedBudgets
+from headrace.gateway.api.anthropic.message_routes import MessageRoutes
+from headrace.gateway.api.batches.batch_routes import BatchRoutes
+from headrace.gateway.api.batches.file_routes import FileRoutes
+from headrace.gateway.api.grpc.inference_servicer import InferenceServicer
+from headrace.gateway.api.openai.responses.response_archive import ResponseArchive
+from headrace.gateway.api.openai.routes.embedding import EmbeddingRoutes
+from headrace.gateway.api.openai.routes.generation import GenerationRoutes
+from headrace.gateway.api.openai.routes.models import ModelRoutes
+from headrace.gateway.api.openai.routes.moderations import ModerationRoutes
+from headrace.gateway.api.openai.routes.ranking import RankingRoutes
+from headrace.gateway.api.openai.routes.responses import ResponseRoutes
+from headrace.gateway.api.openai.routes.text import TextRoutes
+from headrace.gateway.api.operation.monitoring import MonitoringRoutes
+from headrace.gateway.api.operation.requests import RequestRoutes
+from headrace.gateway.api.operation.usage import UsageRoutes
 from headrace.gateway.batches.batch_leases import BatchLeases
 from headrace.gateway.batches.batch_runner import BatchRunner
 from headrace.gateway.batches.lines.line_caller import LineCaller
+from headrace.gateway.batches.lines.line_endpoint import line_endpoints
 from headrace.gateway.batches.storage.shared_folder import SharedFolder, open_folder
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.console.console_routes import ConsoleRoutes
@@ -27,19 +43,6 @@ from headrace.gateway.console.key_routes import KeyRoutes
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
-from headrace.gateway.endpoints.batching.batches import BatchRoutes
-from headrace.gateway.endpoints.batching.files import FileRoutes
-from headrace.gateway.endpoints.embedding import EmbeddingRoutes
-from headrace.gateway.endpoints.generation import GenerationRoutes
-from headrace.gateway.endpoints.messages import MessageRoutes
-from headrace.gateway.endpoints.models import ModelRoutes
-from headrace.gateway.endpoints.moderations import ModerationRoutes
-from headrace.gateway.endpoints.monitoring import MonitoringRoutes
-from headrace.gateway.endpoints.ranking import RankingRoutes
-from headrace.gateway.endpoints.requests import RequestRoutes
-from headrace.gateway.endpoints.responses import ResponseRoutes
-from headrace.gateway.endpoints.text import TextRoutes
-from headrace.gateway.endpoints.usage import UsageRoutes
 from headrace.gateway.exposition import register
 from headrace.gateway.filter.filters import Filters, read_filters
 from headrace.gateway.fleet.fleet import Fleet
@@ -49,9 +52,7 @@ from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.server import HttpServer
-from headrace.gateway.inference_servicer import InferenceServicer
 from headrace.gateway.large_blocks import return_large_blocks
-from headrace.gateway.openai.responses.response_archive import ResponseArchive
 from headrace.gateway.openapi.document_routes import DocumentRoutes
 from headrace.gateway.peers.known_requests import KnownRequests
 from headrace.gateway.peers.peers import Peers
@@ -65,7 +66,7 @@ from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_n
 from headrace.rpc.channel import Channel, OpenChannel
 from headrace.rpc.checks.request_limits import RequestLimits
 from headrace.rpc.health import is_serving
-from headrace.service_clients.cache import GrpcCacheClient
+from headrace.service_clients.cache import CacheClient, GrpcCacheClient
 from headrace.service_clients.hedged_tokenizer import HedgedTokenizer
 from headrace.service_clients.scheduler import SchedulerStream
 from headrace.service_clients.several_caches import SeveralCaches
@@ -120,16 +121,18 @@ async def open_app(
         background, epoch, folder = Background(), time.time_ns(), open_folder(settings)
         holder = f"{settings.service_id}@{epoch:x}"
         gate = open_gate(settings, Limiter(SharedBudgets(bus), holder))
-        groups = [
-            *_api_groups(settings, pipeline, ledger, ResponseArchive(others.cache), background),
-            *_other_groups(settings, folder, filters, requests),
+        answering = _answering_groups(settings, pipeline, ledger, filters, others.cache, background)
+        groups: list[EndpointGroup] = [
+            *answering,
+            *_other_groups(settings, pipeline, ledger, folder, requests),
             MonitoringRoutes(health, gate, registry, folder),
             FleetRoutes(FleetReport(settings.service_id, fleet, health, metrics), requests),
         ]
         uploads = UploadBudget(settings.max_upload_bytes)
         routes = Routes(settings, groups, gate, ledger.recent, ConsoleRoutes(), uploads)
         http = HttpServer(routes, settings, gate, uploads)
-        batches = BatchRunner(folder, BatchLeases(bus, holder), LineCaller(routes, gate, settings), settings)
+        lines = LineCaller(line_endpoints(answering), gate, ledger.recent, settings)
+        batches = BatchRunner(folder, BatchLeases(bus, holder), lines, settings)
         servicer = InferenceServicer(settings, pipeline, ledger, gate)
         _show(metrics, registry, settings, stack)
         workers = KnownWorkers(fleet, open_worker, settings.workers_file)
@@ -183,30 +186,40 @@ async def _drain(
     await ledger.wait_until_empty(deadline)
 
 
-def _api_groups(
-    settings: GatewaySettings, pipeline: Pipeline, ledger: Ledger, archive: ResponseArchive, background: Background
+def _answering_groups(
+    settings: GatewaySettings,
+    pipeline: Pipeline,
+    ledger: Ledger,
+    filters: Filters,
+    cache: CacheClient,
+    background: Background,
+) -> tuple[GenerationRoutes, ResponseRoutes, EmbeddingRoutes, ModerationRoutes]:
+    """Returns the endpoints that the lines of batches may ask too."""
+    return (
+        GenerationRoutes(settings, pipeline, ledger),
+        ResponseRoutes(settings, pipeline, ledger, ResponseArchive(cache), background),
+        EmbeddingRoutes(settings, pipeline, ledger),
+        ModerationRoutes(filters),
+    )
+
+
+def _other_groups(
+    settings: GatewaySettings,
+    pipeline: Pipeline,
+    ledger: Ledger,
+    folder: SharedFolder | None,
+    requests: KnownRequests,
 ) -> list[EndpointGroup]:
     return [
         DocumentRoutes(),
-        GenerationRoutes(settings, pipeline, ledger),
-        ResponseRoutes(settings, pipeline, ledger, archive, background),
         MessageRoutes(settings, pipeline, ledger),
-        EmbeddingRoutes(settings, pipeline, ledger),
         RankingRoutes(settings, pipeline, ledger),
         ModelRoutes(pipeline),
         TextRoutes(settings, pipeline, ledger),
         UsageRoutes(settings.usage_folder),
         KeyRoutes(settings.keys_file),
-    ]
-
-
-def _other_groups(
-    settings: GatewaySettings, folder: SharedFolder | None, filters: Filters, requests: KnownRequests
-) -> list[EndpointGroup]:
-    return [
         FileRoutes(settings, folder),
         BatchRoutes(settings, folder),
-        ModerationRoutes(filters),
         RequestRoutes(requests),
     ]
 

@@ -25,8 +25,6 @@ from headrace.gateway.timing.request_metrics import count_http
 from headrace.telemetry.large_garbage import collect_soon
 
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
-CLIENT_GONE = 499
-"""Status, as nginx has it, that stands in metrics for a client that left before there was one."""
 BAD_REQUEST = 400
 _LOADED_AT_START = frozenset({"/v1/load_lora_adapter", "/v1/unload_lora_adapter"})
 """Paths at which vLLM loads and unloads adapters."""
@@ -102,9 +100,7 @@ class Routes:
             else:
                 await exchange.send_bytes(200, b"", "text/plain")
         except Exception as error:  # noqa: BLE001 - this is the boundary
-            if not exchange.in_ledger:
-                note_refusal(error)
-                exchange.record.note_failure(row_of(error).code)
+            note_refusal(error, exchange.record)
             if not isinstance(error, RequestCancelled):
                 await self._refuse(exchange, error)
         finally:
@@ -114,14 +110,14 @@ class Routes:
     def _note_end(self, method: str, exchange: HttpExchange) -> None:
         """Counts an exchange. Those that ask for work, and all that were refused, are remembered."""
         record = exchange.record
-        count_http(record.route, method, record.status or CLIENT_GONE)
+        count_http(record.route, method, record.status)
         if record.operation or (record.status >= BAD_REQUEST and record.route not in _UNREMEMBERED):
             self._recent.add(record)
 
     async def _handle(self, method: str, path: str, exchange: HttpExchange) -> None:
         endpoint = self._endpoints.find(_ALIASES.get(path, path))
         exchange.record.route = "" if endpoint is None else endpoint.path
-        if not exchange.is_inside and (endpoint is None or endpoint.scopes is not None):
+        if endpoint is None or endpoint.scopes is not None:
             exchange.caller = self._gate.caller(exchange.header("authorization"), exchange.header("x-api-key"))
         exchange.record.tenant = exchange.caller.tenant.name
         if endpoint is None:

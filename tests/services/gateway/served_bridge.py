@@ -12,12 +12,12 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from headrace.domain.deadline import Deadline
 from headrace.errors import ModelNotFound, Unavailable
 from headrace.gateway.access.gate import OPEN_GATE
+from headrace.gateway.api.openai.routes.embedding import EmbeddingRoutes
+from headrace.gateway.api.openai.routes.generation import GenerationRoutes
+from headrace.gateway.api.openai.routes.text import TextRoutes
+from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.endpoints.embedding import EmbeddingRoutes
-from headrace.gateway.endpoints.generation import GenerationRoutes
-from headrace.gateway.endpoints.monitoring import MonitoringRoutes
-from headrace.gateway.endpoints.text import TextRoutes
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.request.envelope import Envelope

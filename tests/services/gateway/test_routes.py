@@ -10,12 +10,12 @@ from tests.services.gateway.served_bridge import NoTokenizer
 
 from headrace.errors import ModelNotFound
 from headrace.gateway.access.gate import OPEN_GATE
+from headrace.gateway.api.batches.batch_routes import BatchRoutes
+from headrace.gateway.api.batches.file_routes import FileRoutes
+from headrace.gateway.api.openai.routes.generation import GenerationRoutes
+from headrace.gateway.api.openai.routes.models import ModelRoutes
+from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.endpoints.batching.batches import BatchRoutes
-from headrace.gateway.endpoints.batching.files import FileRoutes
-from headrace.gateway.endpoints.generation import GenerationRoutes
-from headrace.gateway.endpoints.models import ModelRoutes
-from headrace.gateway.endpoints.monitoring import MonitoringRoutes
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes

@@ -33,7 +33,7 @@ class BrowserGuard:
 
         Raises Forbidden, UnsupportedMediaType, and InvalidRequest unless there is exactly one Host (RFC 9112, 3.2).
         """
-        if exchange.host_count != 1 and not exchange.is_inside and exchange.http_version != "1.0":
+        if exchange.host_count != 1 and exchange.http_version != "1.0":
             raise InvalidRequest(f"the request has {exchange.host_count} Host headers: send one", param="host")
         host = exchange.header("host")
         if host is not None and self._checks_host:

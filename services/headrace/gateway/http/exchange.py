@@ -14,13 +14,14 @@ from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, PayloadTooLarge, RequestCancelled, UnsupportedMediaType, UploadTimeout
 from headrace.gateway.access.caller import ANYONE
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.http.bodies.body_meter import SLICE_BYTES, BodyMeter
 from headrace.gateway.http.bodies.content_coding import ACCEPTED, check_coding, decoded
+from headrace.gateway.http.bodies.counted_body import CountedBody
 from headrace.gateway.http.bodies.upload import Upload
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.connection import ABORT, BEGAN
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.request.client_timeout import TIMEOUT_HEADER, client_timeout
+from headrace.gateway.request.time_limit import PARTING_SECONDS
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import RECEIVE, SERIALIZE, Stopwatch
 from headrace.gateway.timing.timings_format import timing_headers
@@ -29,10 +30,6 @@ _encode = msgspec.json.Encoder().encode
 Event = bytes
 DONE: Event = b"data: [DONE]\n\n"
 PING: Event = b": ping\n\n"
-PARTING_SECONDS = 1.0
-"""Seconds after its deadline in which a request may still write why it ended."""
-CALLER = "headrace.caller"
-"""Extension of a scope that the platform makes for itself: it says for whom it asks. No client can send one."""
 DROP_SECONDS = 5.0
 DROP_BYTES = 64 * 1024 * 1024
 """Most bytes of the rest of a refused body that are read and dropped: if reading stopped, the connection would break
@@ -75,17 +72,13 @@ class HttpExchange:
         self.http_version: str = scope.get("http_version", "1.1")
         self.headers: dict[str, str] = {}
         """Headers of the response. May be extended until the response starts."""
-        self.caller = self._extensions.get(CALLER, {}).get("caller", ANYONE)
-        self.is_inside = CALLER in self._extensions
-        """Whether the platform itself asks, for a caller whom it has checked."""
+        self.caller = ANYONE
         self.record = RequestRecord(Stopwatch(self._extensions.get(BEGAN, {}).get("time")))
         self.describe_error: Callable[[BaseException], dict[str, Any]] = error_body
         """Returns the body that answers with an error, in the words of the API that was called."""
         self.body_bytes = 0
         """Bytes of the body, once it is read."""
         self.started = False
-        self.in_ledger = False
-        """Whether a ledger entry records how the request ends."""
         self._body_left = True
         """Whether the client may still be sending."""
         self._last_write = time.monotonic()
@@ -147,7 +140,7 @@ class HttpExchange:
             raise
 
     async def _collect(self, limit: int, arrive: Callable[[int], None], coding: str) -> bytes:
-        body = _Body(limit, self._settings.max_body_elements)
+        body = CountedBody(limit, self._settings.max_body_elements)
         compressed = bytearray()
         while self._body_left:
             part = await self._receive_part()
@@ -172,7 +165,7 @@ class HttpExchange:
         return part
 
     @contextlib.asynccontextmanager
-    async def unless_client_leaves(self, deadline: Deadline) -> AsyncIterator[None]:
+    async def limit(self, deadline: Deadline) -> AsyncIterator[None]:
         """Cancels the block and raises RequestCancelled when the client disconnects, or DeadlineExceeded when the block
         outlasts its limit because the client does not read or a stage overlooks its deadline."""
         limit = asyncio.timeout(deadline.remaining + PARTING_SECONDS)
@@ -276,30 +269,6 @@ class HttpExchange:
             pass
         with contextlib.suppress(RuntimeError):  # raised where the block has ended meanwhile
             limit.reschedule(0)
-
-
-class _Body:
-    """Body as it is put together, counted before it is parsed."""
-
-    def __init__(self, limit: int, max_elements: int) -> None:
-        self._limit = limit
-        self._meter = BodyMeter(max_elements)
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    async def add(self, part: bytes) -> None:
-        """Takes a part, and lets other tasks run, however much has arrived already. Raises PayloadTooLarge, and
-        InvalidRequest."""
-        self._size += len(part)
-        if self._size > self._limit:
-            raise PayloadTooLarge(f"the body is larger than {self._limit} bytes")
-        self._parts.append(part)
-        for start in range(0, len(part), SLICE_BYTES):
-            self._meter.feed(part[start : start + SLICE_BYTES])
-            await asyncio.sleep(0)
-
-    def whole(self) -> bytes:
-        return b"".join(self._parts)
 
 
 Handler = Callable[[HttpExchange], Awaitable[None]]

@@ -1,10 +1,9 @@
 """Operations of the REST API, by method and path."""
 
-from headrace.gateway.anthropic.message_body import CountBody, MessageBody
-from headrace.gateway.console.key_body import KeyBody
-from headrace.gateway.openai.batch_body import LEAST_SECONDS, MOST_SECONDS, BatchBody
-from headrace.gateway.openai.responses.response_body import ResponseBody
-from headrace.gateway.openai.schema import (
+from headrace.gateway.api.anthropic.message_body import CountBody, MessageBody
+from headrace.gateway.api.openai.batch_body import LEAST_SECONDS, MOST_SECONDS, BatchBody
+from headrace.gateway.api.openai.responses.response_body import ResponseBody
+from headrace.gateway.api.openai.schema import (
     ChatBody,
     CompletionBody,
     DetokenizeBody,
@@ -14,6 +13,7 @@ from headrace.gateway.openai.schema import (
     ScoreBody,
     TokenizeBody,
 )
+from headrace.gateway.console.key_body import KeyBody
 from headrace.gateway.openapi import answers
 from headrace.gateway.openapi.answers import COUNT, INTEGER, LIST, RESPONSE, TEXT, constant, listed, record
 from headrace.gateway.openapi.operation import Operation

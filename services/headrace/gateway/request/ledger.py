@@ -20,9 +20,14 @@ POLL_SECONDS = 0.02
 _log = logging.getLogger(__name__)
 
 
-def note_refusal(error: Exception) -> None:
-    """Counts the outcome of a request that ended before its model was known."""
+def note_refusal(error: Exception, record: RequestRecord | None = None) -> None:
+    """Counts the outcome of a request that ended before it was admitted, as that of no model."""
     outcome = row_of(error).code
+    if record is not None:
+        if record.is_admitted:
+            return
+        record.model = ""
+        record.note_failure(outcome)
     REQUESTS.labels(model="", outcome=outcome).inc()
     _log.info("request refused", extra={"outcome": outcome})
 

@@ -31,6 +31,8 @@ CACHE_HITS = Counter("headrace_response_cache_hits", "Sequences that the respons
 CACHE_MISSES = Counter("headrace_response_cache_misses", "Sequences that the response cache did not know", ["model"])
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+CLIENT_GONE = 499
+"""Status, as nginx has it, that stands in metrics for a client that left before there was one."""
 
 
 def exemplar_of(trace_id: str) -> dict[str, str] | None:
@@ -39,8 +41,10 @@ def exemplar_of(trace_id: str) -> dict[str, str] | None:
 
 
 def count_http(route: str, method: str, status: int) -> None:
-    """Counts an HTTP request. An unknown method counts as `other`, so that clients cannot make labels."""
-    HTTP_REQUESTS.labels(route=route, method=method if method in METHODS else "other", status=str(status)).inc()
+    """Counts an HTTP request, or a line of a batch. `status`: 0 for a client that left before there was one. An unknown
+    method counts as `other`, so that clients cannot make labels."""
+    named = method if method in METHODS else "other"
+    HTTP_REQUESTS.labels(route=route, method=named, status=str(status or CLIENT_GONE)).inc()
 
 
 def count_stages(model: str, seconds: Mapping[str, float]) -> None:

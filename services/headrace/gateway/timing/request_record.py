@@ -43,6 +43,8 @@ class RequestRecord:
     tenant: str = ""
     """Tenant of the caller. Empty: the caller did not say who it is."""
     request_class: str = "default"
+    is_admitted: bool = False
+    """Whether a ledger entry counts how the request ends."""
     is_stream: bool = False
     status: int = 0
     """HTTP status. 0: no response was begun."""

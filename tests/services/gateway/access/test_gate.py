@@ -15,14 +15,14 @@ from headrace.access.key_file import KeyFile
 from headrace.errors import ModelNotFound, Unauthenticated
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.access.key_ring import KeyRing
+from headrace.gateway.api.anthropic.message_routes import MessageRoutes
+from headrace.gateway.api.openai.routes.embedding import EmbeddingRoutes
+from headrace.gateway.api.openai.routes.generation import GenerationRoutes
+from headrace.gateway.api.openai.routes.models import ModelRoutes
+from headrace.gateway.api.openai.routes.text import TextRoutes
+from headrace.gateway.api.operation.monitoring import MonitoringRoutes
+from headrace.gateway.api.operation.usage import UsageRoutes
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.endpoints.embedding import EmbeddingRoutes
-from headrace.gateway.endpoints.generation import GenerationRoutes
-from headrace.gateway.endpoints.messages import MessageRoutes
-from headrace.gateway.endpoints.models import ModelRoutes
-from headrace.gateway.endpoints.monitoring import MonitoringRoutes
-from headrace.gateway.endpoints.text import TextRoutes
-from headrace.gateway.endpoints.usage import UsageRoutes
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.request.model_facts import ModelFacts

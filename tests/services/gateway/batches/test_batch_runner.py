@@ -10,26 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.types import Receive, Scope, Send
 
 from headrace.bus.memory_bus import MemoryBus
 from headrace.gateway.access.gate import OPEN_GATE
 from headrace.gateway.batches import batch_leases, batch_run, batch_runner
 from headrace.gateway.batches.batch_leases import BatchLeases
 from headrace.gateway.batches.batch_runner import BatchRunner
+from headrace.gateway.batches.lines.line_call import LineCall
 from headrace.gateway.batches.lines.line_caller import LineCaller
+from headrace.gateway.batches.lines.line_endpoint import LineEndpoint
 from headrace.gateway.batches.lines.result_log import read_results
 from headrace.gateway.batches.storage.batch_record import BatchRecord
 from headrace.gateway.batches.storage.shared_folder import SharedFolder, open_folder
 from headrace.gateway.batches.storage.timed_id import BATCH, new_id
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.timing.recent_requests import RecentRequests
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 20.0
 PATH = "/v1/completions"
 
 
-class App:
+class Answers:
     """Answers each request, once it is allowed to, with what it is told to."""
 
     def __init__(self) -> None:
@@ -39,18 +41,20 @@ class App:
         self.limited = ""
         """Tenant whose requests are told to wait for a quarter of a minute."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        assert (scope["path"], headers["x-headrace-class"]) == (PATH, "batch")
-        body = json.loads((await receive())["body"])
+    async def answer(self, call: LineCall, content: bytes) -> None:
+        assert call.header("x-headrace-class") == "batch"
+        body = json.loads(content)
         await self.allowed.acquire()
         self.asked[body["name"]] += 1
         status, told = self.answers.pop(0) if self.answers else (200, {})
         if body["tenant"] == self.limited:
             status, told = 429, {"retry-after-ms": "15000"}
-        start = [(name.encode(), value.encode()) for name, value in told.items()]
-        await send({"type": "http.response.start", "status": status, "headers": start})
-        await send({"type": "http.response.body", "body": b"{}"})
+        call.headers |= told
+        await call.send_json(status, {})
+
+    def caller(self, settings: GatewaySettings) -> LineCaller:
+        endpoints = {PATH: LineEndpoint(self.answer, frozenset())}
+        return LineCaller(endpoints, OPEN_GATE, RecentRequests(), settings)
 
 
 class Gateways:
@@ -62,12 +66,12 @@ class Gateways:
         assert opened is not None
         self.folder: SharedFolder = opened
         self.bus = MemoryBus()
-        self.app = App()
+        self.app = Answers()
         self._content = tmp_path / "input"
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, name: str, bus: MemoryBus | None = None) -> BatchRunner:
-        caller = LineCaller(self.app, OPEN_GATE, self.settings)
+        caller = self.app.caller(self.settings)
         runner = BatchRunner(self.folder, BatchLeases(bus or self.bus, name), caller, self.settings)
         self._tasks.append(asyncio.create_task(runner.watch()))
         return runner
@@ -195,7 +199,7 @@ async def test_a_record_that_cannot_be_read_harms_no_other(gateways: Gateways) -
 
 
 async def test_without_a_folder_nothing_is_run(gateways: Gateways) -> None:
-    caller = LineCaller(gateways.app, OPEN_GATE, gateways.settings)
+    caller = gateways.app.caller(gateways.settings)
     runner = BatchRunner(None, BatchLeases(gateways.bus, "one"), caller, gateways.settings)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):

@@ -43,7 +43,7 @@ async def within(client: Client, work: Callable[[], Awaitable[None]], seconds: f
     """Runs `work` for no longer than the client stays. No task may be left over."""
     before = asyncio.all_tasks()
     try:
-        async with client.exchange.unless_client_leaves(Deadline.after(seconds)):
+        async with client.exchange.limit(Deadline.after(seconds)):
             await work()
     finally:
         assert asyncio.all_tasks() == before
@@ -102,7 +102,7 @@ async def test_a_task_that_is_cancelled_from_outside_stays_cancelled(client: Cli
     entered = asyncio.Event()
 
     async def work() -> None:
-        async with client.exchange.unless_client_leaves(Deadline.after(5)):
+        async with client.exchange.limit(Deadline.after(5)):
             entered.set()
             await stand_still()
 

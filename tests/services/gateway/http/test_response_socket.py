@@ -49,7 +49,7 @@ class Answers:
     async def answer(self, exchange: HttpExchange) -> None:
         content = msgspec.json.decode(await exchange.read_body())
         self.read_count += 1
-        async with exchange.unless_client_leaves(Deadline.after(content.get("seconds", WAIT))):
+        async with exchange.limit(Deadline.after(content.get("seconds", WAIT))):
             while content.get("endless"):
                 await exchange.send_event(data_event({"type": "more", "text": "x" * 1000}))
                 await asyncio.sleep(0)

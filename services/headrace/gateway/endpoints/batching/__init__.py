@@ -1,1 +1,0 @@
-"""The endpoints of files and batches."""
