@@ -17,12 +17,13 @@ from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.guard import Guard
+from headrace.gateway.delivery.placement import Places
 from headrace.gateway.delivery.prompt_encoder import PromptEncoder
 from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.delivery.streams.merged import merged
 from headrace.gateway.delivery.text_stream import Piece, TextStream
-from headrace.gateway.delivery.token_stream import Places, TokenStream
+from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.filter.answer_filter import AnswerFilter
 from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.filters import Filters

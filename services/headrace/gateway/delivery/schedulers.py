@@ -6,15 +6,12 @@ import time
 from collections.abc import Sequence
 
 from headrace.domain.deadline import Deadline
-from headrace.errors import QueueTimeout
 from headrace.gateway.delivery.self_placement import SelfPlacement
 from headrace.service_clients.scheduler import SchedulerStream
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 
 ABSENCE_SECONDS = 1.0
 """Seconds without an answer from any scheduler after which the gateway places requests itself."""
-ANSWER_SECONDS = 0.25
-"""Seconds after a deadline by which a scheduler has reported that it passed."""
 LOOK_SECONDS = 0.02
 
 
@@ -28,29 +25,22 @@ class Schedulers:
         self._started = time.monotonic()
 
     async def place(self, submission: Submission, deadline: Deadline) -> Place:
-        """Waits until a worker has accepted a request, and returns its place.
+        """Waits until a worker has accepted a request, and returns its place. The caller bounds the wait.
 
-        Raises QueueTimeout when the deadline passes, SchedulerGone when the scheduler is lost meanwhile (the next try
-        must be a new attempt, because the first may have been placed), and any error with which the scheduler refuses.
+        Raises SchedulerGone when the scheduler is lost meanwhile (the next try must be a new attempt, because the first
+        may have been placed), and any error with which the scheduler refuses: QueueTimeout when the deadline passes.
         """
-        try:
-            async with asyncio.timeout(deadline.remaining + ANSWER_SECONDS):
-                return await self._place(submission, deadline)
-        except TimeoutError:
-            raise QueueTimeout(stage="queue") from None
-
-    def settle(self, settlement: Settlement) -> None:
-        """Tells the model's scheduler what a request has used."""
-        if (stream := self._leader(settlement.model)) is not None:
-            stream.settle(settlement)
-
-    async def _place(self, submission: Submission, deadline: Deadline) -> Place:
         model = submission.generation.model
         while (stream := self._leader(model)) is None:
             if self._absent_seconds() > ABSENCE_SECONDS:
                 return await self._alone.place(submission, deadline)
             await asyncio.sleep(LOOK_SECONDS)
         return await stream.submit(submission, deadline.remaining)
+
+    def settle(self, settlement: Settlement) -> None:
+        """Tells the model's scheduler what a request has used."""
+        if (stream := self._leader(settlement.model)) is not None:
+            stream.settle(settlement)
 
     def _leader(self, model: str) -> SchedulerStream | None:
         """Returns the scheduler that says it leads the model, else the one that all gateways would choose."""

@@ -2,32 +2,27 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 from prometheus_client import Counter
 
-from headrace.domain.deadline import Deadline
 from headrace.errors import (
-    DeadlineExceeded,
     HeadraceError,
     Overloaded,
-    QueueTimeout,
     StageFailed,
     Unavailable,
 )
 from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
+from headrace.gateway.delivery.placement import Placement, Places, queue_timeout
 from headrace.gateway.delivery.suspicion import Suspicion
 from headrace.gateway.delivery.token_meter import TokenMeter
-from headrace.gateway.delivery.translation import note_timings, to_settlement, to_submission, without_known
+from headrace.gateway.delivery.translation import note_timings, without_known
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.inbox import Inbox
 from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.service_clients.scheduler import WORKER_DETAIL
-from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 from headrace.v1.worker_pb2 import TokenDelta
 
 RETRY_PAUSE = 0.02
@@ -40,16 +35,6 @@ RESUBMISSIONS = Counter("headrace_resubmissions", "Sequences moved away from a l
 _log = logging.getLogger(__name__)
 
 
-class Places(Protocol):
-    """Source of places on workers: see Schedulers."""
-
-    async def place(self, submission: Submission, deadline: Deadline) -> Place:
-        """Waits until a worker has accepted a request. Raises HeadraceError."""
-
-    def settle(self, settlement: Settlement) -> None:
-        """Reports what a request has used."""
-
-
 class TokenStream:
     """Places a sequence and reads its tokens. When its worker is lost, places it again with the tokens received so
     far."""
@@ -59,14 +44,11 @@ class TokenStream:
     ) -> None:
         self._request = request
         self._deadline = request.envelope.deadline
-        self._gateway_id = gateway_id
-        self._places = places
-        self._fleet = fleet
+        self._placement = Placement(request, gateway_id, places, fleet)
         self._max_attempts = max_attempts
         self._attempt = 0
         self._lost_count = 0
         self._received: list[int] = []
-        self._excluded: list[str] = []
         self._suspicion = Suspicion(request.request_id, fleet.quarantine)
         self._meter = TokenMeter(request)
         # Created here so that the metric exists, at zero, before anything is lost.
@@ -85,75 +67,36 @@ class TokenStream:
                 except GatewayStopping:
                     raise
                 except Overloaded as error:
-                    if not self._excluded:
+                    if not self._placement.has_begun:
                         raise
                     await self._wait_for_room(error)
                 except Unavailable as error:
-                    self._exclude(error.details.get(WORKER_DETAIL))
+                    self._placement.exclude(error.details.get(WORKER_DETAIL))
                     await self._prepare_retry(error)
         finally:
-            self._settle()
+            self._placement.settle(len(self._received))
 
     @asynccontextmanager
     async def _next_attempt(self) -> AsyncIterator[Inbox]:
-        """Places the request, yields the inbox to read, and cancels an attempt that was not read to the end."""
+        """Yields the inbox of the next attempt."""
         await self._suspicion.enter_quarantine(self._deadline)
         self._attempt += 1
         self._request.envelope.record.note_attempt(self._attempt)
-        inbox = self._fleet.inboxes.open(self._request.request_id, self._attempt)
         try:
-            await self._place_unless_stopping(inbox)
-            with inbox.expiring(self._deadline):
-                yield inbox
-        except WorkerLost as error:
-            if inbox.worker_id is not None:
-                self._suspicion.note_loss(error)
-            raise
+            async with self._placement.obtain(self._attempt, self._received) as inbox:
+                try:
+                    yield inbox
+                except WorkerLost as error:
+                    self._suspicion.note_loss(error)
+                    raise
         finally:
-            self._close(inbox)
             self._suspicion.leave_quarantine()
-
-    async def _place_unless_stopping(self, inbox: Inbox) -> None:
-        try:
-            async with asyncio.timeout(None) as inbox.placing:
-                await self._place(inbox)
-        except TimeoutError:
-            raise GatewayStopping(stage="queue", retry_after=1) from None
-        finally:
-            inbox.placing = None
-
-    async def _place(self, inbox: Inbox) -> None:
-        since = time.monotonic()
-        place = await self._ask_for_place()
-        # If this worker is lost, before or after the first token, the next attempt goes elsewhere if it can.
-        self._exclude(place.worker_id)
-        attachment = await self._fleet.attachment_for(place, since, self._deadline.remaining)
-        self._fleet.inboxes.assign(inbox, attachment.worker_id)
-        if not attachment.alive:
-            raise StageFailed(f"worker {attachment.worker_id} was lost", stage="dispatch")
-        self._request.envelope.record.note_place(place.worker_id, place.queue_seconds)
-
-    def _settle(self) -> None:
-        """Reports what was used, for fairness among tenants, once the request has had a place."""
-        if self._excluded:
-            self._places.settle(to_settlement(self._request, len(self._received)))
-
-    def _exclude(self, worker_id: str | None) -> None:
-        if worker_id and worker_id not in self._excluded:
-            self._excluded.append(worker_id)
-
-    async def _ask_for_place(self) -> Place:
-        submission = to_submission(self._request, self._attempt, self._received, self._excluded, self._gateway_id)
-        try:
-            return await self._places.place(submission, self._deadline)
-        except DeadlineExceeded:
-            raise self._queue_timeout() from None
 
     async def _prepare_retry(self, error: HeadraceError) -> None:
         """Decides whether to go on after a loss. Waiting for an absent scheduler or worker does not count as an
         attempt."""
         if self._deadline.expired:
-            raise self._queue_timeout() from None
+            raise queue_timeout(self._received) from None
         if isinstance(error, StageFailed):
             self._lost_count += 1
             self._resubmissions.inc()
@@ -167,15 +110,8 @@ class TokenStream:
     async def _wait_for_room(self, error: Overloaded) -> None:
         """Waits for room: a sequence that lost its worker is not a new request and must not end in the middle."""
         if self._deadline.expired:
-            raise self._queue_timeout() from None
+            raise queue_timeout(self._received) from None
         await asyncio.sleep(min(error.retry_after or RETRY_PAUSE, MAX_ROOM_PAUSE, self._deadline.remaining))
-
-    def _queue_timeout(self) -> DeadlineExceeded:
-        """Returns the error for a deadline that passed without a place: a request that had begun was running, not
-        queued."""
-        if self._received:
-            return DeadlineExceeded("the deadline passed while a lost worker was replaced", stage="queue")
-        return QueueTimeout(stage="queue")
 
     def _accept(self, delta: TokenDelta) -> TokenDelta:
         """Drops tokens that were already received, by number, and keeps the new ones."""
@@ -197,8 +133,3 @@ class TokenStream:
         if count or delta.HasField("embedding"):
             self._meter.count(count)
         return delta
-
-    def _close(self, inbox: Inbox) -> None:
-        self._fleet.inboxes.close(inbox)
-        if inbox.worker_id is not None and not inbox.ended:
-            self._fleet.cancel(inbox.worker_id, inbox.request_id, inbox.attempt)

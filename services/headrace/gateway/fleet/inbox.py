@@ -3,13 +3,16 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from headrace.domain.deadline import Deadline
-from headrace.errors import DeadlineExceeded, HeadraceError
+from headrace.errors import DeadlineExceeded, HeadraceError, QueueTimeout
 from headrace.errors.tree import GatewayStopping
 from headrace.v1.worker_pb2 import TokenDelta
+
+ANSWER_SECONDS = 0.25
+"""Seconds after a deadline by which a scheduler has reported that it passed."""
 
 
 class Inbox:
@@ -20,8 +23,6 @@ class Inbox:
         self.attempt = attempt
         self.worker_id: str | None = None
         """Worker that the deltas come from, once the scheduler has named it."""
-        self.placing: asyncio.Timeout | None = None
-        """Timeout that bounds the wait for a place, while there is none."""
         self.heard = time.monotonic()
         """Time of the last delta, or of the last question to the worker about the request, in monotonic seconds."""
         self.ended = False
@@ -30,6 +31,8 @@ class Inbox:
         self._failure: HeadraceError | None = None
         self._arrived = asyncio.Event()
         self._stage = "prefill"
+        self._placing: asyncio.Timeout | None = None
+        """Timeout of the wait for a place, while there is none."""
 
     def put(self, delta: TokenDelta) -> None:
         self._stage = "decode"
@@ -44,9 +47,7 @@ class Inbox:
 
     def stop(self) -> None:
         """Ends the request, wherever it is, because the gateway stops."""
-        self.fail(GatewayStopping(stage=self._stage, retry_after=1))
-        if self.placing is not None:
-            self.placing.reschedule(0)
+        self._end(GatewayStopping(stage=self._stage if self._placing is None else "queue", retry_after=1))
 
     async def take(self) -> TokenDelta | None:
         """Waits for the next delta and returns it; None after the last. Raises WorkerLost, or DeadlineExceeded."""
@@ -61,14 +62,46 @@ class Inbox:
             self._arrived.clear()
         return None
 
+    @asynccontextmanager
+    async def placing(self) -> AsyncIterator[None]:
+        """Runs its body, which waits for a place, until the request is ended. Raises what ended it."""
+        try:
+            async with asyncio.timeout(None) as self._placing:
+                yield
+        except TimeoutError:
+            if self._failure is None:
+                raise
+            raise self._failure from None
+        finally:
+            self._placing = None
+
     @contextmanager
     def expiring(self, deadline: Deadline) -> Iterator[None]:
-        """Ends the reading with DeadlineExceeded if the block outlasts the deadline."""
-        expiry = asyncio.get_running_loop().call_later(deadline.remaining, self._expire)
+        """Ends the request if the block outlasts the deadline: one that waits for a place with QueueTimeout, a little
+        later, when no scheduler has said so, and one that has a place with DeadlineExceeded."""
+        loop = asyncio.get_running_loop()
+        expiries = [
+            loop.call_later(deadline.remaining, self._expire),
+            loop.call_later(deadline.remaining + ANSWER_SECONDS, self._expire_late),
+        ]
         try:
             yield
         finally:
-            expiry.cancel()
+            for expiry in expiries:
+                expiry.cancel()
 
     def _expire(self) -> None:
-        self.fail(DeadlineExceeded(f"the deadline passed during {self._stage}", stage=self._stage))
+        if self._placing is None:
+            self.fail(DeadlineExceeded(f"the deadline passed during {self._stage}", stage=self._stage))
+
+    def _expire_late(self) -> None:
+        if self._placing is None:
+            self._expire()
+        else:
+            self._end(QueueTimeout(stage="queue"))
+
+    def _end(self, error: HeadraceError) -> None:
+        """Ends the request, whether it waits for a place or for tokens."""
+        self.fail(error)
+        if self._placing is not None:
+            self._placing.reschedule(0)

@@ -8,7 +8,7 @@ import pytest
 from google.rpc.status_pb2 import Status
 
 from headrace.domain.deadline import Deadline
-from headrace.errors import Overloaded, QueueTimeout, Unavailable
+from headrace.errors import Overloaded, Unavailable
 from headrace.errors.status import to_status
 from headrace.errors.tree import SchedulerGone
 from headrace.gateway.delivery import self_placement as self_placement_module
@@ -110,13 +110,6 @@ async def test_a_scheduler_that_comes_back_is_asked_instead() -> None:
     await asyncio.sleep(0.05)
     stream.alive = True
     assert (await asyncio.wait_for(placing, 5)).worker_id == "s0"
-
-
-async def test_a_deadline_that_passes_in_the_queue_is_said_so() -> None:
-    stream = PlayedStream("s0")
-    stream.never = True
-    with pytest.raises(QueueTimeout):
-        await make(stream).place(submission(), Deadline.after(0.05))
 
 
 async def test_a_worker_without_room_is_passed_over() -> None:

@@ -400,3 +400,25 @@ async def test_a_suspect_keeps_others_waiting_only_until_its_next_token() -> Non
         assert list((await anext(deltas)).token_ids) == [10]
         await fleet.quarantine.enter(Deadline.after(0.1))
         fleet.quarantine.leave()
+
+
+@pytest.mark.parametrize(("known", "kind"), [([], QueueTimeout), ([(0, [10], 0), LOST], DeadlineExceeded)])
+async def test_a_deadline_that_passes_in_the_queue_ends_the_wait(known: list[Any], kind: type[Exception]) -> None:
+    """No scheduler says so: the wait ends all the same, and tells a request that was running from a new one."""
+    fleet = FakeFleet()
+
+    class Silent(FakeScheduler):
+        async def place(self, request: Submission, deadline: Deadline) -> Place:
+            if self.scripts:
+                return await super().place(request, deadline)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    scheduler = Silent(fleet, *([known] if known else []))
+    stream = TokenStream(request(0.2), "gateway", scheduler, fleet, 3)  # type: ignore[arg-type]
+    with pytest.raises(DeadlineExceeded) as failure:
+        async for _ in stream.deltas():
+            pass
+    assert type(failure.value) is kind
+    assert failure.value.stage == "queue"
+    assert len(fleet.inboxes) == 0
