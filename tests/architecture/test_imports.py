@@ -45,7 +45,7 @@ MAY_IMPORT_GRPC = (
     "libs/headrace/client/grpc_transport.py",
     "libs/headrace/errors/status.py",
     "libs/headrace/errors/table.py",
-    "services/headrace/gateway/api/grpc/",
+    "services/headrace/gateway/api/grpc/inference_servicer.py",
     "services/headrace/worker/hosting/servicer.py",
     *(f"services/headrace/{service}/servicer.py" for service in ("tokenizer", "scheduler", "cache", "worker")),
 )

@@ -27,7 +27,7 @@ EXPORTERS = ["nats", "gpu", "otel-collector"]
 METRIC_MODULES = [
     "headrace.bus.bus",
     "headrace.gateway.timing.request_metrics",
-    "headrace.gateway.delivery.token_meter",
+    "headrace.gateway.timing.token_meter",
     "headrace.gateway.delivery.token_stream",
     "headrace.gateway.delivery.self_placement",
     "headrace.gateway.access.limits.limiter",

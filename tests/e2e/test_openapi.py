@@ -5,7 +5,7 @@ import pytest
 from tests.fuzz.run_schemathesis import run_schemathesis
 from tests.harness.running_platform import RunningPlatform
 
-from headrace.gateway.openapi.operations import OPERATIONS
+from headrace.gateway.api.openapi.operations import OPERATIONS
 
 SECONDS = 15
 """`make fuzz-api` has twenty times as long."""

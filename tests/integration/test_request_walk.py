@@ -17,8 +17,8 @@ MODEL = "headrace-demo"
 SECONDS = 60.0
 LAST = ("gateway/request/ledger.py", "Ledger._settle")
 ELSEWHERE = {
-    ("tokenizer/processes/text_jobs.py", "encode_chat"),
-    ("tokenizer/processes/text_pool.py", "TextPool.encode_chat"),
+    ("tokenizer/processes/text_jobs.py", "encode"),
+    ("tokenizer/processes/text_pool.py", "TextPool.encode"),
 }
 """Entered in a process of the tokenizer, which a platform in one process goes without."""
 

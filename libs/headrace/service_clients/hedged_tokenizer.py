@@ -7,9 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from headrace.domain.conversation import Conversation
 from headrace.domain.deadline import Deadline
-from headrace.domain.encoded_conversation import EncodedConversation
+from headrace.domain.encoded import Encoded
+from headrace.domain.to_encode import ToEncode
 from headrace.errors import Unavailable
 from headrace.service_clients.tokenizer import TokenizerClient
 from headrace.v1 import tokenizer_pb2
@@ -34,35 +34,8 @@ class HedgedTokenizer:
         self._suspected = [-math.inf] * len(clients)
         """Time at which each client last failed to answer, in monotonic seconds."""
 
-    async def encode_text(
-        self,
-        model: str,
-        text: str,
-        add_special_tokens: bool | None,
-        timeout: float,
-        max_token_count: int | None = None,
-        context_token_count: int | None = None,
-    ) -> list[int]:
-        return await self._first(
-            lambda client, left: client.encode_text(
-                model, text, add_special_tokens, left, max_token_count, context_token_count
-            ),
-            timeout,
-            len(text),
-        )
-
-    async def encode_chat(
-        self,
-        model: str,
-        conversation: Conversation,
-        timeout: float,
-        context_token_count: int | None = None,
-    ) -> EncodedConversation:
-        return await self._first(
-            lambda client, left: client.encode_chat(model, conversation, left, context_token_count),
-            timeout,
-            conversation.character_count,
-        )
+    async def encode(self, wanted: ToEncode, timeout: float) -> Encoded:
+        return await self._first(lambda client, left: client.encode(wanted, left), timeout, wanted.character_count)
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:
         return await self._first(

@@ -7,8 +7,9 @@ from typing import Protocol
 import grpc
 
 from headrace.domain.conversation import Conversation
-from headrace.domain.encoded_conversation import EncodedConversation
+from headrace.domain.encoded import Encoded
 from headrace.domain.message import Message
+from headrace.domain.to_encode import TextToEncode, ToEncode
 from headrace.rpc.boundary import translated
 from headrace.telemetry.call_metadata import outgoing_metadata
 from headrace.v1 import tokenizer_pb2, tokenizer_pb2_grpc
@@ -19,23 +20,7 @@ STAGE = "tokenize"
 class TokenizerClient(Protocol):
     """Every method raises HeadraceError; `timeout` is in seconds."""
 
-    async def encode_text(
-        self,
-        model: str,
-        text: str,
-        add_special_tokens: bool | None,
-        timeout: float,
-        max_token_count: int | None = None,
-        context_token_count: int | None = None,
-    ) -> list[int]: ...
-
-    async def encode_chat(
-        self,
-        model: str,
-        conversation: Conversation,
-        timeout: float,
-        context_token_count: int | None = None,
-    ) -> EncodedConversation: ...
+    async def encode(self, wanted: ToEncode, timeout: float) -> Encoded: ...
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str: ...
 
@@ -51,36 +36,11 @@ class GrpcTokenizerClient:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub: tokenizer_pb2_grpc.TokenizerServiceAsyncStub = tokenizer_pb2_grpc.TokenizerServiceStub(channel)
 
-    async def encode_text(
-        self,
-        model: str,
-        text: str,
-        add_special_tokens: bool | None,
-        timeout: float,
-        max_token_count: int | None = None,
-        context_token_count: int | None = None,
-    ) -> list[int]:
-        request = tokenizer_pb2.EncodeRequest(
-            model=model,
-            text=text,
-            add_special_tokens=add_special_tokens,
-            max_token_count=max_token_count,
-            context_token_count=context_token_count,
-        )
-        return list((await self._encode(request, timeout)).token_ids)
-
-    async def encode_chat(
-        self,
-        model: str,
-        conversation: Conversation,
-        timeout: float,
-        context_token_count: int | None = None,
-    ) -> EncodedConversation:
-        request = tokenizer_pb2.EncodeRequest(
-            model=model, conversation=_to_message(conversation), context_token_count=context_token_count
-        )
-        response = await self._encode(request, timeout)
-        return EncodedConversation(list(response.token_ids), response.opens_reasoning)
+    async def encode(self, wanted: ToEncode, timeout: float) -> Encoded:
+        request = _to_request(wanted)
+        with translated(STAGE):
+            response = await self._stub.Encode(request, timeout=timeout, metadata=outgoing_metadata())
+        return Encoded(list(response.token_ids), response.opens_reasoning)
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool, timeout: float) -> str:
         request = tokenizer_pb2.DecodeRequest(model=model, token_ids=token_ids, skip_special_tokens=skip_special_tokens)
@@ -95,9 +55,16 @@ class GrpcTokenizerClient:
         with translated(STAGE):
             return await self._stub.GetVocabulary(request, timeout=timeout)
 
-    async def _encode(self, request: tokenizer_pb2.EncodeRequest, timeout: float) -> tokenizer_pb2.EncodeResponse:
-        with translated(STAGE):
-            return await self._stub.Encode(request, timeout=timeout, metadata=outgoing_metadata())
+
+def _to_request(wanted: ToEncode) -> tokenizer_pb2.EncodeRequest:
+    request = tokenizer_pb2.EncodeRequest(model=wanted.model, context_token_count=wanted.context_token_count)
+    if isinstance(wanted, TextToEncode):
+        request.text, request.add_special_tokens = wanted.text, wanted.add_special_tokens
+        if wanted.max_token_count is not None:
+            request.max_token_count = wanted.max_token_count
+    else:
+        request.conversation.CopyFrom(_to_message(wanted.conversation))
+    return request
 
 
 def _to_message(conversation: Conversation) -> tokenizer_pb2.Conversation:

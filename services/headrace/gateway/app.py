@@ -27,6 +27,7 @@ from headrace.gateway.api.openai.routes.moderations import ModerationRoutes
 from headrace.gateway.api.openai.routes.ranking import RankingRoutes
 from headrace.gateway.api.openai.routes.responses import ResponseRoutes
 from headrace.gateway.api.openai.routes.text import TextRoutes
+from headrace.gateway.api.openapi.document_routes import DocumentRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.api.operation.requests import RequestRoutes
 from headrace.gateway.api.operation.usage import UsageRoutes
@@ -43,7 +44,6 @@ from headrace.gateway.console.key_routes import KeyRoutes
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.schedulers import Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
-from headrace.gateway.exposition import register
 from headrace.gateway.filter.filters import Filters, read_filters
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
@@ -53,13 +53,13 @@ from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.http.server import HttpServer
 from headrace.gateway.large_blocks import return_large_blocks
-from headrace.gateway.openapi.document_routes import DocumentRoutes
 from headrace.gateway.peers.known_requests import KnownRequests
 from headrace.gateway.peers.peers import Peers
 from headrace.gateway.publisher import GatewayInquirer
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.routes import Routes
 from headrace.gateway.subscriber import GatewaySubscriber
+from headrace.gateway.timing.exposition import register
 from headrace.gateway.timing.latency_budgets import LatencyBudgets
 from headrace.gateway.timing.recent_requests import RecentRequests
 from headrace.lifecycle import Background, OpenBus, Service, channels_to, open_nats

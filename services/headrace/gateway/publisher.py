@@ -5,8 +5,8 @@ from itertools import chain
 
 from headrace.bus import subjects
 from headrace.bus.bus import Bus
-from headrace.gateway.fleet.translation import to_requests_asked
 from headrace.gateway.peers.request_query import RequestQuery
+from headrace.gateway.peers.translation import to_requests_asked
 from headrace.v1.events_pb2 import RequestsTold
 
 

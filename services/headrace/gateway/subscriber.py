@@ -6,9 +6,10 @@ from headrace.bus import subjects
 from headrace.bus.bus import Bus
 from headrace.gateway.fleet.known_workers import KnownWorkers
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
-from headrace.gateway.fleet.translation import to_request_query, to_requests_told, to_worker_facts
+from headrace.gateway.fleet.translation import to_worker_facts
 from headrace.gateway.peers.known_requests import KnownRequests
 from headrace.gateway.peers.peers import Peers
+from headrace.gateway.peers.translation import to_request_query, to_requests_told
 from headrace.v1.events_pb2 import (
     RequestsAsked,
     RequestsTold,

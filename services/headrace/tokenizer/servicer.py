@@ -7,20 +7,15 @@ from typing import Any
 
 import grpc
 
+from headrace.domain.encoded import Encoded
+from headrace.domain.to_encode import TextToEncode, ToEncode
 from headrace.errors import ModelNotFound
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.telemetry.traces import span
 from headrace.tokenizer.processes.text_pool import TextPool
 from headrace.tokenizer.text.text_model import TextModel
 from headrace.tokenizer.text.vocabulary import Vocabulary
-from headrace.tokenizer.translation import (
-    TextToEncode,
-    to_context_token_count,
-    to_conversation,
-    to_response,
-    to_text,
-    vocabulary_of,
-)
+from headrace.tokenizer.translation import to_response, to_work, vocabulary_of
 from headrace.v1 import tokenizer_pb2 as pb
 from headrace.v1 import tokenizer_pb2_grpc
 
@@ -43,16 +38,10 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
 
     async def Encode(self, request: pb.EncodeRequest, context: Context) -> pb.EncodeResponse:  # noqa: N802
         model = self._model(request.model)
-        context_token_count = to_context_token_count(request)
         with span("tokenize", {"gen_ai.request.model": model.name, "gen_ai.provider.name": "headrace"}) as current:
-            if request.WhichOneof("input") == "conversation":
-                conversation = to_conversation(request.conversation)
-                encoded = await self._pool.encode_chat(model.name, conversation, context_token_count)
-                current.set_attribute("gen_ai.usage.input_tokens", len(encoded.token_ids))
-                return pb.EncodeResponse(token_ids=encoded.token_ids, opens_reasoning=encoded.opens_reasoning)
-            token_ids = await self._encode(model, to_text(request), context_token_count)
-            current.set_attribute("gen_ai.usage.input_tokens", len(token_ids))
-            return pb.EncodeResponse(token_ids=token_ids)
+            encoded = await self._encode(model, to_work(request))
+            current.set_attribute("gen_ai.usage.input_tokens", len(encoded.token_ids))
+            return pb.EncodeResponse(token_ids=encoded.token_ids, opens_reasoning=encoded.opens_reasoning)
 
     async def Decode(self, request: pb.DecodeRequest, context: Context) -> pb.DecodeResponse:  # noqa: N802
         model = self._model(request.model)
@@ -71,15 +60,17 @@ class TokenizerServicer(tokenizer_pb2_grpc.TokenizerServiceServicer):
             return pb.GetVocabularyResponse(fingerprint=vocabulary.fingerprint)
         return to_response(vocabulary)
 
-    async def _encode(self, model: TextModel, asked: TextToEncode, context_token_count: int | None) -> list[int]:
-        text, special, limit = asked.text, asked.add_special_tokens, asked.max_token_count
+    async def _encode(self, model: TextModel, wanted: ToEncode) -> Encoded:
+        if not isinstance(wanted, TextToEncode):
+            return await self._pool.encode(wanted)
+        text, limit = wanted.text, wanted.context_token_count
         _log.debug("encoding", extra={"model": model.name, "characters": len(text)})
-        if context_token_count is not None and len(text) > context_token_count:
+        if limit is not None and len(text) > limit:
             # In a thread, because the first check reads the whole vocabulary.
-            await asyncio.to_thread(model.check_length, text, context_token_count)
+            await asyncio.to_thread(model.check_length, text, limit)
         if self._is_quick(model, len(text)):
-            return model.encode(text, special, limit)
-        return await self._pool.encode(model.name, text, special, limit)
+            return Encoded(model.encode(text, wanted.add_special_tokens, wanted.max_token_count))
+        return await self._pool.encode(wanted)
 
     def _is_quick(self, model: TextModel, character_count: int) -> bool:
         """Whether a text may be worked on here, where nothing ends a search that does not end by itself."""

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from headrace.domain.conversation import Conversation
 from headrace.domain.message import Message
+from headrace.domain.to_encode import ConversationToEncode, TextToEncode, ToEncode
 from headrace.domain.tool_call import ToolCall
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.text.text_model import TextModel
@@ -17,27 +18,18 @@ FINGERPRINT_SIZE = 16
 J = TypeVar("J", list[Any], dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class TextToEncode:
-    """A text, and how it is to be encoded."""
-
-    text: str
-    add_special_tokens: bool
-    max_token_count: int | None
-
-
-def to_text(request: pb.EncodeRequest) -> TextToEncode:
-    """Converts a request to encode a text. Special tokens are added unless it says otherwise."""
+def to_work(request: pb.EncodeRequest) -> ToEncode:
+    """Converts a request. Special tokens are added to a text unless it says otherwise. Raises InvalidRequest."""
+    limit = request.context_token_count if request.HasField("context_token_count") else None
+    if request.WhichOneof("input") == "conversation":
+        return ConversationToEncode(request.model, to_conversation(request.conversation), limit)
     return TextToEncode(
+        model=request.model,
         text=request.text,
         add_special_tokens=request.add_special_tokens if request.HasField("add_special_tokens") else True,
         max_token_count=request.max_token_count if request.HasField("max_token_count") else None,
+        context_token_count=limit,
     )
-
-
-def to_context_token_count(request: pb.EncodeRequest) -> int | None:
-    """Returns the tokens that the context holds; None where the request does not say."""
-    return request.context_token_count if request.HasField("context_token_count") else None
 
 
 def to_conversation(message: pb.Conversation) -> Conversation:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from headrace.domain.deadline import Deadline
+from headrace.domain.to_encode import TextToEncode
 from headrace.errors import DeadlineExceeded, ModelNotFound, Unavailable
 from headrace.rpc.channel import open_channel
 from headrace.rpc.server import Server
@@ -51,7 +52,7 @@ class Tokenizers:
         self.client = client
 
     async def encode(self, text: str = "x", model: str = "m", timeout: float = TIMEOUT) -> int:
-        (number,) = await self.client.encode_text(model, text, None, timeout)
+        (number,) = (await self.client.encode(TextToEncode(model, text), timeout)).token_ids
         return number
 
 

@@ -18,12 +18,12 @@ from headrace.gateway.api.openai.routes.text import TextRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.http.bodies.upload_budget import UploadBudget
 from headrace.gateway.http.server import HttpServer
+from headrace.gateway.job.job import Job, Options
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH, FINISH_REASON_UNSPECIFIED

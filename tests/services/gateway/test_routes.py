@@ -16,8 +16,8 @@ from headrace.gateway.api.openai.routes.generation import GenerationRoutes
 from headrace.gateway.api.openai.routes.models import ModelRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes
 
 pytestmark = pytest.mark.anyio

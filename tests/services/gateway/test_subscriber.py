@@ -9,8 +9,8 @@ import pytest
 from headrace.bus import subjects
 from headrace.bus.memory_bus import MemoryBus
 from headrace.gateway.fleet.known_workers import KnownWorkers
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.subscriber import GatewaySubscriber
 from headrace.v1.events_pb2 import SchedulerHeartbeatSent, ServiceDeregistered, WorkerHeartbeatSent
 from headrace.v1.generation_pb2 import ModelInfo

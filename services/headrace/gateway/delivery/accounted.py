@@ -6,8 +6,8 @@ from contextlib import aclosing
 
 from headrace.gateway.access.account import Account
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.request.job import Job
-from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.job.job import Job
+from headrace.gateway.job.sequence_request import SequenceRequest
 
 
 async def accounted(

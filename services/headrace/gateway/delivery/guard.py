@@ -10,8 +10,8 @@ from headrace.domain.message import Message
 from headrace.errors import ContentFiltered, HeadraceError, ModelNotFound, Unavailable
 from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.filter.guard_rule import GuardRule
+from headrace.gateway.job.job import Job
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job
 from headrace.gateway.timing.stopwatch import GUARD
 from headrace.v1.generation_pb2 import FinishReason
 

@@ -9,6 +9,7 @@ from headrace.domain.conversation import Conversation
 from headrace.domain.deadline import Deadline
 from headrace.domain.ids import new_request_id
 from headrace.domain.message import Message
+from headrace.domain.to_encode import ConversationToEncode, TextToEncode
 from headrace.errors import ContentFiltered, InternalError, InvalidRequest, Unsupported
 from headrace.gateway.access.account import Account
 from headrace.gateway.chat.answer_style import AnswerStyle
@@ -17,9 +18,9 @@ from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.accounted import accounted
 from headrace.gateway.delivery.guard import Guard
-from headrace.gateway.delivery.placement import Places
 from headrace.gateway.delivery.prompt_encoder import PromptEncoder
 from headrace.gateway.delivery.response_memory import ResponseMemory, is_remembered
+from headrace.gateway.delivery.sequence_placement import Places
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.delivery.streams.merged import merged
 from headrace.gateway.delivery.text_stream import Piece, TextStream
@@ -29,12 +30,12 @@ from headrace.gateway.filter.filter_rules import FilterRules
 from headrace.gateway.filter.filters import Filters
 from headrace.gateway.filter.input_filter import InputFilter
 from headrace.gateway.fleet.fleet import Fleet
-from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
+from headrace.gateway.job.embedding_job import EmbeddingJob, EmbeddingOptions
+from headrace.gateway.job.job import Job, Options, check_prompt
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job, Options, check_prompt
 from headrace.gateway.request.request_class import class_name
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import DETOKENIZE, TOKENIZE, WAIT
 from headrace.service_clients.cache import CacheClient
@@ -91,9 +92,8 @@ class Pipeline:
             if not isinstance(prompt, str):
                 return prompt
             limit = options.bound(model_info)
-            return await self.encoder.encode_text(
-                model, prompt, add_special_tokens, envelope.deadline, context_token_count=limit
-            )
+            wanted = TextToEncode(model, prompt, add_special_tokens is not False, context_token_count=limit)
+            return (await self.encoder.encode(wanted, envelope.deadline)).token_ids
 
         # What does not fit the model is refused before it is searched.
         encoded = [await encode(prompt) for prompt in prompts]
@@ -124,11 +124,12 @@ class Pipeline:
         rules = self._rules(envelope, options)
         # What does not fit the model is refused before it is searched.
         field, limit = options.prompt_field, options.bound(model_info)
-        encoded = await self.encoder.encode_chat(model, conversation, envelope.deadline, limit, field)
+        wanted = ConversationToEncode(model, conversation, limit)
+        encoded = await self.encoder.encode(wanted, envelope.deadline, field)
         check_prompt(options.read_of(encoded.token_ids, model_info), model_info, field)
         clean = await self._clean_conversation(rules, conversation)
         if clean != conversation:
-            encoded = await self.encoder.encode_chat(model, clean, envelope.deadline, limit, field)
+            encoded = await self.encoder.encode(replace(wanted, conversation=clean), envelope.deadline, field)
         await self._guard.check_input(rules.guard, clean, envelope)
         style = AnswerStyle(vocabulary, options.tool_use, encoded.opens_reasoning)
         allowed = options.allowing(vocabulary.eos_token_ids).following(style)
@@ -146,7 +147,7 @@ class Pipeline:
             return options
         start = "" if style.opens_reasoning else markers.reasoning_start
         begin, end = [
-            tuple(await self.encoder.encode_text(model, text, False, deadline)) if text else ()
+            tuple((await self.encoder.encode(TextToEncode(model, text, False), deadline)).token_ids) if text else ()
             for text in (start, markers.reasoning_end)
         ]
         return options.limited(ReasoningBudget(most, begin, end))
@@ -170,7 +171,8 @@ class Pipeline:
             # Inputs that may be truncated may have any length; others are refused if they surely do not fit.
             context = model_info.max_model_length if limit is None else None
             try:
-                return await self.encoder.encode_text(model, given, special, envelope.deadline, limit, context)
+                wanted = TextToEncode(model, given, special is not False, limit, context)
+                return (await self.encoder.encode(wanted, envelope.deadline)).token_ids
             except InvalidRequest as error:
                 raise type(error)(error.message, param="input") from None
 
@@ -216,7 +218,7 @@ class Pipeline:
         own = replace(
             envelope, request_id=new_request_id(envelope.request_id), account=Account(), record=RequestRecord()
         )
-        encoded = await self.encoder.encode_chat(model, conversation, own.deadline)
+        encoded = await self.encoder.encode(ConversationToEncode(model, conversation), own.deadline)
         vocabulary = await self.encoder.vocabulary(model, own.deadline)
         options = Options(Sampling(temperature=0, seed=0), VERDICT_TOKENS)
         job = Job(own, self.fleet.text_model(model), vocabulary, [encoded.token_ids], options)

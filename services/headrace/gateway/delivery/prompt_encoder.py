@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from headrace.domain.conversation import Conversation
 from headrace.domain.deadline import Deadline
-from headrace.domain.encoded_conversation import EncodedConversation
+from headrace.domain.encoded import Encoded
+from headrace.domain.to_encode import TextToEncode, ToEncode
 from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.text.detokenizer import Vocabulary
@@ -32,44 +33,14 @@ class PromptEncoder:
         tokenizer = self._fleet.tokenizer_of(model)
         return await _until_available(lambda: self._vocabularies.get(tokenizer, deadline.remaining), deadline)
 
-    async def encode_text(
-        self,
-        model: str,
-        text: str,
-        add_special_tokens: bool | None,
-        deadline: Deadline,
-        max_token_count: int | None = None,
-        context_token_count: int | None = None,
-    ) -> list[int]:
-        """Returns the token ids, possibly more than `context_token_count`. A text that is certain to have more may be
-        refused. Raises HeadraceError."""
-        tokenizer = self._fleet.tokenizer_of(model)
-        return await _until_available(
-            lambda: self._tokenizer.encode_text(
-                tokenizer, text, add_special_tokens, deadline.remaining, max_token_count, context_token_count
-            ),
-            deadline,
-        )
-
-    async def encode_chat(
-        self,
-        model: str,
-        conversation: Conversation,
-        deadline: Deadline,
-        context_token_count: int | None = None,
-        field: str = "messages",
-    ) -> EncodedConversation:
-        """Returns the token ids of a conversation, possibly more than `context_token_count`. A conversation that is
-        certain to have more may be refused. Raises HeadraceError; where the conversation is at fault, it names `field`,
-        in which the request has it."""
-        tokenizer = self._fleet.tokenizer_of(model)
+    async def encode(self, wanted: ToEncode, deadline: Deadline, field: str = "messages") -> Encoded:
+        """Returns the token ids, possibly more than fit. Raises HeadraceError; where a conversation is at fault, it
+        names `field`, in which the request has it."""
+        named = replace(wanted, model=self._fleet.tokenizer_of(wanted.model))
         try:
-            return await _until_available(
-                lambda: self._tokenizer.encode_chat(tokenizer, conversation, deadline.remaining, context_token_count),
-                deadline,
-            )
+            return await _until_available(lambda: self._tokenizer.encode(named, deadline.remaining), deadline)
         except InvalidRequest as error:
-            if error.param not in _CONVERSATION_FIELDS:
+            if isinstance(wanted, TextToEncode) or error.param not in _CONVERSATION_FIELDS:
                 raise
             raise type(error)(error.message, param=field, details=error.details) from None
 

@@ -8,13 +8,13 @@ from contextlib import aclosing
 from google.protobuf.message import DecodeError
 
 from headrace.errors import HeadraceError
-from headrace.gateway.delivery.token_meter import TokenMeter
 from headrace.gateway.delivery.token_stream import TokenStream
 from headrace.gateway.delivery.translation import to_response
-from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.translation import to_sampling_params
+from headrace.gateway.job.sequence_request import SequenceRequest
+from headrace.gateway.job.translation import to_sampling_params
 from headrace.gateway.timing.request_metrics import CACHE_HITS, CACHE_MISSES
 from headrace.gateway.timing.stopwatch import CACHE
+from headrace.gateway.timing.token_meter import TokenMeter
 from headrace.service_clients.cache import CacheClient
 from headrace.v1.worker_pb2 import TokenDelta
 
@@ -36,7 +36,7 @@ class ResponseMemory:
         known = await self._recall(sequence, key)
         _note(sequence, is_hit=known is not None)
         if known is not None:
-            TokenMeter(sequence).count(len(known.token_ids))
+            TokenMeter(sequence.model.model, len(sequence.prompt_token_ids)).count(len(known.token_ids))
             yield known
             return
         received: list[TokenDelta] = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reading.answer_reader import AnswerReader
 from headrace.gateway.chat.reading.call_delta import CallDelta
-from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Detokenizer, Vocabulary
 from headrace.gateway.text.stop_text import StopFound, StopTexts
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob

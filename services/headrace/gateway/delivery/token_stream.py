@@ -15,13 +15,13 @@ from headrace.errors import (
 )
 from headrace.errors.status import from_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
-from headrace.gateway.delivery.placement import Placement, Places, queue_timeout
+from headrace.gateway.delivery.sequence_placement import Placement, Places, queue_timeout
 from headrace.gateway.delivery.suspicion import Suspicion
-from headrace.gateway.delivery.token_meter import TokenMeter
 from headrace.gateway.delivery.translation import note_timings, without_known
 from headrace.gateway.fleet.fleet import Fleet
-from headrace.gateway.fleet.inbox import Inbox
-from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.fleet.inboxes.inbox import Inbox
+from headrace.gateway.job.sequence_request import SequenceRequest
+from headrace.gateway.timing.token_meter import TokenMeter
 from headrace.service_clients.scheduler import WORKER_DETAIL
 from headrace.v1.worker_pb2 import TokenDelta
 
@@ -50,7 +50,7 @@ class TokenStream:
         self._lost_count = 0
         self._received: list[int] = []
         self._suspicion = Suspicion(request.request_id, fleet.quarantine)
-        self._meter = TokenMeter(request)
+        self._meter = TokenMeter(request.model.model, len(request.prompt_token_ids))
         # Created here so that the metric exists, at zero, before anything is lost.
         self._resubmissions = RESUBMISSIONS.labels(model=request.model.model)
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.translation import to_sampling_params
+from headrace.gateway.job.sequence_request import SequenceRequest
+from headrace.gateway.job.translation import to_sampling_params
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.v1.generation_pb2 import WorkerTimings
 from headrace.v1.scheduler_pb2 import Generation, Place, Settlement, Submission

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from headrace.errors import HeadraceError, Unavailable
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.fleet.commands import Cancellation, Command, Inquiry
-from headrace.gateway.fleet.inbox import Inbox
-from headrace.gateway.fleet.inboxes import Inboxes
+from headrace.gateway.fleet.inboxes.inbox import Inbox
+from headrace.gateway.fleet.inboxes.inboxes import Inboxes
 from headrace.gateway.fleet.translation import to_attach_request, to_hello
 from headrace.service_clients.worker import WorkerClient
 from headrace.v1.worker_pb2 import AttachRequest, BatchMember, DispatchResponse, Frame

@@ -9,11 +9,11 @@ from headrace.errors import ModelNotFound, Unavailable, Unsupported
 from headrace.errors.tree import WorkerLost
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.fleet.attachment import Attachment
-from headrace.gateway.fleet.inboxes import Inboxes
+from headrace.gateway.fleet.inboxes.inboxes import Inboxes
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.model_memory import BusLink, ModelMemory
 from headrace.gateway.fleet.quarantine import Quarantine
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.request.model_facts import ModelFacts
 from headrace.service_clients.worker import WorkerClient
 from headrace.v1.scheduler_pb2 import Generation, Place
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from headrace.domain.deadline import Deadline
-from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.fleet.model_facts import ModelFacts
 
 REMEMBER_SECONDS = 600.0
 """Seconds for which a model is expected back after the last news of its last worker."""

@@ -6,13 +6,13 @@ Every gateway shows all workers, so each figure names its worker: `max by (model
 import asyncio
 import time
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.request.ledger import Ledger
 
 STALE_SECONDS = 3.0
 """Seconds without a report after which a scheduler has no queue: it is gone."""
@@ -56,12 +56,19 @@ PER_WORKER: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str,
 """Type, name and meaning of each per-worker metric, and the field of WorkerFacts that holds its value."""
 
 
+class OpenRequests(Protocol):
+    """Requests of this gateway that are open: see Ledger."""
+
+    def open_counts(self) -> dict[str, int]:
+        """Returns their numbers by model."""
+
+
 class PlatformMetrics(Collector):
     """Computes the metrics on demand, from any thread. A scheduler that is gone has no queue."""
 
-    def __init__(self, fleet: Fleet, ledger: Ledger) -> None:
+    def __init__(self, fleet: Fleet, requests: OpenRequests) -> None:
         self._fleet = fleet
-        self._ledger = ledger
+        self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._queues: dict[str, tuple[float, Mapping[str, int]]] = {}
         """Time of the last report of each scheduler, in monotonic seconds, and its waiting sequences by model."""
@@ -116,7 +123,7 @@ class PlatformMetrics(Collector):
     def _open(self, models: list[str]) -> Metric:
         """Requests of this gateway alone: those of several add up."""
         family = GaugeMetricFamily("headrace_requests_open", "Requests accepted and not ended", labels=["model"])
-        counts = self._ledger.open_counts()
+        counts = self._requests.open_counts()
         for model in {*models, *counts}:
             family.add_metric([model], counts.get(model, 0))
         return family

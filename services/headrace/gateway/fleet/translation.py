@@ -1,15 +1,12 @@
-"""Messages of workers to facts, commands to messages, and questions among gateways both ways."""
+"""Messages of workers to facts, and commands to messages."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from headrace.gateway.fleet.commands import Cancellation, Command
+from headrace.gateway.fleet.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.peers.request_query import RequestQuery
-from headrace.gateway.request.translation import to_model_facts
+from headrace.v1 import generation_pb2
 from headrace.v1 import worker_pb2 as pb
-from headrace.v1.events_pb2 import RequestsAsked, RequestsTold
 
 _RESIDENCES: Mapping[int, str] = {
     pb.MODEL_RESIDENCE_ON_DISK: "on_disk",
@@ -74,33 +71,41 @@ def to_attach_request(command: Command) -> pb.AttachRequest:
     return pb.AttachRequest(inquiry=pb.RequestInquiry(requests=references))
 
 
-def to_requests_asked(query: RequestQuery, gateway_id: str) -> RequestsAsked:
-    """The message in which a gateway asks."""
-    return RequestsAsked(
-        gateway_id=gateway_id,
-        tenant=query.tenant,
-        all_tenants=query.all_tenants,
-        open_requests=query.is_open,
-        limit=query.limit,
-        model=query.model,
-        outcome=query.outcome,
-        name=query.name,
+def to_model_facts(info: generation_pb2.ModelInfo) -> ModelFacts:
+    """The facts that a worker tells about its model."""
+    return ModelFacts(
+        model=info.model,
+        architecture=info.architecture,
+        max_model_length=info.max_model_length,
+        vocabulary_size=info.vocabulary_size,
+        block_size=info.block_size,
+        parameter_count=info.parameter_count,
+        precision=info.precision,
+        embedding_size=info.embedding_size,
+        fingerprint=info.fingerprint,
+        adapters=tuple(AdapterFacts(adapter.name, adapter.fingerprint) for adapter in info.adapters),
+        parent=info.parent,
+        evicts_context=info.evicts_context,
+        default_temperature=info.default_temperature if info.HasField("default_temperature") else 1.0,
+        default_top_p=info.default_top_p if info.HasField("default_top_p") else 1.0,
     )
 
 
-def to_request_query(asked: RequestsAsked) -> RequestQuery:
-    """The question in a message."""
-    return RequestQuery(
-        tenant=asked.tenant,
-        all_tenants=asked.all_tenants,
-        is_open=asked.open_requests,
-        limit=asked.limit,
-        model=asked.model,
-        outcome=asked.outcome,
-        name=asked.name,
+def to_model_info(facts: ModelFacts) -> generation_pb2.ModelInfo:
+    """Returns the message that describes a model to clients."""
+    return generation_pb2.ModelInfo(
+        model=facts.model,
+        architecture=facts.architecture,
+        max_model_length=facts.max_model_length,
+        vocabulary_size=facts.vocabulary_size,
+        block_size=facts.block_size,
+        parameter_count=facts.parameter_count,
+        precision=facts.precision,
+        embedding_size=facts.embedding_size,
+        fingerprint=facts.fingerprint,
+        adapters=[generation_pb2.AdapterInfo(name=each.name, fingerprint=each.fingerprint) for each in facts.adapters],
+        parent=facts.parent,
+        evicts_context=facts.evicts_context,
+        default_temperature=facts.default_temperature,
+        default_top_p=facts.default_top_p,
     )
-
-
-def to_requests_told(rows: Sequence[dict[str, Any]], gateway_id: str) -> RequestsTold:
-    """The message in which a gateway answers."""
-    return RequestsTold(gateway_id=gateway_id, rows=[json.dumps(row).encode() for row in rows])

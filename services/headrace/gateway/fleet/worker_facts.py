@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.fleet.model_facts import ModelFacts
 
 SECONDS_PER_HOUR = 3600.0
 

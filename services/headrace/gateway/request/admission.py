@@ -2,13 +2,12 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from headrace.domain.deadline import Deadline
 from headrace.domain.ids import new_request_id
 from headrace.gateway.access.caller import Caller
 from headrace.gateway.config import GatewaySettings
-from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.request.ask import Ask
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
@@ -21,11 +20,21 @@ from headrace.telemetry.traces import continued_trace, current_traceparent
 T = TypeVar("T")
 
 
+class Models(Protocol):
+    """Models that the platform serves."""
+
+    async def find(self, name: str) -> object:
+        """Raises ModelNotFound, or Unavailable while it is unknown whether there is such a model."""
+
+    def predicted_wait(self, name: str) -> float:
+        """Returns the seconds until a model is awake."""
+
+
 class Admission:
     """Chooses the model, opens the ledger entry, the trace and the account, and sets the deadline."""
 
-    def __init__(self, settings: GatewaySettings, fleet: Fleet, ledger: Ledger) -> None:
-        self._fleet = fleet
+    def __init__(self, settings: GatewaySettings, models: Models, ledger: Ledger) -> None:
+        self._models = models
         self._ledger = ledger
         self._overflow = Overflow(self._predicted_wait, settings.overflow, settings.overflow_wait_seconds)
 
@@ -41,7 +50,7 @@ class Admission:
         """Opens the block of a request. Raises Forbidden, ModelNotFound and Overloaded, and InvalidRequest."""
         record = ask.record
         ask.caller.check_model(ask.model)
-        await self._fleet.find(ask.model)
+        await self._models.find(ask.model)
         record.model, record.is_admitted = ask.model, True
         with (
             bound_request_id(record.client_id),
@@ -58,7 +67,7 @@ class Admission:
                 yield envelope
 
     def _predicted_wait(self, model: str) -> float:
-        return self._fleet.predicted_wait(model)
+        return self._models.predicted_wait(model)
 
 
 def _envelope(ask: Ask) -> Envelope:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.domain.conversation import Conversation
-from headrace.domain.encoded_conversation import EncodedConversation
+from headrace.domain.encoded import Encoded
+from headrace.domain.to_encode import TextToEncode, ToEncode
 from headrace.errors import InvalidRequest
 from headrace.tokenizer.processes.work_bound import TimeSpent, bounded_work
 from headrace.tokenizer.text.text_model import TextModel
@@ -51,22 +52,27 @@ def prepare(folders: Mapping[str, Path], parent: int) -> None:
     _models.update({name: TextModel(name, folder) for name, folder in folders.items()})
 
 
-def encode(model: str, text: str, add_special_tokens: bool, max_token_count: int | None) -> list[int]:
-    """Encodes a text."""
-    return _models[model].encode(text, add_special_tokens, max_token_count)
+def encode(wanted: ToEncode, seconds: float) -> Encoded:
+    """Returns a text or a conversation as token ids. Raises InvalidRequest when a conversation is surely too long, and
+    when its template takes more than `seconds`, or too much memory."""
+    model = _models[wanted.model]
+    if isinstance(wanted, TextToEncode):
+        return Encoded(model.encode(wanted.text, wanted.add_special_tokens, wanted.max_token_count))
+    text = _rendered(model, wanted.conversation, seconds)
+    if wanted.context_token_count is not None:
+        model.check_length(text, wanted.context_token_count)
+    return Encoded(model.encode(text, add_special_tokens=False), model.opens_reasoning(text))
 
 
-def encode_chat(
-    model: str,
-    conversation: Conversation,
-    seconds: float,
-    context_token_count: int | None,
-) -> EncodedConversation:
-    """Renders and encodes a conversation. Raises InvalidRequest when it is surely too long, and when its template takes
-    more than `seconds`, or too much memory."""
+def decode(model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
+    """Returns the text of token ids."""
+    return _models[model].decode(token_ids, skip_special_tokens)
+
+
+def _rendered(model: TextModel, conversation: Conversation, seconds: float) -> str:
     try:
         with bounded_work(seconds, RENDERING_BYTES):
-            text = _models[model].render(conversation)
+            return model.render(conversation)
     except TimeSpent:
         raise InvalidRequest(
             f"the chat template of this model took more than {seconds:g} s for this conversation, the limit of the "
@@ -79,12 +85,3 @@ def encode_chat(
             "shorten it",
             param="messages",
         ) from None
-    if context_token_count is not None:
-        _models[model].check_length(text, context_token_count)
-    token_ids = _models[model].encode(text, add_special_tokens=False)
-    return EncodedConversation(token_ids, _models[model].opens_reasoning(text))
-
-
-def decode(model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
-    """Decodes token ids."""
-    return _models[model].decode(token_ids, skip_special_tokens)

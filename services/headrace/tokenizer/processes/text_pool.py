@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
-from headrace.domain.conversation import Conversation
-from headrace.domain.encoded_conversation import EncodedConversation
+from headrace.domain.encoded import Encoded
+from headrace.domain.to_encode import ToEncode
 from headrace.errors import Overloaded
 from headrace.tokenizer.processes import text_jobs
 from headrace.tokenizer.processes.text_process import TextProcess
@@ -40,31 +40,12 @@ class TextPool:
         self._running: set[asyncio.Task[object]] = set()
         self._processes[0].start()
 
-    async def encode(
-        self, model: str, text: str, add_special_tokens: bool, max_token_count: int | None = None
-    ) -> list[int]:
-        """Encodes a text. Raises InvalidRequest, Overloaded and Unavailable, as all methods do."""
-        return await self._run(model, len(text), text_jobs.encode, model, text, add_special_tokens, max_token_count)
-
-    async def encode_chat(
-        self,
-        model: str,
-        conversation: Conversation,
-        context_token_count: int | None = None,
-    ) -> EncodedConversation:
-        """Renders and encodes a conversation."""
-        return await self._run(
-            model,
-            conversation.character_count,
-            text_jobs.encode_chat,
-            model,
-            conversation,
-            self._template_seconds,
-            context_token_count,
-        )
+    async def encode(self, wanted: ToEncode) -> Encoded:
+        """Encodes a text or a conversation. Raises InvalidRequest, Overloaded and Unavailable, as `decode` does."""
+        return await self._run(wanted.model, wanted.character_count, text_jobs.encode, wanted, self._template_seconds)
 
     async def decode(self, model: str, token_ids: Sequence[int], skip_special_tokens: bool) -> str:
-        """Decodes token ids."""
+        """Returns the text of token ids."""
         return await self._run(model, len(token_ids), text_jobs.decode, model, token_ids, skip_special_tokens)
 
     def close(self) -> None:

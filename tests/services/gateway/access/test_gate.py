@@ -23,9 +23,9 @@ from headrace.gateway.api.openai.routes.text import TextRoutes
 from headrace.gateway.api.operation.monitoring import MonitoringRoutes
 from headrace.gateway.api.operation.usage import UsageRoutes
 from headrace.gateway.config import GatewaySettings
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.http.endpoint_group import EndpointGroup
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.request.model_facts import ModelFacts
 from headrace.gateway.routes import Routes
 
 pytestmark = pytest.mark.anyio

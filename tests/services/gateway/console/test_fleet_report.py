@@ -10,10 +10,10 @@ from headrace.gateway.access.caller import ANYONE, Caller, tenant_of
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.console.fleet_report import FleetReport
 from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.platform_metrics import PlatformMetrics
 from headrace.gateway.fleet.worker_facts import WorkerFacts
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.request.model_facts import ModelFacts
 
 pytestmark = pytest.mark.anyio
 WORKERS = [

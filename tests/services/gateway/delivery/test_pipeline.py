@@ -5,19 +5,21 @@ from typing import Any
 import pytest
 
 from headrace.domain.deadline import Deadline
+from headrace.domain.encoded import Encoded
 from headrace.domain.ids import RequestId, SequenceId
+from headrace.domain.to_encode import TextToEncode, ToEncode
 from headrace.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.delivery.response_memory import ResponseMemory, cache_key
 from headrace.gateway.fleet.fleet import Fleet
+from headrace.gateway.fleet.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.request.embedding_job import WHOLE_CONTEXT, EmbeddingOptions
+from headrace.gateway.job.embedding_job import WHOLE_CONTEXT, EmbeddingOptions
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.v1.generation_pb2 import PRIORITY_CLASS_BATCH
 
 pytestmark = pytest.mark.anyio
@@ -30,20 +32,12 @@ class FakeTokenizer:
         self._absences = absences
         self.models: list[str] = []
 
-    async def encode_text(
-        self,
-        model: str,
-        text: str,
-        add_special_tokens: bool | None,
-        timeout: float,
-        limit: int | None,
-        context_token_count: int | None,
-    ) -> list[int]:
+    async def encode(self, wanted: ToEncode, timeout: float) -> Encoded:
         self._absences -= 1
         if self._absences >= 0:
             raise Unavailable("connection refused", stage="tokenize")
-        self.models.append(model)
-        return [1, 2]
+        self.models.append(wanted.model)
+        return Encoded([1, 2])
 
 
 def make(absences: int, tokenizer: Any = None) -> Pipeline:
@@ -56,12 +50,12 @@ def make(absences: int, tokenizer: Any = None) -> Pipeline:
 
 
 async def test_a_tokenizer_that_is_replaced_is_waited_for() -> None:
-    assert await make(2).encoder.encode_text("m", "x", None, Deadline.after(5)) == [1, 2]
+    assert (await make(2).encoder.encode(TextToEncode("m", "x"), Deadline.after(5))).token_ids == [1, 2]
 
 
 async def test_a_tokenizer_that_stays_away_ends_in_the_deadline() -> None:
     with pytest.raises(DeadlineExceeded) as failure:
-        await make(1000).encoder.encode_text("m", "x", None, Deadline.after(0.15))
+        await make(1000).encoder.encode(TextToEncode("m", "x"), Deadline.after(0.15))
     assert failure.value.stage == "tokenize"
 
 
@@ -69,7 +63,7 @@ async def test_an_adapter_has_the_tokenizer_of_its_parent() -> None:
     tokenizer = FakeTokenizer(0)
     pipeline = make(0, tokenizer)
     for model in ("m", "tuned", "unknown"):
-        await pipeline.encoder.encode_text(model, "x", None, Deadline.after(5))
+        await pipeline.encoder.encode(TextToEncode(model, "x"), Deadline.after(5))
     assert tokenizer.models == ["m", "m", "unknown"]
 
 
@@ -79,13 +73,12 @@ class Encoder:
     def __init__(self) -> None:
         self.limits: list[tuple[int | None, int | None]] = []
 
-    async def encode_text(
-        self, model: str, text: str, special: bool | None, timeout: float, limit: int | None, context: int | None
-    ) -> list[int]:
+    async def encode(self, wanted: TextToEncode, timeout: float) -> Encoded:
+        limit, context = wanted.max_token_count, wanted.context_token_count
         self.limits.append((limit, context))
-        if context is not None and len(text) > context:
+        if context is not None and len(wanted.text) > context:
             raise InvalidRequest("too long", param="prompt")
-        return [1]
+        return Encoded([1])
 
 
 async def test_inputs_of_embeddings_are_measured_before_they_are_encoded() -> None:

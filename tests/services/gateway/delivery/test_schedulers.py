@@ -14,8 +14,8 @@ from headrace.errors.tree import SchedulerGone
 from headrace.gateway.delivery import self_placement as self_placement_module
 from headrace.gateway.delivery.schedulers import ABSENCE_SECONDS, Schedulers
 from headrace.gateway.delivery.self_placement import SelfPlacement
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.request.model_facts import ModelFacts
 from headrace.v1.scheduler_pb2 import Generation, ModelQueue, Place, Settlement, Submission
 from headrace.v1.worker_pb2 import BatchMember, DispatchResponse
 

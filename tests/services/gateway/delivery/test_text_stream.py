@@ -8,10 +8,10 @@ from headrace.domain.deadline import Deadline
 from headrace.domain.ids import RequestId, SequenceId
 from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.delivery.text_stream import Piece, TextStream
+from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,

@@ -23,12 +23,12 @@ from headrace.errors.status import to_status
 from headrace.errors.tree import GatewayStopping, WorkerLost
 from headrace.gateway.access.tenant import PUBLIC
 from headrace.gateway.delivery.token_stream import TokenStream
-from headrace.gateway.fleet.inboxes import Inboxes
+from headrace.gateway.fleet.inboxes.inboxes import Inboxes
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.fleet.quarantine import Quarantine
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.v1.generation_pb2 import (
     FINISH_REASON_LENGTH,
     FINISH_REASON_STOP,

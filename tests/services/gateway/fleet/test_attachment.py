@@ -8,7 +8,7 @@ import pytest
 
 from headrace.gateway.fleet import attachment as attachment_module
 from headrace.gateway.fleet.attachment import Attachment
-from headrace.gateway.fleet.inboxes import Inboxes
+from headrace.gateway.fleet.inboxes.inboxes import Inboxes
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, Frame, WorkerHello
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ from headrace.gateway.fleet import fleet as fleet_module
 from headrace.gateway.fleet import model_memory
 from headrace.gateway.fleet.fleet import Fleet
 from headrace.gateway.fleet.known_workers import KnownWorkers
+from headrace.gateway.fleet.model_facts import AdapterFacts, ModelFacts
 from headrace.gateway.fleet.worker_facts import WorkerFacts
-from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
 from headrace.v1.generation_pb2 import ModelInfo
 from headrace.v1.scheduler_pb2 import Place
 from headrace.v1.worker_pb2 import AttachRequest, AttachResponse, WorkerHello, WorkerStatus

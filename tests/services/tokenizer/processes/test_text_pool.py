@@ -13,7 +13,9 @@ import pytest
 
 from headrace.demo_model import CHECKPOINT
 from headrace.domain.conversation import Conversation
+from headrace.domain.encoded import Encoded
 from headrace.domain.message import Message
+from headrace.domain.to_encode import ConversationToEncode, TextToEncode
 from headrace.errors import InvalidRequest, Overloaded
 from headrace.tokenizer.processes import text_pool
 from headrace.tokenizer.processes.text_pool import TextPool
@@ -59,7 +61,7 @@ async def until(condition: Callable[[], bool]) -> None:
 @pytest.mark.process
 async def test_a_conversation_has_the_tokens_of_its_rendering() -> None:
     async with pool_of() as pool:
-        token_ids = (await pool.encode_chat("m", HELLO)).token_ids
+        token_ids = (await pool.encode(ConversationToEncode("m", HELLO))).token_ids
     assert token_ids == MODEL.encode(MODEL.render(HELLO), add_special_tokens=False)
 
 
@@ -89,11 +91,13 @@ async def test_a_template_without_an_end_is_refused_and_the_next_one_works(
     folder = folder_with(tmp_path, "{% if messages[0].content == 'slow' %}" + template + "{% endif %}fine")
     async with pool_of(folder) as pool, asyncio.timeout(PATIENCE):
         with pytest.raises(InvalidRequest, match=says) as refused:
-            await pool.encode_chat("m", SLOW)
+            await pool.encode(ConversationToEncode("m", SLOW))
         assert refused.value.param == "messages"
         process = pool._processes[0].process
         if "nofilter" not in template:
-            assert (await pool.encode_chat("m", HELLO)).token_ids == MODEL.encode("fine", add_special_tokens=False)
+            assert (await pool.encode(ConversationToEncode("m", HELLO))).token_ids == MODEL.encode(
+                "fine", add_special_tokens=False
+            )
         assert pool._processes[0].process is process
 
 
@@ -103,20 +107,20 @@ async def test_what_never_returns_to_python_is_ended_with_its_process(tmp_path: 
     template = "{% set n = namespace(x=9**1000) %}{% for i in range(40) %}{% set n.x = n.x * n.x %}{% endfor %}"
     folder = folder_with(tmp_path, "{% if messages[0].content == 'slow' %}" + template + "{% endif %}fine")
     async with pool_of(folder, job_seconds=3.0, template_seconds=1.0) as pool, asyncio.timeout(PATIENCE):
-        await pool.encode_chat("m", HELLO)
+        await pool.encode(ConversationToEncode("m", HELLO))
         began = time.monotonic()
         with pytest.raises(InvalidRequest, match=r"job_seconds|template_seconds|memory"):
-            await pool.encode_chat("m", SLOW)
+            await pool.encode(ConversationToEncode("m", SLOW))
         assert time.monotonic() - began < 10
-        assert await pool.encode_chat("m", HELLO)
+        assert (await pool.encode(ConversationToEncode("m", HELLO))).token_ids
 
 
 @pytest.mark.process
 async def test_a_slow_conversation_holds_up_neither_the_loop_nor_other_texts(tmp_path: Path) -> None:
     async with pool_of(folder_with(tmp_path, SLOW_WORD), size=2, template_seconds=3.0) as pool:
         servicer = TokenizerServicer({"m": MODEL}, pool, 10)
-        await asyncio.gather(*(pool.encode("m", "both are there " * 20, True) for _ in range(8)))
-        slow = asyncio.create_task(pool.encode_chat("m", SLOW))
+        await asyncio.gather(*(pool.encode(TextToEncode("m", "both are there " * 20)) for _ in range(8)))
+        slow = asyncio.create_task(pool.encode(ConversationToEncode("m", SLOW)))
         async with asyncio.timeout(PATIENCE):
             await until(lambda: bool(pool._running))
             text = "a text that is longer than ten characters"
@@ -133,13 +137,13 @@ async def test_a_slow_conversation_holds_up_neither_the_loop_nor_other_texts(tmp
 async def test_who_leaves_the_queue_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_pool, "MAX_WAITING_JOBS", 2)
     async with pool_of(folder_with(tmp_path, SLOW_WORD)) as pool, asyncio.timeout(PATIENCE):
-        slow = [asyncio.create_task(pool.encode_chat("m", SLOW)) for _ in range(3)]
+        slow = [asyncio.create_task(pool.encode(ConversationToEncode("m", SLOW))) for _ in range(3)]
         await until(lambda: pool._waiting_jobs == 2)
         with pytest.raises(Overloaded):
-            await pool.encode("m", "one too many", True)
+            await pool.encode(TextToEncode("m", "one too many"))
         slow[2].cancel()
         await asyncio.wait({slow[2]})
-        assert await pool.encode("m", "hello", True) == MODEL.encode("hello", True)
+        assert await pool.encode(TextToEncode("m", "hello")) == Encoded(MODEL.encode("hello", True))
         assert [type(result) for result in await asyncio.gather(*slow[:2], return_exceptions=True)] == [
             InvalidRequest
         ] * 2
@@ -150,22 +154,22 @@ async def test_who_leaves_the_queue_frees_its_place(tmp_path: Path, monkeypatch:
 async def test_characters_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_pool, "MAX_WAITING_CHARACTERS", 1_000_000)
     async with pool_of() as pool, asyncio.timeout(PATIENCE):
-        running = [asyncio.create_task(pool.encode("m", "word " * 150_000, True)) for _ in range(2)]
+        running = [asyncio.create_task(pool.encode(TextToEncode("m", "word " * 150_000))) for _ in range(2)]
         await until(lambda: pool._waiting_jobs == 1)
         with pytest.raises(Overloaded):
-            await pool.encode("m", "word " * 150_000, True)
-        assert all(await asyncio.gather(*running))
+            await pool.encode(TextToEncode("m", "word " * 150_000))
+        assert all(encoded.token_ids for encoded in await asyncio.gather(*running))
 
 
 @pytest.mark.process
 async def test_a_process_that_dies_is_replaced() -> None:
     async with pool_of() as pool, asyncio.timeout(PATIENCE):
-        assert await pool.encode("m", "hello", True)
+        assert (await pool.encode(TextToEncode("m", "hello"))).token_ids
         process = pool._processes[0].process
         assert process is not None
         process.kill()
         process.join()
-        assert await pool.encode("m", "hello", True) == MODEL.encode("hello", True)
+        assert await pool.encode(TextToEncode("m", "hello")) == Encoded(MODEL.encode("hello", True))
 
 
 async def test_whoever_asks_at_the_same_time_gets_the_same_vocabulary() -> None:
@@ -217,9 +221,9 @@ async def test_a_model_whose_texts_take_long_leaves_a_process_to_others(tmp_path
     slow = folder_with(tmp_path, SLOW_WORD)
     pool = TextPool({"slow": slow, "m": CHECKPOINT}, 2, template_seconds=PATIENCE, job_seconds=PATIENCE)
     try:
-        waiting = [asyncio.create_task(pool.encode_chat("slow", SLOW)) for _ in range(4)]
+        waiting = [asyncio.create_task(pool.encode(ConversationToEncode("slow", SLOW))) for _ in range(4)]
         async with asyncio.timeout(PATIENCE / 2):
-            assert (await pool.encode_chat("m", HELLO)).token_ids
+            assert (await pool.encode(ConversationToEncode("m", HELLO))).token_ids
         assert not any(task.done() for task in waiting)
         for task in waiting:
             task.cancel()

@@ -15,8 +15,8 @@ from headrace.gateway.chat.tools.tool import Tool
 from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.chat.turns import in_turns
-from headrace.gateway.request.job import Options
-from headrace.gateway.request.sampling import Sampling
+from headrace.gateway.job.job import Options
+from headrace.gateway.job.sampling import Sampling
 from headrace.v1.generation_pb2 import GRAMMAR_KIND_JSON_SCHEMA
 
 _CHOICES: dict[str, Literal["none", "auto", "required"]] = {"none": "none", "auto": "auto", "any": "required"}

@@ -5,6 +5,7 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
 from headrace.domain.conversation import Conversation
+from headrace.domain.to_encode import ConversationToEncode
 from headrace.gateway.api.anthropic.message_body import CountBody, MessageBody
 from headrace.gateway.api.anthropic.message_error import message_error
 from headrace.gateway.api.anthropic.message_events import MessageEvents
@@ -16,8 +17,8 @@ from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_event
+from headrace.gateway.job.job import Job, Options
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job, Options
 from headrace.gateway.request.ledger import Ledger
 
 
@@ -66,7 +67,8 @@ class MessageRoutes:
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = self._pipeline.fleet.text_model(body.model).max_model_length
             conversation = message_conversation(body)
-            encoded = await self._pipeline.encoder.encode_chat(body.model, conversation, envelope.deadline, limit)
+            wanted = ConversationToEncode(body.model, conversation, limit)
+            encoded = await self._pipeline.encoder.encode(wanted, envelope.deadline)
             await exchange.send_json(200, {"input_tokens": len(encoded.token_ids)})
 
     @asynccontextmanager

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.api.entry.call import Call
+from headrace.gateway.api.entry.api_call import ApiCall
 from headrace.gateway.api.entry.field_names import named
 from headrace.gateway.api.entry.model_body import M, ModelBody, ignored_fields, parse
 from headrace.gateway.config import GatewaySettings
@@ -30,7 +30,7 @@ class HttpAdmission:
         self._fleet = pipeline.fleet
         self._admission = Admission(settings, pipeline.fleet, ledger)
 
-    def read(self, call: Call, schema: type[M], content: bytes, *, embeds: bool = False) -> M:
+    def read(self, call: ApiCall, schema: type[M], content: bytes, *, embeds: bool = False) -> M:
         """Reads a body. One that names no model is for the only one that the client may use. `embeds`: whether it asks
         for embeddings, not for text. Raises HeadraceError."""
         body = parse(schema, content)
@@ -46,7 +46,7 @@ class HttpAdmission:
             raise InvalidRequest(f"model is required: {len(fitting)} models could be meant", param="model")
         return body.model_copy(update={"model": fitting[0]})
 
-    async def answer(self, call: Call, body: M, answer: Callable[[M], Awaitable[None]]) -> None:
+    async def answer(self, call: ApiCall, body: M, answer: Callable[[M], Awaitable[None]]) -> None:
         """Answers a body, addressed to its overflow model where its own has no room or sleeps: the headers say so."""
 
         async def attempt(model: str) -> None:
@@ -60,7 +60,7 @@ class HttpAdmission:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, call: Call, body: ModelBody, operation: str, *, caches: bool = False, is_detached: bool = False
+        self, call: ApiCall, body: ModelBody, operation: str, *, caches: bool = False, is_detached: bool = False
     ) -> AsyncIterator[Envelope]:
         """Opens the block of a request, which traces call `operation`: OpenTelemetry's word, if any. `caches`: whether
         the cache may answer it unless the client opts out; `is_detached`: whether the client has left already, with
@@ -76,7 +76,7 @@ class HttpAdmission:
             async with ending_at(deadline, "nobody waited") if is_detached else call.limit(deadline):
                 yield envelope
 
-    def _ask(self, call: Call, model: str, caches: bool) -> Ask:
+    def _ask(self, call: ApiCall, model: str, caches: bool) -> Ask:
         return Ask(
             model=model,
             caller=call.caller,
@@ -90,7 +90,7 @@ class HttpAdmission:
         )
 
 
-def name_ignored(call: Call, names: Sequence[str]) -> None:
+def name_ignored(call: ApiCall, names: Sequence[str]) -> None:
     """Adds fields without effect to those that the headers of an answer name, which has not started."""
     before = call.headers.get(_IGNORED_HEADER)
     call.headers[_IGNORED_HEADER] = f"{before}, {named(names)}" if before else named(names)

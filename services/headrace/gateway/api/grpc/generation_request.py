@@ -11,10 +11,10 @@ from headrace.gateway.api.openai.requested_grammar import check_grammar
 from headrace.gateway.api.openai.schema import MAX_INT32, MAX_STOP_TOKEN_IDS
 from headrace.gateway.chat.translation import ChatRequest, to_conversation, to_tool_use
 from headrace.gateway.delivery.pipeline import Prompt
-from headrace.gateway.request.embedding_job import EmbeddingOptions
-from headrace.gateway.request.job import Options
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.translation import to_sampling
+from headrace.gateway.job.embedding_job import EmbeddingOptions
+from headrace.gateway.job.job import Options
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.translation import to_sampling
 from headrace.v1 import inference_pb2 as pb
 
 DEFAULT_TOKEN_COUNT = 16

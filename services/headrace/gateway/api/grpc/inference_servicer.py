@@ -5,8 +5,11 @@ import re
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import grpc
 
 from headrace.errors import HeadraceError
 from headrace.gateway.access.caller import Caller
@@ -20,21 +23,20 @@ from headrace.gateway.api.grpc.generation_request import (
     options_of,
     prompt_of,
 )
-from headrace.gateway.api.grpc.grpc_call import Context, GrpcCall
 from headrace.gateway.api.openai.embedding_format import kept
 from headrace.gateway.chat.translation import ChatRequest, to_call_delta
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.fleet.translation import to_model_info
+from headrace.gateway.job.job import Job
 from headrace.gateway.request.admission import Admission
 from headrace.gateway.request.ask import Ask
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job
 from headrace.gateway.request.ledger import Ledger, note_refusal
 from headrace.gateway.request.overflow import HEADER as OVERFLOW_KEY
 from headrace.gateway.request.time_limit import ending_at
-from headrace.gateway.request.translation import to_model_info
 from headrace.gateway.timing.request_record import RequestRecord
 from headrace.gateway.timing.stopwatch import SERIALIZE
 from headrace.telemetry.call_metadata import REQUEST_KEY
@@ -42,12 +44,29 @@ from headrace.v1 import inference_pb2 as pb
 from headrace.v1 import inference_pb2_grpc
 from headrace.v1.generation_pb2 import Embedding
 
+Context = grpc.aio.ServicerContext[Any, Any]
 Event = pb.GenerationChunk | pb.GenerationSummary
 Response = type[pb.StreamGenerateResponse] | type[pb.StreamChatResponse]
 T = TypeVar("T")
 Prepare = Callable[[str, Envelope], Awaitable[Job]]
 """Makes the job of a request, for a model."""
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")
+
+
+@dataclass(slots=True)
+class GrpcCall:
+    """Call of the public API, from its begin to its end."""
+
+    context: Context
+    record: RequestRecord
+    caller: Caller
+    has_written: bool = False
+    """Whether a message of the answer was sent."""
+
+    def seconds(self, limit: float) -> float:
+        """Returns the seconds that the call has left, at most `limit`: those of a request without a deadline."""
+        remaining = self.context.time_remaining()
+        return limit if remaining is None else min(limit, remaining)
 
 
 class InferenceServicer(inference_pb2_grpc.InferenceServiceServicer):

@@ -7,7 +7,7 @@ from headrace.gateway.api.openai.schema import ChatBody
 from headrace.gateway.api.openai.token_logprobs import Json, scored_token
 from headrace.gateway.chat.reading.call_delta import CallDelta
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.request.job import Job
+from headrace.gateway.job.job import Job
 from headrace.v1.generation_pb2 import ScoredToken, TokenLogprob
 
 

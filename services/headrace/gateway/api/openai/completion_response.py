@@ -7,7 +7,7 @@ from headrace.gateway.api.openai.response import Choice, ResponseFormat
 from headrace.gateway.api.openai.schema import CompletionBody
 from headrace.gateway.api.openai.token_logprobs import Json, finite_logprob, token_text
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.request.job import Job
+from headrace.gateway.job.job import Job
 from headrace.gateway.text.detokenizer import Detokenizer
 from headrace.v1.generation_pb2 import TokenLogprob
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from headrace.gateway.request.embedding_job import EmbeddingJob
+from headrace.gateway.job.embedding_job import EmbeddingJob
 
 EncodingFormat = Literal["float", "base64"]
 _encode = msgspec.json.Encoder().encode

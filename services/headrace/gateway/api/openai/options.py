@@ -8,10 +8,10 @@ from headrace.gateway.api.openai.chat_request import check_ending, tool_use_of
 from headrace.gateway.api.openai.requested_grammar import requested_grammar
 from headrace.gateway.api.openai.schema import Body, ChatBody, CompletionBody, EmbeddingBody
 from headrace.gateway.delivery.pipeline import Prompt
-from headrace.gateway.request.job import Options
+from headrace.gateway.job.job import Options
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.truncation import Truncation
 from headrace.gateway.request.request_class import SERVICE_TIERS
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.truncation import Truncation
 
 MAX_STOP_TEXTS = 16
 MAX_STOP_LENGTH = 1024

@@ -11,8 +11,8 @@ from headrace.gateway.api.openai.schema import Body, StreamOptions
 from headrace.gateway.api.openai.token_logprobs import Json
 from headrace.gateway.chat.reading.call_delta import CallDelta
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.request.job import Job
-from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.job.job import Job
 from headrace.v1.generation_pb2 import FinishReason, TokenLogprob
 
 CONTENT_FILTER = "content_filter"

@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 from headrace.gateway.access.gate import Gate
 from headrace.gateway.batches.storage.disk import on_disk
 from headrace.gateway.batches.storage.shared_folder import SharedFolder
-from headrace.gateway.exposition import exposed
 from headrace.gateway.fleet.platform_health import PlatformHealth
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
+from headrace.gateway.timing.exposition import exposed
 
 
 class MonitoringRoutes:

@@ -12,10 +12,10 @@ from headrace.gateway.api.openai.completion_response import CompletionFormat
 from headrace.gateway.api.openai.routes.generation import _write
 from headrace.gateway.api.openai.schema import CompletionBody
 from headrace.gateway.delivery.text_stream import Piece
+from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.job.job import Job, Options
+from headrace.gateway.job.sampling import Sampling
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job, Options
-from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.sampling import Sampling
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.v1.generation_pb2 import FINISH_REASON_LENGTH
 

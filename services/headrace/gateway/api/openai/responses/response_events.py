@@ -23,7 +23,7 @@ from headrace.gateway.chat.reading.answer_blocks import AnswerBlocks
 from headrace.gateway.chat.reading.answer_part import AnswerPart
 from headrace.gateway.chat.reading.block_kind import BlockKind
 from headrace.gateway.delivery.text_stream import Piece
-from headrace.gateway.request.job import Job
+from headrace.gateway.job.job import Job
 from headrace.v1.generation_pb2 import TokenLogprob
 
 _CUT_REASONS = {"length": "max_output_tokens", CONTENT_FILTER: CONTENT_FILTER}

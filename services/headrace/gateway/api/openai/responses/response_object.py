@@ -11,7 +11,7 @@ from headrace.gateway.api.openai.responses.response_tools import FunctionName, R
 from headrace.gateway.api.openai.token_logprobs import Json
 from headrace.gateway.chat.reading.answer_block import AnswerBlock
 from headrace.gateway.chat.reading.block_kind import BlockKind
-from headrace.gateway.request.model_facts import ModelFacts
+from headrace.gateway.fleet.model_facts import ModelFacts
 
 IN_PROGRESS, COMPLETED, INCOMPLETE, FAILED, CANCELLED, QUEUED = (
     "in_progress",

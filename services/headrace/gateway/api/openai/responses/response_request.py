@@ -16,9 +16,9 @@ from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.tools.tool_choice import agreed_use
 from headrace.gateway.chat.tools.tool_use import ToolUse
 from headrace.gateway.chat.turns import in_turns
-from headrace.gateway.request.job import Options
+from headrace.gateway.job.job import Options
+from headrace.gateway.job.sampling import Sampling
 from headrace.gateway.request.request_class import SERVICE_TIERS
-from headrace.gateway.request.sampling import Sampling
 from headrace.v1.generation_pb2 import GRAMMAR_KIND_JSON_OBJECT, GRAMMAR_KIND_JSON_SCHEMA
 
 _LOGPROBS = "message.output_text.logprobs"

@@ -6,7 +6,7 @@ from functools import partial
 import msgspec
 
 from headrace.errors import InvalidRequest
-from headrace.gateway.api.entry.call import AnswerWhole, Call
+from headrace.gateway.api.entry.api_call import AnswerWhole, ApiCall
 from headrace.gateway.api.entry.http_admission import HttpAdmission
 from headrace.gateway.api.openai.embedding_format import embedding_list, encoded, kept
 from headrace.gateway.api.openai.options import inputs_of
@@ -16,9 +16,9 @@ from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.request.embedding_job import EmbeddingOptions
+from headrace.gateway.job.embedding_job import EmbeddingOptions
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.gateway.timing.stopwatch import SERIALIZE
 from headrace.gateway.timing.timings_format import timings_of
 
@@ -43,7 +43,7 @@ class EmbeddingRoutes:
     async def embeddings(self, exchange: HttpExchange) -> None:
         await self.embed(exchange, await exchange.read_body())
 
-    async def embed(self, call: Call, content: bytes) -> None:
+    async def embed(self, call: ApiCall, content: bytes) -> None:
         """Answers with the embeddings of texts. Raises HeadraceError."""
         body = self._admission.read(call, EmbeddingBody, content, embeds=True)
         inputs = inputs_of(body)

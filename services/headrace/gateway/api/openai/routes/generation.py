@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.domain.deadline import Deadline
 from headrace.errors import InvalidRequest
-from headrace.gateway.api.entry.call import AnswerWhole, Call
+from headrace.gateway.api.entry.api_call import AnswerWhole, ApiCall
 from headrace.gateway.api.entry.http_admission import HttpAdmission
 from headrace.gateway.api.openai.chat_request import conversation_of
 from headrace.gateway.api.openai.chat_response import ChatFormat
@@ -22,7 +22,7 @@ from headrace.gateway.delivery.text_stream import Piece
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import DONE, Handler, HttpExchange, data_event
-from headrace.gateway.request.job import Options
+from headrace.gateway.job.job import Options
 from headrace.gateway.request.ledger import Ledger
 from headrace.gateway.timing.timings_format import timings_of
 
@@ -53,7 +53,7 @@ class GenerationRoutes:
     async def chat_completions(self, exchange: HttpExchange) -> None:
         await self.chat(exchange, await exchange.read_body(), exchange)
 
-    async def complete(self, call: Call, content: bytes, events: HttpExchange | None = None) -> None:
+    async def complete(self, call: ApiCall, content: bytes, events: HttpExchange | None = None) -> None:
         """Answers a completion. `events`: takes those of a stream; None answers whole. Raises HeadraceError."""
         body = self._admission.read(call, CompletionBody, content)
         options, prompts = self._bounded(completion_options(body)), prompts_of(body)
@@ -62,7 +62,7 @@ class GenerationRoutes:
         answer = partial(self._complete, call, prompts=prompts, options=options, stream=stream)
         await self._admission.answer(call, body, answer)
 
-    async def chat(self, call: Call, content: bytes, events: HttpExchange | None = None) -> None:
+    async def chat(self, call: ApiCall, content: bytes, events: HttpExchange | None = None) -> None:
         """Answers a conversation. `events`: takes those of a stream; None answers whole. Raises HeadraceError."""
         body = self._admission.read(call, ChatBody, content)
         options = self._bounded(chat_options(body))
@@ -71,7 +71,7 @@ class GenerationRoutes:
         await self._admission.answer(call, body, partial(self._chat, call, options=options, stream=stream))
 
     async def _complete(
-        self, call: Call, body: CompletionBody, prompts: list[Prompt], options: Options, stream: HttpExchange | None
+        self, call: ApiCall, body: CompletionBody, prompts: list[Prompt], options: Options, stream: HttpExchange | None
     ) -> None:
         async with self._admission.open(call, body, "text_completion") as envelope, self._event_stream(stream):
             job = await self._pipeline.prepare_completion(
@@ -82,7 +82,7 @@ class GenerationRoutes:
             async with aclosing(self._pipeline.generate(job)) as pieces:
                 await _write(call, stream, body, style, pieces)
 
-    async def _chat(self, call: Call, body: ChatBody, options: Options, stream: HttpExchange | None) -> None:
+    async def _chat(self, call: ApiCall, body: ChatBody, options: Options, stream: HttpExchange | None) -> None:
         async with self._admission.open(call, body, "chat") as envelope, self._event_stream(stream):
             job = await self._pipeline.prepare_chat(body.model, conversation_of(body), options, envelope)
             style = ChatFormat(job, f"chatcmpl-{envelope.request_id}", body)
@@ -111,7 +111,7 @@ class GenerationRoutes:
 
 
 async def _write(
-    call: Call, stream: HttpExchange | None, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]
+    call: ApiCall, stream: HttpExchange | None, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]
 ) -> None:
     if stream is None:
         await _write_whole(call, body, style, pieces)
@@ -119,7 +119,7 @@ async def _write(
         await _write_events(stream, body, style, pieces)
 
 
-async def _write_whole(call: Call, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]) -> None:
+async def _write_whole(call: ApiCall, body: Body, style: ResponseFormat, pieces: AsyncIterator[Piece]) -> None:
     choices = style.choices()
     async for piece in pieces:
         choices[piece.choice_index].add(piece)
@@ -145,5 +145,5 @@ async def _write_events(
     await exchange.end_events(DONE)
 
 
-def _timings(call: Call, body: Body) -> dict[str, Any]:
+def _timings(call: ApiCall, body: Body) -> dict[str, Any]:
     return {"timings": timings_of(call.record)} if body.timings else {}

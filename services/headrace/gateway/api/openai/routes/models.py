@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from headrace.domain.deadline import Deadline
 from headrace.errors import HeadraceError, ModelNotFound
 from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.request.model_facts import ModelFacts
 
 _PATH = "/v1/models"
 PATIENCE_SECONDS = 0.5

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.errors import PayloadTooLarge
-from headrace.gateway.api.entry.call import AnswerWhole, Call
+from headrace.gateway.api.entry.api_call import AnswerWhole, ApiCall
 from headrace.gateway.api.entry.model_body import parse
 from headrace.gateway.api.openai.schema import ModerationBody
 from headrace.gateway.filter.detectors.pattern_set import PatternSet
@@ -40,7 +40,7 @@ class ModerationRoutes:
     async def moderate(self, exchange: HttpExchange) -> None:
         await self.search(exchange, await exchange.read_body())
 
-    async def search(self, call: Call, content: bytes) -> None:
+    async def search(self, call: ApiCall, content: bytes) -> None:
         """Answers with what a filter finds in texts. Raises HeadraceError."""
         body = parse(ModerationBody, content)
         rules = self._filters.of(call.caller.tenant.name)

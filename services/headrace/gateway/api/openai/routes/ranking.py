@@ -13,7 +13,7 @@ from headrace.gateway.delivery.pipeline import SEQUENCES_AT_ONCE, Pipeline
 from headrace.gateway.delivery.streams.joined import joined
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
+from headrace.gateway.job.embedding_job import EmbeddingJob, EmbeddingOptions
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
 

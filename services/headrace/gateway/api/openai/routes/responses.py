@@ -8,8 +8,9 @@ from functools import partial
 
 from headrace.domain.deadline import Deadline
 from headrace.domain.message import Message
+from headrace.domain.to_encode import ConversationToEncode
 from headrace.errors import HeadraceError, InvalidRequest, Unavailable
-from headrace.gateway.api.entry.call import AnswerWhole, Call
+from headrace.gateway.api.entry.api_call import AnswerWhole, ApiCall
 from headrace.gateway.api.entry.http_admission import HttpAdmission, name_ignored
 from headrace.gateway.api.openai.response import Choice
 from headrace.gateway.api.openai.responses.event_log import EventLog
@@ -35,12 +36,12 @@ from headrace.gateway.api.openai.responses.stream_query import read_stream_query
 from headrace.gateway.api.openai.token_logprobs import Json
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
+from headrace.gateway.fleet.model_facts import ModelFacts
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.event_stream import event_stream
 from headrace.gateway.http.exchange import Event, Handler, HttpExchange, typed_event
 from headrace.gateway.request.envelope import Envelope
 from headrace.gateway.request.ledger import Ledger
-from headrace.gateway.request.model_facts import ModelFacts
 from headrace.lifecycle import Background
 
 _PATH = "/v1/responses"
@@ -86,7 +87,7 @@ class ResponseRoutes:
     async def create(self, exchange: HttpExchange) -> None:
         await self.respond(exchange, await exchange.read_body(), exchange)
 
-    async def respond(self, call: Call, content: bytes, client: HttpExchange | None = None) -> None:
+    async def respond(self, call: ApiCall, content: bytes, client: HttpExchange | None = None) -> None:
         """Answers with a response. `client`: takes the events of a stream, and may leave one in the background; None
         answers whole. Raises HeadraceError."""
         body = await self._read(call, content)
@@ -98,7 +99,7 @@ class ResponseRoutes:
         await self._admission.answer(call, body, partial(self._answer, call, earlier=earlier, stream=stream))
 
     async def _answer(
-        self, call: Call, body: ResponseBody, earlier: Sequence[Message], stream: HttpExchange | None
+        self, call: ApiCall, body: ResponseBody, earlier: Sequence[Message], stream: HttpExchange | None
     ) -> None:
         created = self._created(call, body, earlier)
         async with self._running(created, stream) as envelope, aclosing(self._events(created, envelope)) as events:
@@ -112,7 +113,7 @@ class ResponseRoutes:
                 name_ignored(call, ["store"])
             await call.send_json(200, created.events.response)
 
-    def _created(self, call: Call, body: ResponseBody, earlier: Sequence[Message]) -> "_Created":
+    def _created(self, call: ApiCall, body: ResponseBody, earlier: Sequence[Message]) -> "_Created":
         facts = self._pipeline.fleet.models().get(body.model) or ModelFacts(body.model)
         return _Created(call, body, facts, earlier)
 
@@ -160,13 +161,12 @@ class ResponseRoutes:
         conversation = response_conversation(body, await self._earlier(exchange, body))
         async with self._admission.open(exchange, body, "tokenize") as envelope:
             limit = self._pipeline.fleet.text_model(body.model).max_model_length
-            encoded = await self._pipeline.encoder.encode_chat(
-                body.model, conversation, envelope.deadline, limit, "input"
-            )
+            wanted = ConversationToEncode(body.model, conversation, limit)
+            encoded = await self._pipeline.encoder.encode(wanted, envelope.deadline, "input")
             counted = {"object": "response.input_tokens", "input_tokens": len(encoded.token_ids)}
             await exchange.send_json(200, counted)
 
-    async def _read(self, call: Call, content: bytes) -> ResponseBody:
+    async def _read(self, call: ApiCall, content: bytes) -> ResponseBody:
         """Reads a body, with the items in the place of references to them, as far as they are kept here."""
         body = self._admission.read(call, ResponseBody, content)
         if isinstance(body.input, str) or all(kind_of(item) != ITEM_REFERENCE for item in body.input):
@@ -179,7 +179,7 @@ class ResponseRoutes:
         ]
         return body.model_copy(update={"input": items})
 
-    async def _earlier(self, call: Call, body: ResponseBody) -> Sequence[Message]:
+    async def _earlier(self, call: ApiCall, body: ResponseBody) -> Sequence[Message]:
         """Returns the conversation that the response continues."""
         if body.previous_response_id is None:
             return []
@@ -299,7 +299,7 @@ class ResponseRoutes:
 class _Created:
     """A response from its creation on."""
 
-    def __init__(self, call: Call, body: ResponseBody, facts: ModelFacts, earlier: Sequence[Message]) -> None:
+    def __init__(self, call: ApiCall, body: ResponseBody, facts: ModelFacts, earlier: Sequence[Message]) -> None:
         """Raises InvalidRequest."""
         self.call = call
         self.body = body

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from headrace.domain.conversation import Conversation
 from headrace.domain.deadline import Deadline
+from headrace.domain.to_encode import ConversationToEncode, TextToEncode, ToEncode
 from headrace.errors import InvalidRequest
 from headrace.gateway.api.entry.http_admission import HttpAdmission
 from headrace.gateway.api.openai.chat_request import check_ending, messages_of, tools_of
@@ -62,15 +63,18 @@ class TextRoutes:
         return [token_text(vocabulary, token_id) for token_id in tokens]
 
     async def _encode(self, body: TokenizeBody, deadline: Deadline, limit: int) -> list[int]:
-        if body.messages is None:
-            return await self._pipeline.encoder.encode_text(
-                body.model, body.prompt or "", body.add_special_tokens, deadline, context_token_count=limit
-            )
-        conversation = Conversation(
-            messages_of(body.messages),
-            tools=tuple(tool.definition() for tool in tools_of(body.tools)),
-            template_arguments=body.chat_template_kwargs or {},
-            add_generation_prompt=body.add_generation_prompt,
-            continue_final_message=bool(body.continue_final_message),
-        )
-        return (await self._pipeline.encoder.encode_chat(body.model, conversation, deadline, limit)).token_ids
+        return (await self._pipeline.encoder.encode(_wanted(body, limit), deadline)).token_ids
+
+
+def _wanted(body: TokenizeBody, limit: int) -> ToEncode:
+    if body.messages is None:
+        special = body.add_special_tokens is not False
+        return TextToEncode(body.model, body.prompt or "", special, context_token_count=limit)
+    conversation = Conversation(
+        messages_of(body.messages),
+        tools=tuple(tool.definition() for tool in tools_of(body.tools)),
+        template_arguments=body.chat_template_kwargs or {},
+        add_generation_prompt=body.add_generation_prompt,
+        continue_final_message=bool(body.continue_final_message),
+    )
+    return ConversationToEncode(body.model, conversation, limit)

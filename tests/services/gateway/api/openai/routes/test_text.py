@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.services.gateway.served_bridge import FakePipeline, body_of, outcomes, serving, until
 
-from headrace.domain.conversation import Conversation
 from headrace.domain.deadline import Deadline
-from headrace.domain.encoded_conversation import EncodedConversation
+from headrace.domain.encoded import Encoded
+from headrace.domain.to_encode import TextToEncode, ToEncode
 
 pytestmark = pytest.mark.anyio
 
@@ -32,19 +32,10 @@ class SlowTokenizer(FakePipeline):
             self.cancelled_count += 1
             raise
 
-    async def encode_text(
-        self, model: str, text: str, special: bool | None, deadline: Deadline, context_token_count: int | None = None
-    ) -> list[int]:
-        self.limits.append(context_token_count)
+    async def encode(self, wanted: ToEncode, deadline: Deadline) -> Encoded:
+        self.limits.append(wanted.context_token_count)
         await self._wait()
-        return [1, 2]
-
-    async def encode_chat(
-        self, model: str, conversation: Conversation, deadline: Deadline, limit: int | None
-    ) -> EncodedConversation:
-        self.limits.append(limit)
-        await self._wait()
-        return EncodedConversation([1, 2, 3])
+        return Encoded([1, 2] if isinstance(wanted, TextToEncode) else [1, 2, 3])
 
     async def decode(self, model: str, token_ids: Sequence[int], deadline: Deadline) -> str:
         await self._wait()

@@ -5,8 +5,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from headrace.gateway.delivery.token_meter import INTER_TOKEN_LATENCY, OUTPUT_TOKENS, PROMPT_TOKENS
 from headrace.gateway.timing.request_metrics import REQUEST_DURATION, TIME_TO_FIRST_TOKEN
+from headrace.gateway.timing.token_meter import INTER_TOKEN_LATENCY, OUTPUT_TOKENS, PROMPT_TOKENS
 from headrace.telemetry.metric_aliases import VLLM, MetricAliases
 
 MODEL_LABEL = "model_name"

@@ -8,11 +8,11 @@ from headrace.domain.deadline import Deadline
 from headrace.domain.ids import RequestId
 from headrace.errors import ContextExceeded, InvalidRequest
 from headrace.gateway.access.tenant import PUBLIC
+from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.job.job import Job, Options
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.truncation import WHOLE_CONTEXT, Truncation
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.job import Job, Options
-from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.truncation import WHOLE_CONTEXT, Truncation
 from headrace.gateway.text.detokenizer import Vocabulary
 
 WINDOW = 16

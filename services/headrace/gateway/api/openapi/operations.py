@@ -13,10 +13,10 @@ from headrace.gateway.api.openai.schema import (
     ScoreBody,
     TokenizeBody,
 )
+from headrace.gateway.api.openapi import answers
+from headrace.gateway.api.openapi.answers import COUNT, INTEGER, LIST, RESPONSE, TEXT, constant, listed, record
+from headrace.gateway.api.openapi.operation import Operation
 from headrace.gateway.console.key_body import KeyBody
-from headrace.gateway.openapi import answers
-from headrace.gateway.openapi.answers import COUNT, INTEGER, LIST, RESPONSE, TEXT, constant, listed, record
-from headrace.gateway.openapi.operation import Operation
 
 _RESPONSE_ID = {"type": "string", "pattern": "^resp_[0-9a-f]{32}$"}
 _FILE_ID = {"type": "string", "pattern": "^file-[0-9a-f]{32}$"}

@@ -9,8 +9,8 @@ from headrace.domain.deadline import Deadline
 from headrace.errors import DeadlineExceeded, QueueTimeout, StageFailed
 from headrace.gateway.delivery.translation import to_settlement, to_submission
 from headrace.gateway.fleet.fleet import Fleet
-from headrace.gateway.fleet.inbox import Inbox
-from headrace.gateway.request.sequence_request import SequenceRequest
+from headrace.gateway.fleet.inboxes.inbox import Inbox
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.v1.scheduler_pb2 import Place, Settlement, Submission
 
 

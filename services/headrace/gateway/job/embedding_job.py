@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from headrace.domain.ids import sequence_id
 from headrace.errors import ContextExceeded, InvalidRequest
+from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import PriorityClass
 

@@ -9,7 +9,7 @@ from headrace.gateway.access.caller import Caller
 from headrace.gateway.timing.request_record import RequestRecord
 
 
-class Call(Protocol):
+class ApiCall(Protocol):
     """Call over HTTP, or a line of a batch."""
 
     caller: Caller
@@ -29,5 +29,5 @@ class Call(Protocol):
         """Sends the answer, whole."""
 
 
-AnswerWhole: TypeAlias = Callable[[Call, bytes], Awaitable[None]]
+AnswerWhole: TypeAlias = Callable[[ApiCall, bytes], Awaitable[None]]
 """Answers a body with one JSON document. Raises HeadraceError."""

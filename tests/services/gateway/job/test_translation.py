@@ -6,8 +6,8 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from headrace.gateway.fleet.translation import to_worker_facts
-from headrace.gateway.request.translation import to_model_facts, to_model_info, to_sampling, to_sampling_params
+from headrace.gateway.fleet.translation import to_model_facts, to_model_info, to_worker_facts
+from headrace.gateway.job.translation import to_sampling, to_sampling_params
 from headrace.v1.generation_pb2 import (
     GRAMMAR_KIND_REGEX,
     AdapterInfo,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from headrace.gateway.openapi import answers
-from headrace.gateway.openapi.operation import Operation
+from headrace.gateway.api.openapi import answers
+from headrace.gateway.api.openapi.operation import Operation
 
 _REFERENCES = "#/components/schemas/{model}"
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")

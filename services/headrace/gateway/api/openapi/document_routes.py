@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from headrace.gateway.api.openapi.document import document
+from headrace.gateway.api.openapi.operations import OPERATIONS
+from headrace.gateway.api.openapi.page import page
 from headrace.gateway.http.error_body import error_body
 from headrace.gateway.http.exchange import Handler, HttpExchange
-from headrace.gateway.openapi.document import document
-from headrace.gateway.openapi.operations import OPERATIONS
-from headrace.gateway.openapi.page import page
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from headrace.errors.tree import GatewayStopping
-from headrace.gateway.fleet.inbox import Inbox
+from headrace.gateway.fleet.inboxes.inbox import Inbox
 from headrace.v1.worker_pb2 import TokenDelta
 
 

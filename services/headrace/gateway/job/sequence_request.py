@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 
 from headrace.domain.ids import SequenceId
+from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.job.sampling import Sampling
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.sampling import Sampling
 from headrace.v1.generation_pb2 import PriorityClass
 
 MIN_FIRST_TOKEN_SECONDS = 0.001

@@ -9,11 +9,11 @@ from headrace.errors import ContextExceeded, InvalidRequest
 from headrace.gateway.chat.answer_style import AnswerStyle
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
 from headrace.gateway.chat.tools.tool_use import ToolUse
+from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.job.sampling import Sampling
+from headrace.gateway.job.sequence_request import SequenceRequest
+from headrace.gateway.job.truncation import Truncation
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.sampling import Sampling
-from headrace.gateway.request.sequence_request import SequenceRequest
-from headrace.gateway.request.truncation import Truncation
 from headrace.gateway.text.detokenizer import Vocabulary
 from headrace.rpc.checks.checked_ids import check_token_ids
 from headrace.v1.generation_pb2 import PriorityClass

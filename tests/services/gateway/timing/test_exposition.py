@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 
-from headrace.gateway.exposition import exposed, register
+from headrace.gateway.timing.exposition import exposed, register
 from headrace.gateway.timing.request_record import RequestRecord
 
 PROMETHEUS_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.3"

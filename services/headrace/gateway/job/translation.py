@@ -1,50 +1,9 @@
-"""Translates messages to requests and model facts, and back."""
+"""Sampling, to messages and back."""
 
 from headrace.gateway.chat.output_grammar import OutputGrammar
 from headrace.gateway.chat.reasoning_budget import ReasoningBudget
-from headrace.gateway.request.model_facts import AdapterFacts, ModelFacts
-from headrace.gateway.request.sampling import Sampling
+from headrace.gateway.job.sampling import Sampling
 from headrace.v1 import generation_pb2 as pb
-
-
-def to_model_facts(info: pb.ModelInfo) -> ModelFacts:
-    """The facts that a worker tells about its model."""
-    return ModelFacts(
-        model=info.model,
-        architecture=info.architecture,
-        max_model_length=info.max_model_length,
-        vocabulary_size=info.vocabulary_size,
-        block_size=info.block_size,
-        parameter_count=info.parameter_count,
-        precision=info.precision,
-        embedding_size=info.embedding_size,
-        fingerprint=info.fingerprint,
-        adapters=tuple(AdapterFacts(adapter.name, adapter.fingerprint) for adapter in info.adapters),
-        parent=info.parent,
-        evicts_context=info.evicts_context,
-        default_temperature=info.default_temperature if info.HasField("default_temperature") else 1.0,
-        default_top_p=info.default_top_p if info.HasField("default_top_p") else 1.0,
-    )
-
-
-def to_model_info(facts: ModelFacts) -> pb.ModelInfo:
-    """Returns the message that describes a model to clients."""
-    return pb.ModelInfo(
-        model=facts.model,
-        architecture=facts.architecture,
-        max_model_length=facts.max_model_length,
-        vocabulary_size=facts.vocabulary_size,
-        block_size=facts.block_size,
-        parameter_count=facts.parameter_count,
-        precision=facts.precision,
-        embedding_size=facts.embedding_size,
-        fingerprint=facts.fingerprint,
-        adapters=[pb.AdapterInfo(name=each.name, fingerprint=each.fingerprint) for each in facts.adapters],
-        parent=facts.parent,
-        evicts_context=facts.evicts_context,
-        default_temperature=facts.default_temperature,
-        default_top_p=facts.default_top_p,
-    )
 
 
 def to_sampling(params: pb.SamplingParams) -> Sampling:

@@ -13,10 +13,10 @@ from headrace.errors import InternalError, InvalidRequest
 from headrace.gateway.access.tenant import Tenant
 from headrace.gateway.config import GatewaySettings
 from headrace.gateway.delivery.pipeline import Pipeline
-from headrace.gateway.request.embedding_job import EmbeddingJob, EmbeddingOptions
+from headrace.gateway.fleet.model_facts import ModelFacts
+from headrace.gateway.job.embedding_job import EmbeddingJob, EmbeddingOptions
+from headrace.gateway.job.sequence_request import SequenceRequest
 from headrace.gateway.request.envelope import Envelope
-from headrace.gateway.request.model_facts import ModelFacts
-from headrace.gateway.request.sequence_request import SequenceRequest
 from headrace.v1.generation_pb2 import FINISH_REASON_STOP
 from headrace.v1.worker_pb2 import TokenDelta
 

@@ -1,0 +1,1 @@
+"""Inboxes in which the tokens of attempts arrive."""
